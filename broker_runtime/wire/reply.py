@@ -1,0 +1,70 @@
+"""What a request handler gives back to the connection: bytes, regions of files, or a promise of them.
+
+Knows nothing of sockets: `network.connection` writes replies, `apis` make them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class ReadableFile(Protocol):
+    """An open file that stays open for as long as it is referenced (a deleted segment may still be read)."""
+
+    def fileno(self) -> int: ...
+
+
+class FileRegion:
+    """`length` bytes from `offset` of a file, sent without passing through Python."""
+
+    __slots__ = ("file", "length", "offset")
+
+    def __init__(self, file: ReadableFile, offset: int, length: int) -> None:
+        self.file = file
+        self.offset = offset
+        self.length = length
+
+
+Chunk = bytes | bytearray | memoryview | FileRegion
+Reply = Sequence[Chunk]
+"""The whole response frame, size field included; empty when nothing is sent (produce with acks=0)."""
+
+NO_REPLY: Reply = ()
+
+
+class PendingReply:
+    """A reply that comes later. The connection is muted until it is there, as Kafka mutes a channel.
+
+    The maker calls `complete` once; the connection calls `on_complete` to be told and `cancel` when the
+    client has gone, which runs the maker's `on_cancel` so that nothing waits for a closed connection.
+    """
+
+    __slots__ = ("_callback", "_on_cancel", "_reply", "done")
+
+    def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
+        self.done = False
+        self._reply: Reply | None = None
+        self._callback: Callable[[Reply | None], None] | None = None
+        self._on_cancel = on_cancel
+
+    def complete(self, reply: Reply | None) -> None:
+        """Deliver the reply; None means that the connection must be closed instead."""
+        if self.done:
+            return
+        self.done = True
+        self._reply = reply
+        if self._callback is not None:
+            self._callback(reply)
+
+    def on_complete(self, callback: Callable[[Reply | None], None]) -> None:
+        """Run `callback` with the reply, at once if it is there already."""
+        if self.done:
+            callback(self._reply)
+        else:
+            self._callback = callback
+
+    def cancel(self) -> None:
+        if self.done:
+            return
+        self.done = True
+        if self._on_cancel is not None:
+            self._on_cancel()
