@@ -1,0 +1,92 @@
+"""What every API handler is given and how an API is described.
+
+A handler reads `request` (kio's entity of whichever version came), looks at or changes the `Node`, and returns Fields
+or an awaitable of them. It knows no sockets, no versions' encodings and no correlation ids.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+from uuid import UUID
+
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerSettings, TopicConfig
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.service import ControllerService
+from broker_runtime.storage.manager import LogManager
+from broker_runtime.wire.messages import Entity, Fields
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """Who asks: the listener decides which addresses Metadata shows, the rest is for logs and messages."""
+
+    api_key: int
+    version: int
+    client_id: str | None
+    listener: str
+    peer_host: str
+
+
+class ProducerIds(Protocol):
+    async def next_id(self) -> int:
+        """A producer id that no other producer of the cluster has."""
+        ...
+
+
+class Node(Protocol):
+    """The parts of a broker or controller process that handlers may use."""
+
+    @property
+    def settings(self) -> BrokerSettings: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def image(self) -> MetadataImage:
+        """Metadata as far as this node has it."""
+        ...
+
+    @property
+    def logs(self) -> LogManager: ...
+
+    @property
+    def controller(self) -> ControllerService | None:
+        """Present where this process is the active controller."""
+        ...
+
+    @property
+    def producer_ids(self) -> ProducerIds: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        """The effective configuration of a topic on this broker."""
+        ...
+
+    async def resolve_host(self, name: str) -> str | None:
+        """An IP address for a host name, None when it has none."""
+        ...
+
+    async def send_to_controller(self, api_key: int, version: int, request: Fields) -> Entity: ...
+
+
+Handler = Callable[[Entity, RequestContext, Node], Fields | Awaitable[Fields]]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSpec:
+    """`runs_on` controller: a broker that is not the active controller forwards the request as it came.
+
+    """
+
+    key: int
+    name: str
+    versions: tuple[int, int]
+    handle: Handler
+    runs_on: Literal["broker", "controller"] = "broker"
+
+
+ZERO_UUID = UUID(int=0)

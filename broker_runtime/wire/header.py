@@ -1,0 +1,56 @@
+"""Request and response headers, read and written with struct: every request pays for them.
+
+Pure. Request header v1 ends with the client id; v2, used by flexible versions, adds tagged fields (KIP-482).
+The response header is the correlation id, plus one byte of (no) tagged fields for flexible versions; ApiVersions
+always answers with the short one, so that a client that does not know the version yet can read it (KIP-511).
+"""
+
+from dataclasses import dataclass
+from struct import Struct, error
+
+from broker_runtime.errors import ProtocolError
+from broker_runtime.wire.varint import skip_tagged_fields
+from broker_runtime.wire.versions import API_VERSIONS, FORMATS
+
+_FIXED = Struct(">hhih")
+FIXED_SIZE = _FIXED.size
+_SIZE_AND_CORRELATION = Struct(">ii")
+
+
+@dataclass(slots=True)
+class RequestHeader:
+    """`body` is where the request's own fields begin; -1 when the API or the header is not known to us."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+def read_header(frame: memoryview) -> RequestHeader:
+    """The header of a frame (without its size field); raises ProtocolError when it is cut short or no text."""
+    try:
+        api_key, version, correlation_id, length = _FIXED.unpack_from(frame)
+    except error:
+        raise ProtocolError("truncated", f"a request of {len(frame)} bytes is too short for its header") from None
+    end = FIXED_SIZE + max(length, 0)
+    if end > len(frame):
+        raise ProtocolError("truncated", "the client id runs past the end of the request")
+    try:
+        client_id = str(frame[FIXED_SIZE:end], "utf-8") if length >= 0 else None
+    except UnicodeDecodeError:
+        raise ProtocolError("malformed", "the client id is not UTF-8") from None
+    form = FORMATS.get(api_key)
+    if form is None:
+        return RequestHeader(api_key, version, correlation_id, client_id, -1)
+    if version >= form.flexible_from:
+        end = skip_tagged_fields(frame, end)
+    return RequestHeader(api_key, version, correlation_id, client_id, end)
+
+
+def response_prefix(api_key: int, version: int, correlation_id: int, body_size: int) -> bytes:
+    """Size field and response header for a body of `body_size` bytes."""
+    if version >= FORMATS[api_key].flexible_from and api_key != API_VERSIONS:
+        return _SIZE_AND_CORRELATION.pack(body_size + 5, correlation_id) + b"\x00"
+    return _SIZE_AND_CORRELATION.pack(body_size + 4, correlation_id)

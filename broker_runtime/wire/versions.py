@@ -1,0 +1,64 @@
+"""Which Kafka APIs exist, which versions of them we read and write, and from which version they are flexible.
+
+Pure data (KIP-482 for flexible versions). What a node serves is decided in `apis.table`; this is only the format.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PRODUCE = 0
+FETCH = 1
+LIST_OFFSETS = 2
+METADATA = 3
+FIND_COORDINATOR = 10
+API_VERSIONS = 18
+CREATE_TOPICS = 19
+DELETE_TOPICS = 20
+DELETE_RECORDS = 21
+INIT_PRODUCER_ID = 22
+DESCRIBE_CONFIGS = 32
+ALTER_CONFIGS = 33
+CREATE_PARTITIONS = 37
+INCREMENTAL_ALTER_CONFIGS = 44
+DESCRIBE_CLIENT_QUOTAS = 48
+ALTER_CLIENT_QUOTAS = 49
+DESCRIBE_CLUSTER = 60
+BROKER_REGISTRATION = 62
+BROKER_HEARTBEAT = 63
+ALLOCATE_PRODUCER_IDS = 67
+
+
+@dataclass(frozen=True, slots=True)
+class ApiFormat:
+    """`module` is kio's name of the message; `flexible_from` the first version with tagged fields."""
+
+    module: str
+    flexible_from: int
+
+
+FORMATS: Mapping[int, ApiFormat] = {
+    PRODUCE: ApiFormat("produce", 9),
+    FETCH: ApiFormat("fetch", 12),
+    LIST_OFFSETS: ApiFormat("list_offsets", 6),
+    METADATA: ApiFormat("metadata", 9),
+    FIND_COORDINATOR: ApiFormat("find_coordinator", 3),
+    API_VERSIONS: ApiFormat("api_versions", 3),
+    CREATE_TOPICS: ApiFormat("create_topics", 5),
+    DELETE_TOPICS: ApiFormat("delete_topics", 4),
+    DELETE_RECORDS: ApiFormat("delete_records", 2),
+    INIT_PRODUCER_ID: ApiFormat("init_producer_id", 2),
+    DESCRIBE_CONFIGS: ApiFormat("describe_configs", 4),
+    ALTER_CONFIGS: ApiFormat("alter_configs", 2),
+    CREATE_PARTITIONS: ApiFormat("create_partitions", 2),
+    INCREMENTAL_ALTER_CONFIGS: ApiFormat("incremental_alter_configs", 1),
+    DESCRIBE_CLIENT_QUOTAS: ApiFormat("describe_client_quotas", 1),
+    ALTER_CLIENT_QUOTAS: ApiFormat("alter_client_quotas", 1),
+    DESCRIBE_CLUSTER: ApiFormat("describe_cluster", 0),
+    BROKER_REGISTRATION: ApiFormat("broker_registration", 0),
+    BROKER_HEARTBEAT: ApiFormat("broker_heartbeat", 0),
+    ALLOCATE_PRODUCER_IDS: ApiFormat("allocate_producer_ids", 0),
+}
+
+
+def is_flexible(api_key: int, version: int) -> bool:
+    return version >= FORMATS[api_key].flexible_from
