@@ -1,6 +1,27 @@
 """Configuration: every key and every limit of the broker. Pure."""
 
-from broker_runtime.config.definition import ConfigKey, Type, UpdateMode
+from broker_runtime.config.broker import BROKER_KEYS, broker_key, split_listener_prefix
+from broker_runtime.config.definition import INT_MAX, LONG_MAX, ConfigKey, Type, UpdateMode, Value
+from broker_runtime.config.properties import parse_properties, render_properties
+from broker_runtime.config.settings import BrokerSettings, Endpoint, broker_settings
 from broker_runtime.config.topic import BROKER_SYNONYMS, TOPIC_KEYS, TopicConfig
 
-__all__ = ["BROKER_SYNONYMS", "TOPIC_KEYS", "ConfigKey", "TopicConfig", "Type", "UpdateMode"]
+__all__ = [
+    "BROKER_KEYS",
+    "BROKER_SYNONYMS",
+    "INT_MAX",
+    "LONG_MAX",
+    "TOPIC_KEYS",
+    "BrokerSettings",
+    "ConfigKey",
+    "Endpoint",
+    "TopicConfig",
+    "Type",
+    "UpdateMode",
+    "Value",
+    "broker_key",
+    "broker_settings",
+    "parse_properties",
+    "render_properties",
+    "split_listener_prefix",
+]

@@ -34,7 +34,7 @@ TOPIC_KEYS: Mapping[str, ConfigKey] = table(
             "cleanup.policy",
             Type.LIST,
             ("delete",),
-            "delete drops old segments; compact asks for keyed records (the cleaner itself is not part of this broker yet).",
+            "delete drops old segments; compact asks for keyed records (there is no cleaner yet).",
             each_of("delete", "compact"),
         ),
         _key(

@@ -62,8 +62,8 @@ def encode_response(api_key: int, version: int, correlation_id: int, answer: Fie
 
 def encode_request(api_key: int, version: int, correlation_id: int, content: Fields) -> bytes:
     """A whole request frame of our own, size field included."""
-    kind = message_type(api_key, version, "Request")
-    return frame_request(api_key, version, correlation_id, _encode(kind, content))
+    body = _encode(message_type(api_key, version, "Request"), content)
+    return frame_request(api_key, version, correlation_id, body)
 
 
 def frame_request(api_key: int, version: int, correlation_id: int, body: bytes | memoryview) -> bytes:
@@ -126,7 +126,7 @@ def _converter(field: Any, hint: Any) -> Convert:
     inner = next(arg for arg in get_args(hint) if arg is not type(None)) if optional else hint
     if get_origin(inner) is tuple:
         item = get_args(inner)[0]
-        convert = _builder(item) if hasattr(item, "__api_key__") else _same
+        convert: Convert = _builder(item) if hasattr(item, "__api_key__") else _same
         return _sequence(convert, optional)
     if hasattr(inner, "__api_key__"):
         build = _builder(inner)

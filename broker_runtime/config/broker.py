@@ -1,0 +1,194 @@
+"""Every key of server.properties that this broker knows, under Kafka's names; keys of our own begin with `sluicegate.`
+or belong to the seed (KIP-612 draft). Every limit of the broker is here. Pure.
+"""
+
+from collections.abc import Mapping
+
+from broker_runtime.config.definition import (
+    INT_MAX,
+    LONG_MAX,
+    ConfigKey,
+    Type,
+    UpdateMode,
+    Validator,
+    Value,
+    at_least,
+    between,
+    each_of,
+    one_of,
+    table,
+)
+from broker_runtime.config.topic import BROKER_SYNONYMS, TOPIC_KEYS
+
+READ_ONLY, PER_BROKER, CLUSTER_WIDE = UpdateMode.READ_ONLY, UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE
+BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = (
+    Type.BOOLEAN,
+    Type.STRING,
+    Type.INT,
+    Type.LONG,
+    Type.DOUBLE,
+    Type.LIST,
+)
+
+
+def _static(name: str, kind: Type, default: Value, doc: str, validator: Validator | None = None) -> ConfigKey:
+    return ConfigKey(name, kind, default, doc, validator)
+
+
+def _dynamic(name: str, kind: Type, default: Value, doc: str, validator: Validator | None = None) -> ConfigKey:
+    return ConfigKey(name, kind, default, doc, validator, CLUSTER_WIDE)
+
+
+def _listener(name: str, kind: Type, default: Value, doc: str, validator: Validator | None = None) -> ConfigKey:
+    return ConfigKey(name, kind, default, doc, validator, CLUSTER_WIDE, listener_prefixed=True)
+
+
+_IDENTITY = [
+    _static("process.roles", LIST, ("broker", "controller"), "What this process is.", each_of("broker", "controller")),
+    _static("node.id", INT, None, "Identity of this node; unique in the cluster.", at_least(0)),
+    _static("broker.rack", STRING, None, "Rack of this broker, used when replicas are placed."),
+    _static("cluster.id", STRING, None, "Identity of the cluster; made and kept in meta.properties when absent."),
+    _static("log.dirs", LIST, ("/tmp/sluicegate-logs",), "The folder of the logs (exactly one)."),
+    _static("listeners", LIST, ("PLAINTEXT://:9092",), "NAME://host:port, comma separated; port 0 takes a free port."),
+    _static("advertised.listeners", LIST, None, "The addresses clients are told; defaults to listeners."),
+    _static("listener.security.protocol.map", LIST, None, "NAME:PROTOCOL; only PLAINTEXT is served."),
+    _static("inter.broker.listener.name", STRING, None, "The listener that brokers use; never starved by the others."),
+    _static("controller.listener.names", LIST, None, "The listeners of the controller."),
+    _static("controller.quorum.bootstrap.servers", LIST, None, "host:port of the controllers, for brokers."),
+    _static("sluicegate.http.listener", STRING, None, "host:port for /metrics, /healthz and /readyz; off when absent."),
+]
+
+_QUOTAS = [
+    _dynamic("max.connections.per.ip", INT, INT_MAX, "Connections that one address may have.", at_least(0)),
+    _dynamic("max.connections.per.ip.overrides", STRING, "", "host:count, comma separated, instead of the above."),
+    _listener(
+        "max.connections", INT, INT_MAX, "Connections of the broker, or with a prefix of a listener.", at_least(0)
+    ),
+    _listener(
+        "max.connection.creation.rate",
+        INT,
+        INT_MAX,
+        "New connections a second of the broker, or with a prefix of a listener (KIP-612).",
+        at_least(0),
+    ),
+    _dynamic(
+        "max.connection.creation.rate.per.ip",
+        INT,
+        INT_MAX,
+        "New connections a second of each address (KIP-612 as drafted); the `ip` quota entity wins over it.",
+        at_least(0),
+    ),
+    _static("quota.window.num", INT, 11, "Samples that a rate is taken over, the current one included.", at_least(1)),
+    _static("quota.window.size.seconds", INT, 1, "Length of a sample; also the longest delay.", at_least(1)),
+    _static(
+        "connection.quota.strategy",
+        STRING,
+        "windowed",
+        "windowed: Kafka's average, which admits quota.window.num - 1 windows at once; token-bucket: one second's worth.",
+        one_of("windowed", "token-bucket"),
+    ),
+    _static(
+        "connection.quota.ip.action",
+        STRING,
+        "delay",
+        "An address over its rate: delay holds the connection, then closes it (as shipped); drop closes at once.",
+        one_of("delay", "drop"),
+    ),
+    _static(
+        "connection.quota.tracked.ips.max",
+        INT,
+        100_000,
+        "Addresses whose rate is remembered; the longest idle one is forgotten first.",
+        at_least(1),
+    ),
+    _static(
+        "connection.quota.delayed.close.max",
+        INT,
+        10_000,
+        "Refused connections held open until their delay is over; beyond it they are closed at once.",
+        at_least(1),
+    ),
+]
+
+_NETWORK = [
+    _static("connections.max.idle.ms", LONG, 600_000, "Idle connections are closed after this.", at_least(1)),
+    _static("socket.listen.backlog.size", INT, 50, "Connections the kernel keeps for a waiting acceptor.", at_least(1)),
+    _static("socket.request.max.bytes", INT, 104_857_600, "Largest request.", at_least(1)),
+    _static("socket.receive.buffer.bytes", INT, 102_400, "SO_RCVBUF; -1 leaves it to the system.", at_least(-1)),
+    _static("socket.send.buffer.bytes", INT, 102_400, "SO_SNDBUF; -1 leaves it to the system.", at_least(-1)),
+    _static(
+        "sluicegate.frame.receive.timeout.ms",
+        LONG,
+        30_000,
+        "How long a request may take to arrive after its first byte, and a second for each megabyte.",
+        at_least(1),
+    ),
+    _static(
+        "queued.max.request.bytes",
+        LONG,
+        536_870_912,
+        "Bytes of unfinished requests held for all connections together.",
+        at_least(1),
+    ),
+]
+
+_CLUSTER = [
+    _static("num.partitions", INT, 1, "Partitions of a topic that is created without a number.", at_least(1)),
+    _static("default.replication.factor", INT, 1, "Replicas of such a topic.", at_least(1)),
+    _static("auto.create.topics.enable", BOOLEAN, True, "Metadata for an unknown topic creates it."),
+    _static("broker.heartbeat.interval.ms", INT, 2_000, "Time between heartbeats to the controller.", at_least(1)),
+    _static("broker.session.timeout.ms", INT, 9_000, "A broker that is silent for so long is fenced.", at_least(1)),
+    _static("initial.broker.registration.timeout.ms", INT, 60_000, "The broker exits when not registered by then."),
+    _static("controller.request.queue.max", INT, 10_000, "Requests waiting for the controller's journal.", at_least(1)),
+    _static("request.timeout.ms", INT, 30_000, "Longest wait for the controller.", at_least(1)),
+    _static("fetch.max.bytes", INT, 57_671_680, "Largest fetch response.", between(1024, INT_MAX)),
+    _static("max.incremental.fetch.session.cache.slots", INT, 0, "Fetch sessions are not kept: 0.", between(0, 0)),
+    _static("transactional.id.expiration.ms", INT, 604_800_000, "Kept for Kafka's tools; no transactions yet."),
+    _dynamic("producer.id.expiration.ms", INT, 86_400_000, "Idempotence is remembered for so long.", at_least(1)),
+    _static("delete.topic.enable", BOOLEAN, True, "DeleteTopics is allowed."),
+    _static("num.network.threads", INT, 1, "Fixed: one event loop.", between(1, 64)),
+    _static("num.io.threads", INT, 1, "Fixed: one event loop.", between(1, 64)),
+]
+
+_LOG_EXTRA = [
+    _static("log.retention.hours", INT, 168, "log.retention.ms in hours.", at_least(-1)),
+    _static("log.retention.minutes", INT, None, "log.retention.ms in minutes.", at_least(-1)),
+    _static("log.roll.hours", INT, 168, "log.roll.ms in hours.", at_least(1)),
+    _static("log.retention.check.interval.ms", LONG, 300_000, "Time between two looks for old segments.", at_least(1)),
+    _static(
+        "log.flush.scheduler.interval.ms", LONG, LONG_MAX, "Time between two looks for logs to fsync.", at_least(1)
+    ),
+]
+
+
+def _topic_defaults() -> list[ConfigKey]:
+    """The broker-level default of each topic key."""
+    return [
+        ConfigKey(synonym, key.type, key.default, f"Default of the topic key {name}.", key.validator, CLUSTER_WIDE)
+        for name, synonym in BROKER_SYNONYMS.items()
+        for key in (TOPIC_KEYS[name],)
+    ]
+
+
+BROKER_KEYS: Mapping[str, ConfigKey] = table(
+    [*_IDENTITY, *_QUOTAS, *_NETWORK, *_CLUSTER, *_LOG_EXTRA, *_topic_defaults()]
+)
+
+LISTENER_PREFIX = "listener.name."
+
+
+def split_listener_prefix(name: str) -> tuple[str | None, str]:
+    """`listener.name.external.max.connections` -> ("external", "max.connections"); (None, name) without a prefix."""
+    if not name.startswith(LISTENER_PREFIX):
+        return None, name
+    listener, _, base = name.removeprefix(LISTENER_PREFIX).partition(".")
+    return (listener, base) if base else (None, name)
+
+
+def broker_key(name: str) -> ConfigKey | None:
+    """The key behind `name`, prefixed or not; None when there is none."""
+    listener, base = split_listener_prefix(name)
+    key = BROKER_KEYS.get(base)
+    if key is None or (listener is not None and not key.listener_prefixed):
+        return None
+    return key
