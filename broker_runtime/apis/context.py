@@ -13,6 +13,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.service import ControllerService
+from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
 
@@ -32,6 +33,10 @@ class ProducerIds(Protocol):
     async def next_id(self) -> int:
         """A producer id that no other producer of the cluster has."""
         ...
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
 
 
 class Node(Protocol):
@@ -62,8 +67,21 @@ class Node(Protocol):
     @property
     def cluster_id(self) -> str: ...
 
+    def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
+        """The log of a partition that this node leads, and the leader epoch; on the hot path.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.
+        """
+        ...
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
+
     def topic_config(self, topic: str) -> TopicConfig:
         """The effective configuration of a topic on this broker."""
+        ...
+
+    async def wait_until(self, seen: Callable[[MetadataImage], bool]) -> bool:
+        """Whether `seen` came true of this node's metadata within request.timeout.ms."""
         ...
 
     async def resolve_host(self, name: str) -> str | None:
@@ -78,9 +96,7 @@ Handler = Callable[[Entity, RequestContext, Node], Fields | Awaitable[Fields]]
 
 @dataclass(frozen=True, slots=True)
 class ApiSpec:
-    """`runs_on` controller: a broker that is not the active controller forwards the request as it came.
-
-    """
+    """`runs_on` controller: a broker that is not the active controller forwards the request as it came."""
 
     key: int
     name: str

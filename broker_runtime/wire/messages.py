@@ -82,7 +82,7 @@ def frame_request(api_key: int, version: int, correlation_id: int, body: bytes |
     return (len(header) + len(body)).to_bytes(4, "big") + header + bytes(body)
 
 
-def _encode(kind: type[Entity], content: Fields) -> bytes:
+def _encode(kind: Any, content: Fields) -> bytes:
     buffer = io.BytesIO()
     entity_writer(kind)(buffer, _builder(kind)(content))
     return buffer.getvalue()

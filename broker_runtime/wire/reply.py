@@ -10,7 +10,11 @@ from typing import Protocol
 class ReadableFile(Protocol):
     """An open file that stays open for as long as it is referenced (a deleted segment may still be read)."""
 
-    def fileno(self) -> int: ...
+    def fileno(self) -> int:
+        """A descriptor for sendfile; raises OSError where there is none (files in memory)."""
+        ...
+
+    def pread(self, size: int, offset: int) -> bytes: ...
 
 
 class FileRegion:
@@ -22,6 +26,9 @@ class FileRegion:
         self.file = file
         self.offset = offset
         self.length = length
+
+    def read(self) -> bytes:
+        return self.file.pread(self.length, self.offset)
 
 
 Chunk = bytes | bytearray | memoryview | FileRegion

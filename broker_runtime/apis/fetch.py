@@ -1,0 +1,231 @@
+"""Fetch (1), versions 4 to 12: long poll, min and max bytes, whole batches straight from the segment files.
+
+Large slices leave as file regions (sendfile), small ones are read and joined with the headers into one write.
+
+- Sessions (KIP-227) are not kept: the answer's session id is 0, so clients go on with full requests.
+- Isolation makes no difference: there are no transactions, the last stable offset is the high watermark.
+- Versions from 13 name topics by id and are not served.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from struct import Struct
+
+from broker_runtime.apis.context import Node
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.log import Log
+from broker_runtime.wire.header import RequestHeader, response_prefix
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Chunk, FileRegion, PendingReply, Reply
+from broker_runtime.wire.versions import FETCH, is_flexible
+from broker_runtime.wire.writer import array_length, bytes_length, string
+
+_HEAD_V4 = Struct(">iiiib")
+_HEAD_V7 = Struct(">iiiibii")
+_PARTITION_V4 = Struct(">iqi")
+_PARTITION_V5 = Struct(">iqqi")
+_PARTITION_V9 = Struct(">iiqqi")
+_PARTITION_V12 = Struct(">iiqiqi")
+_INT32 = Struct(">i")
+_RESULT_V4 = Struct(">ihqq")
+_RESULT_V5 = Struct(">ihqqq")
+_ERROR_AND_SESSION = Struct(">ihi")
+_NO_READ_REPLICA = b"\xff\xff\xff\xff"
+
+INLINE_BYTES_MAX = 64 * 1024
+"""Slices up to this size are read into the reply: one write of a copy is cheaper than two system calls."""
+
+
+@dataclass(slots=True)
+class _Slice:
+    """One asked-for partition: where to read, and what the last look found."""
+
+    index: int
+    offset: int
+    max_bytes: int
+    log: Log | None = None
+    code: int = 0
+    region: FileRegion | None = None
+
+
+@dataclass(slots=True)
+class _Query:
+    version: int
+    correlation_id: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    topics: list[tuple[str, list[_Slice]]] = field(default_factory=list)
+    error: int = 0
+
+
+def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | PendingReply:
+    query = _read(frame, header)
+    query.max_bytes = min(query.max_bytes, node.settings.integer("fetch.max.bytes"))
+    if query.error:
+        query.topics = []
+        return _encode(query)
+    found, failed = _look(query, node)
+    if found >= query.min_bytes or failed or query.max_wait_ms <= 0 or not query.topics:
+        return _encode(query)
+    return _LongPoll(query, node).reply
+
+
+def _read(frame: memoryview, header: RequestHeader) -> _Query:
+    version = header.version
+    reader = RequestReader(frame, header.body, is_flexible(FETCH, version))
+    session_epoch = -1
+    session_id = 0
+    if version >= 7:
+        _replica, wait, min_bytes, max_bytes, _isolation, session_id, session_epoch = reader.fixed(_HEAD_V7)
+    else:
+        _replica, wait, min_bytes, max_bytes, _isolation = reader.fixed(_HEAD_V4)
+    query = _Query(version, header.correlation_id, wait, min_bytes, max_bytes)
+    if session_epoch > 0:
+        known = ErrorCode.FETCH_SESSION_ID_NOT_FOUND if session_id else ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        query.error = known
+    for _ in range(reader.array_length()):
+        name = reader.string()
+        slices = []
+        for _ in range(reader.array_length()):
+            slices.append(_read_partition(reader, version))
+            reader.end_struct()
+        query.topics.append((name, slices))
+        reader.end_struct()
+    return query
+
+
+def _read_partition(reader: RequestReader, version: int) -> _Slice:
+    if version >= 12:
+        index, _epoch, offset, _last_epoch, _start, size = reader.fixed(_PARTITION_V12)
+    elif version >= 9:
+        index, _epoch, offset, _start, size = reader.fixed(_PARTITION_V9)
+    elif version >= 5:
+        index, offset, _start, size = reader.fixed(_PARTITION_V5)
+    else:
+        index, offset, size = reader.fixed(_PARTITION_V4)
+    return _Slice(index, offset, size)
+
+
+def _look(query: _Query, node: Node) -> tuple[int, bool]:
+    """Fill each slice with what is there now: (bytes found, whether a partition failed).
+
+    The first slice that has data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
+    """
+    left = query.max_bytes
+    found = 0
+    failed = False
+    for topic, slices in query.topics:
+        for part in slices:
+            part.region = None
+            part.code = 0
+            try:
+                part.log, _ = node.led_log(topic, part.index)
+                limit = min(left, part.max_bytes)
+                if limit > 0 or not found:
+                    part.region = part.log.read(
+                        part.offset, limit, min_one=not found, up_to=part.log.high_watermark
+                    )
+            except KafkaError as error:
+                part.code = error.code
+                failed = True
+            if part.region is not None:
+                found += part.region.length
+                left -= part.region.length
+    return found, failed
+
+
+def _encode(query: _Query) -> Reply:
+    version = query.version
+    flexible = is_flexible(FETCH, version)
+    chunks: list[Chunk] = []
+    text: list[bytes] = []
+    size = 0
+    text.append(_ERROR_AND_SESSION.pack(0, query.error, 0) if version >= 7 else b"\x00\x00\x00\x00")
+    text.append(array_length(len(query.topics), flexible))
+    end = b"\x00" if flexible else b""
+    for topic, slices in query.topics:
+        text.append(string(topic, flexible))
+        text.append(array_length(len(slices), flexible))
+        for part in slices:
+            text.append(_partition_head(part, version, flexible))
+            region = part.region
+            if region is None:
+                pass
+            elif region.length <= INLINE_BYTES_MAX:
+                text.append(region.read())
+            else:
+                joined = b"".join(text)
+                size += len(joined) + region.length
+                chunks += (joined, region)
+                text = []
+            text.append(end)
+        text.append(end)
+    text.append(end)
+    tail = b"".join(text)
+    prefix = response_prefix(FETCH, version, query.correlation_id, size + len(tail))
+    if not chunks:
+        return (prefix + tail,)
+    first = chunks[0]
+    if isinstance(first, bytes):
+        chunks[0] = prefix + first
+    chunks.append(tail)
+    return chunks
+
+
+def _partition_head(part: _Slice, version: int, flexible: bool) -> bytes:
+    log = part.log
+    watermark = log.high_watermark if log is not None else -1
+    start = log.log_start_offset if log is not None else -1
+    if version >= 5:
+        fixed = _RESULT_V5.pack(part.index, part.code, watermark, watermark, start)
+    else:
+        fixed = _RESULT_V4.pack(part.index, part.code, watermark, watermark)
+    aborted = array_length(0, flexible)
+    preferred = _NO_READ_REPLICA if version >= 11 else b""
+    return fixed + aborted + preferred + bytes_length(part.region.length if part.region is not None else 0, flexible)
+
+
+class _LongPoll:
+    """Waits for data or for max_wait_ms, whichever comes first, then answers with what is there."""
+
+    __slots__ = ("_node", "_query", "_timer", "_undo", "reply")
+
+    def __init__(self, query: _Query, node: Node) -> None:
+        self._query = query
+        self._node = node
+        self.reply = PendingReply(on_cancel=self._stop)
+        self._undo: list[Callable[[], None]] = []
+        self._timer = node.call_later(query.max_wait_ms / 1000, self._finish)
+        self._watch()
+
+    def _watch(self) -> None:
+        for _, slices in self._query.topics:
+            for part in slices:
+                if part.log is not None:
+                    self._undo.append(part.log.add_waiter(part.log.log_end_offset, self._on_data))
+
+    def _on_data(self) -> None:
+        found, failed = _look(self._query, self._node)
+        if found >= self._query.min_bytes or failed:
+            self._answer()
+        else:
+            self._unwatch()
+            self._watch()
+
+    def _finish(self) -> None:
+        _look(self._query, self._node)
+        self._answer()
+
+    def _answer(self) -> None:
+        self._stop()
+        self.reply.complete(_encode(self._query))
+
+    def _unwatch(self) -> None:
+        for undo in self._undo:
+            undo()
+        self._undo.clear()
+
+    def _stop(self) -> None:
+        self._timer.cancel()
+        self._unwatch()

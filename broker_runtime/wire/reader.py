@@ -1,0 +1,90 @@
+"""Reads the fields of a hot request straight from its frame, flexible or not, without copying record bytes.
+
+Pure. Raises ProtocolError when a field runs past the end: nothing of the request is used then.
+"""
+
+from struct import Struct, error
+
+from broker_runtime.errors import ProtocolError
+from broker_runtime.wire.varint import read_uvarint, skip_tagged_fields
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+
+
+class RequestReader:
+    """A cursor over one request body. `flexible` chooses compact lengths and tagged fields (KIP-482)."""
+
+    __slots__ = ("_at", "_frame", "flexible")
+
+    def __init__(self, frame: memoryview, at: int, flexible: bool) -> None:
+        self._frame = frame
+        self._at = at
+        self.flexible = flexible
+
+    def fixed(self, layout: Struct) -> tuple[int, ...]:
+        """A run of fixed-size fields in one go."""
+        at = self._at
+        try:
+            values = layout.unpack_from(self._frame, at)
+        except error:
+            raise self._cut_short() from None
+        self._at = at + layout.size
+        return values
+
+    def array_length(self) -> int:
+        """Items of an array; 0 for a null one. Never more than the bytes that are left."""
+        if self.flexible:
+            count, self._at = read_uvarint(self._frame, self._at)
+            count -= 1
+        else:
+            (count,) = self.fixed(_INT32)
+        if count > len(self._frame) - self._at:
+            raise self._cut_short()
+        return max(count, 0)
+
+    def string(self) -> str:
+        length = self._length(_INT16)
+        if length < 0:
+            raise ProtocolError("malformed", "a name is null")
+        return self._text(length)
+
+    def nullable_string(self) -> str | None:
+        length = self._length(_INT16)
+        return None if length < 0 else self._text(length)
+
+    def nullable_bytes(self) -> memoryview | None:
+        """A view into the frame, valid as long as the frame is."""
+        length = self._length(_INT32)
+        return None if length < 0 else self._take(length)
+
+    def end_struct(self) -> None:
+        if self.flexible:
+            frame, at = self._frame, self._at
+            if at < len(frame) and frame[at] == 0:
+                self._at = at + 1
+            else:
+                self._at = skip_tagged_fields(frame, at)
+
+    def _length(self, layout: Struct) -> int:
+        if self.flexible:
+            length, self._at = read_uvarint(self._frame, self._at)
+            return length - 1
+        return self.fixed(layout)[0]
+
+    def _take(self, length: int) -> memoryview:
+        end = self._at + length
+        if end > len(self._frame):
+            raise self._cut_short()
+        view = self._frame[self._at : end]
+        self._at = end
+        return view
+
+    def _text(self, length: int) -> str:
+        try:
+            return str(self._take(length), "utf-8")
+        except UnicodeDecodeError:
+            raise ProtocolError("malformed", "a name is not UTF-8") from None
+
+    def _cut_short(self) -> ProtocolError:
+        return ProtocolError("truncated", "the request ends before its fields do")
