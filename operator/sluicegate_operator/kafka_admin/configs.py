@@ -1,0 +1,109 @@
+"""DescribeConfigs and IncrementalAlterConfigs (KIP-133, KIP-226, KIP-339) for brokers and topics."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import DescribeConfigsResourceResult, DescribeConfigsResponse
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
+from kio.static.primitive import i8
+
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError, check
+from sluicegate_operator.kafka_admin.exchange import Exchange
+from sluicegate_operator.kafka_admin.views import ConfigEntry, Configs, ConfigSource, ConfigSynonym
+
+SET, DELETE = i8(0), i8(1)
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """Keys to set and keys to give back to the next layer, in one atomic request for one resource."""
+
+    set: Mapping[str, str] = field(default_factory=dict)
+    delete: Collection[str] = ()
+    validate_only: bool = False
+
+
+def describe_broker(broker_id: int | None, keys: Collection[str] | None) -> Exchange[DescribeConfigsResponse, Configs]:
+    return _describe(ResourceType.BROKER, _broker_name(broker_id), keys)
+
+
+def describe_topic(name: str, keys: Collection[str] | None) -> Exchange[DescribeConfigsResponse, Configs]:
+    return _describe(ResourceType.TOPIC, name, keys)
+
+
+def alter_broker(broker_id: int | None, change: ConfigChange) -> Exchange[IncrementalAlterConfigsResponse, None]:
+    return _alter(ResourceType.BROKER, _broker_name(broker_id), change)
+
+
+def alter_topic(name: str, change: ConfigChange) -> Exchange[IncrementalAlterConfigsResponse, None]:
+    return _alter(ResourceType.TOPIC, name, change)
+
+
+def _broker_name(broker_id: int | None) -> str:
+    """The empty name is the default of all brokers."""
+    return "" if broker_id is None else str(broker_id)
+
+
+def _describe(
+    kind: ResourceType, name: str, keys: Collection[str] | None
+) -> Exchange[DescribeConfigsResponse, Configs]:
+    resource = DescribeConfigsResource(
+        resource_type=i8(kind),
+        resource_name=name,
+        configuration_keys=None if keys is None else tuple(keys),
+    )
+    request = DescribeConfigsRequest(resources=(resource,), include_synonyms=True, include_documentation=False)
+    subject = f"describing the configuration of {_shown(kind, name)}"
+
+    def read(reply: DescribeConfigsResponse) -> Configs:
+        if len(reply.results) != 1:
+            raise KafkaAdminError(f"{subject}: expected one result, the broker sent {len(reply.results)}")
+        result = reply.results[0]
+        check(result.error_code, result.error_message, subject)
+        return {entry.name: _entry(entry) for entry in result.configs}
+
+    return Exchange(request, DescribeConfigsResponse, read)
+
+
+def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
+    return ConfigEntry(
+        name=entry.name,
+        value=entry.value,
+        source=ConfigSource(entry.config_source),
+        is_sensitive=entry.is_sensitive,
+        read_only=entry.read_only,
+        synonyms=tuple(ConfigSynonym(s.name, s.value, ConfigSource(s.source)) for s in entry.synonyms),
+    )
+
+
+def _alter(kind: ResourceType, name: str, change: ConfigChange) -> Exchange[IncrementalAlterConfigsResponse, None]:
+    if both := set(change.set) & set(change.delete):
+        raise ValueError(f"{', '.join(sorted(both))}: a key is either set or deleted in one change, not both")
+    changes = [AlterableConfig(name=key, config_operation=SET, value=value) for key, value in change.set.items()]
+    changes += [AlterableConfig(name=key, config_operation=DELETE, value=None) for key in change.delete]
+    resource = AlterConfigsResource(resource_type=i8(kind), resource_name=name, configs=tuple(changes))
+    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=change.validate_only)
+    subject = f"altering the configuration of {_shown(kind, name)}"
+
+    def read(reply: IncrementalAlterConfigsResponse) -> None:
+        if len(reply.responses) != 1:
+            raise KafkaAdminError(f"{subject}: expected one result, the broker sent {len(reply.responses)}")
+        check(reply.responses[0].error_code, reply.responses[0].error_message, subject)
+
+    return Exchange(request, IncrementalAlterConfigsResponse, read)
+
+
+def _shown(kind: ResourceType, name: str) -> str:
+    return f"{kind.name.lower()} {name}" if name else "all brokers"

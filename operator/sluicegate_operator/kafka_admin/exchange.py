@@ -1,0 +1,28 @@
+"""One request, the reply it gets, and how the reply becomes a view: what every API module here makes.
+
+Pure. One version of each API is spoken, the newest that Kafka 2.8 knows: the first release with `ip` quotas, so that
+an older cluster could not be governed anyway, and every later one serves these versions too.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+Reply = TypeVar("Reply", bound=ResponsePayload)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange(Generic[Reply, Result]):
+    """`repeatable`: sending it twice ends in the same state as sending it once, so a lost connection may retry."""
+
+    request: RequestPayload
+    reply_type: type[Reply]
+    read: Callable[[Reply], Result]
+    repeatable: bool = True
+
+    @property
+    def api(self) -> str:
+        return type(self.request).__name__.removesuffix("Request")

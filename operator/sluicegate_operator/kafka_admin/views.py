@@ -1,0 +1,100 @@
+"""What the brokers say, as frozen values in Kafka's own words; nothing here knows the wire format."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from uuid import UUID
+
+
+class ConfigSource(IntEnum):
+    """Where an effective value comes from; Kafka's numbers. A smaller number beats a larger one for one resource."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ConfigSource":
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[BrokerView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """`value` is None for a sensitive key; `synonyms` lists every layer that sets it, the one in force first."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_sensitive: bool = False
+    read_only: bool = False
+    synonyms: tuple[ConfigSynonym, ...] = ()
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is ConfigSource.DEFAULT_CONFIG
+
+
+Configs = Mapping[str, ConfigEntry]
+"""By name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """`leader` is -1 while there is none."""
+
+    index: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """`error` is Kafka's error name, None when the topic is fine; a missing topic has UNKNOWN_TOPIC_OR_PARTITION."""
+
+    name: str
+    id: UUID | None
+    partitions: tuple[PartitionView, ...] = ()
+    error: str | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """-1 leaves the number of partitions or replicas to the broker's defaults."""
+
+    name: str
+    partitions: int = -1
+    replicas: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
