@@ -62,8 +62,11 @@ def encode_response(api_key: int, version: int, correlation_id: int, answer: Fie
 
 def encode_request(api_key: int, version: int, correlation_id: int, content: Fields) -> bytes:
     """A whole request frame of our own, size field included."""
-    body = _encode(message_type(api_key, version, "Request"), content)
-    return frame_request(api_key, version, correlation_id, body)
+    return frame_request(api_key, version, correlation_id, encode_request_body(api_key, version, content))
+
+
+def encode_request_body(api_key: int, version: int, content: Fields) -> bytes:
+    return _encode(message_type(api_key, version, "Request"), content)
 
 
 def frame_request(api_key: int, version: int, correlation_id: int, body: bytes | memoryview) -> bytes:

@@ -1,0 +1,67 @@
+"""The explicit table of the APIs that each kind of listener serves."""
+
+from broker_runtime.apis import (
+    allocate_producer_ids,
+    alter_client_quotas,
+    alter_configs,
+    broker_heartbeat,
+    broker_registration,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_client_quotas,
+    describe_cluster,
+    describe_configs,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    list_offsets,
+    metadata,
+)
+from broker_runtime.apis.api_versions import VERSIONS as API_VERSIONS_RANGE
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import API_VERSIONS, FETCH, PRODUCE
+
+
+def _answered_by_the_dispatcher(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    raise AssertionError(f"API {ctx.api_key} has its own way through the dispatcher")
+
+
+_PRODUCE = ApiSpec(PRODUCE, "Produce", (3, 12), _answered_by_the_dispatcher)
+_FETCH = ApiSpec(FETCH, "Fetch", (4, 12), _answered_by_the_dispatcher)
+_API_VERSIONS = ApiSpec(API_VERSIONS, "ApiVersions", API_VERSIONS_RANGE, _answered_by_the_dispatcher)
+
+_ADMIN = (
+    create_topics.API,
+    delete_topics.API,
+    create_partitions.API,
+    alter_configs.API,
+    incremental_alter_configs.API,
+    alter_client_quotas.API,
+    describe_configs.API,
+    describe_client_quotas.API,
+    describe_cluster.API,
+)
+
+BROKER_APIS: tuple[ApiSpec, ...] = (
+    _PRODUCE,
+    _FETCH,
+    _API_VERSIONS,
+    metadata.API,
+    list_offsets.API,
+    delete_records.API,
+    find_coordinator.API,
+    init_producer_id.API,
+    *_ADMIN,
+)
+
+CONTROLLER_APIS: tuple[ApiSpec, ...] = (
+    _FETCH,
+    _API_VERSIONS,
+    broker_registration.API,
+    broker_heartbeat.API,
+    allocate_producer_ids.API,
+    *_ADMIN,
+)

@@ -1,0 +1,203 @@
+"""How a broker talks to the active controller: request bodies in, response bodies out.
+
+Two links pass the same frames: over a socket to another process, or straight into the controller's dispatcher when
+this process is the controller too. What is on top of a link (registration, metadata, forwarding) cannot tell which.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from broker_runtime.apis.dispatch import Dispatcher
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.wire.header import response_prefix
+from broker_runtime.wire.messages import (
+    Entity,
+    Fields,
+    decode_response,
+    encode_request_body,
+    frame_request,
+)
+from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
+
+log = logging.getLogger(__name__)
+
+_SIZE_BYTES = 4
+_RESPONSE_BYTES_MAX = 128 * 1024 * 1024
+_CONNECT_TIMEOUT_S = 3.0
+
+
+class ControllerLink(Protocol):
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
+        """The response body; raises KafkaError(BROKER_NOT_AVAILABLE) when the controller cannot be reached."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class ControllerClient:
+    """Requests to the controller, typed or forwarded as they came."""
+
+    def __init__(self, link: ControllerLink, timeout_s: float) -> None:
+        self._link = link
+        self._timeout_s = timeout_s
+
+    async def request(self, api_key: int, version: int, content: Fields) -> Entity:
+        body = await self.forward(api_key, version, memoryview(encode_request_body(api_key, version, content)))
+        try:
+            return decode_response(api_key, version, body)
+        except ProtocolError as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller's answer: {error}") from error
+
+    async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._link.exchange(api_key, version, body)
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"the controller did not answer within {self._timeout_s:g} s"
+            ) from None
+
+    def close(self) -> None:
+        self._link.close()
+
+
+class LoopbackLink:
+    """To the controller in this process."""
+
+    listener = "CONTROLLER"
+    peer = ("127.0.0.1", 0)
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
+        frame = memoryview(frame_request(api_key, version, 0, body))[_SIZE_BYTES:]
+        answer = self._dispatcher.handle(frame, self)
+        if isinstance(answer, PendingReply):
+            arrived: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+            answer.on_complete(lambda reply: None if arrived.done() else arrived.set_result(reply))
+            try:
+                reply = await arrived
+            finally:
+                answer.cancel()
+        else:
+            reply = answer
+        if reply is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller could not answer")
+        whole = b"".join(chunk.read() if isinstance(chunk, FileRegion) else chunk for chunk in reply)
+        return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SocketLink:
+    """To a controller elsewhere: one connection, made when needed, requests answered in order."""
+
+    def __init__(self, servers: Sequence[tuple[str, int]], in_flight_max: int) -> None:
+        self._servers = list(servers)
+        self._in_flight_max = in_flight_max
+        self._connection: _Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._correlation_id = 0
+
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
+        connection = await self._connected()
+        if len(connection.waiting) >= self._in_flight_max:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "too many requests wait for the controller")
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        frame = frame_request(api_key, version, self._correlation_id, body)
+        answer = await connection.send(frame)
+        header = len(response_prefix(api_key, version, 0, 0)) - _SIZE_BYTES
+        if int.from_bytes(answer[:4], "big") != self._sent_id(frame):
+            connection.abort()
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller answered another request")
+        return answer[header:]
+
+    @staticmethod
+    def _sent_id(frame: bytes) -> int:
+        return int.from_bytes(frame[8:12], "big")
+
+    async def _connected(self) -> "_Connection":
+        async with self._connecting:
+            if self._connection is None or self._connection.lost:
+                self._connection = await self._connect()
+            return self._connection
+
+    async def _connect(self) -> "_Connection":
+        loop = asyncio.get_running_loop()
+        problems = []
+        for host, port in self._servers:
+            try:
+                async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                    address = await _resolve(host, port)
+                    _, connection = await loop.create_connection(_Connection, address, port)
+            except (OSError, TimeoutError) as error:
+                problems.append(f"{host}:{port} ({error or 'timed out'})")
+                continue
+            self._servers.sort(key=lambda server: server != (host, port))
+            return connection
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"no controller at {', '.join(problems)}")
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
+
+
+async def _resolve(host: str, port: int) -> str:
+    found = await asyncio.get_running_loop().run_in_executor(
+        None, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    )
+    return str(found[0][4][0])
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.waiting: deque[asyncio.Future[memoryview]] = deque()
+        self.lost = False
+        self._buffer = bytearray()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    async def send(self, frame: bytes) -> memoryview:
+        if self._transport is None or self.lost:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the connection to the controller is gone")
+        answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+        self.waiting.append(answer)
+        self._transport.write(frame)
+        return await answer
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while len(self._buffer) >= _SIZE_BYTES:
+            size = int.from_bytes(self._buffer[:_SIZE_BYTES], "big")
+            if size > _RESPONSE_BYTES_MAX or not self.waiting:
+                self.abort()
+                return
+            end = _SIZE_BYTES + size
+            if len(self._buffer) < end:
+                return
+            payload = bytes(self._buffer[_SIZE_BYTES:end])
+            del self._buffer[:end]
+            answer = self.waiting.popleft()
+            if not answer.done():
+                answer.set_result(memoryview(payload))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        for answer in self.waiting:
+            if not answer.done():
+                answer.set_exception(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller hung up"))
+        self.waiting.clear()
+
+    def abort(self) -> None:
+        self.lost = True
+        if self._transport is not None:
+            self._transport.abort()
