@@ -1,0 +1,141 @@
+"""The way in: a client of one cluster that keeps one connection to each broker it has talked to.
+
+`AdminClient` itself asks whichever bootstrap broker answers (a broker forwards writes to the controller);
+`AdminClient.broker(host, port)` asks exactly that one. A connection that ended is made again, after a delay that grows
+while the broker stays away.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kio.static.protocol import ResponsePayload
+
+from sluicegate_operator.kafka_admin.api import AdminApi
+from sluicegate_operator.kafka_admin.connection import Connect, Connection, ConnectionSettings, open_tcp
+from sluicegate_operator.kafka_admin.errors import Address, AdminConnectionError, AdminProtocolError, AdminTimeoutError
+from sluicegate_operator.kafka_admin.exchange import Exchange
+
+Reply = TypeVar("Reply", bound=ResponsePayload)
+Result = TypeVar("Result")
+
+FIRST_BACK_OFF_S = 0.05
+MAX_BACK_OFF_S = 1.0
+"""A broker that came back is seen within a second."""
+
+
+class BrokerHandle(AdminApi):
+    """One broker at one address. Get it from `AdminClient.broker`; it needs no closing of its own."""
+
+    def __init__(self, address: Address, settings: ConnectionSettings, connect: Connect) -> None:
+        self.address = address
+        self._settings = settings
+        self._connect = connect
+        self._connection: Connection | None = None
+        self._opening = asyncio.Lock()
+        self._failures = 0
+        self._retry_at_s = 0.0
+
+    @property
+    def is_away(self) -> bool:
+        """The last attempt to connect failed."""
+        return self._failures > 0
+
+    async def call(self, exchange: Exchange[Reply, Result]) -> Result:
+        reused = self._connection is not None and not self._connection.closed
+        connection = await self._connected()
+        try:
+            return await connection.call(exchange)
+        except AdminProtocolError:
+            raise
+        except AdminConnectionError:
+            # An idle connection may have ended unnoticed; a fresh one that ends is the broker's doing.
+            if not reused or not exchange.repeatable:
+                raise
+        return await (await self._connected()).call(exchange)
+
+    async def aclose(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _connected(self) -> Connection:
+        async with self._opening:
+            if self._connection is None or self._connection.closed:
+                self._connection = await self._reconnect()
+            return self._connection
+
+    async def _reconnect(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self._retry_at_s - loop.time()))
+        try:
+            connection = await Connection.open(self.address, self._settings, self._connect)
+        except Exception:
+            # Half of the delay is chance, so that many callers do not come back together.
+            delay_s = min(MAX_BACK_OFF_S, FIRST_BACK_OFF_S * 2**self._failures) * random.uniform(0.5, 1.0)
+            self._failures = min(self._failures + 1, 16)
+            self._retry_at_s = loop.time() + delay_s
+            raise
+        self._failures = 0
+        return connection
+
+
+class AdminClient(AdminApi):
+    """Use as `async with AdminClient([(host, port), ...]) as admin`. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        request_timeout_s: float = 5.0,
+        connect_timeout_s: float = 2.0,
+        client_id: str = "sluicegate-operator",
+        connect: Connect = open_tcp,
+    ) -> None:
+        if not bootstrap:
+            raise ValueError("an admin client needs at least one bootstrap address")
+        self._settings = ConnectionSettings(request_timeout_s, connect_timeout_s, client_id)
+        self._connect = connect
+        self._handles: dict[Address, BrokerHandle] = {}
+        self._bootstrap = [self.broker(host, port) for host, port in bootstrap]
+
+    def broker(self, host: str, port: int) -> BrokerHandle:
+        """The same handle, and so the same connection, for the same address."""
+        address = (host, port)
+        if address not in self._handles:
+            self._handles[address] = BrokerHandle(address, self._settings, self._connect)
+        return self._handles[address]
+
+    async def forget(self, host: str, port: int) -> None:
+        """Closes the connection to an address that no broker has any more."""
+        handle = self._handles.pop((host, port), None)
+        if handle is not None:
+            await handle.aclose()
+
+    async def call(self, exchange: Exchange[Reply, Result]) -> Result:
+        """The first bootstrap broker that can be reached answers; those that were away last are asked last."""
+        errors: list[AdminConnectionError | AdminTimeoutError] = []
+        for handle in sorted(self._bootstrap, key=lambda handle: handle.is_away):
+            try:
+                return await handle.call(exchange)
+            except (AdminConnectionError, AdminTimeoutError) as error:
+                # Away means that nothing was sent; otherwise the broker may have done what it was asked.
+                if not (exchange.repeatable or handle.is_away):
+                    raise
+                errors.append(error)
+        if len(errors) == 1:
+            raise errors[0]
+        raise AdminConnectionError(errors[0].address, "; ".join(str(error) for error in errors))
+
+    async def aclose(self) -> None:
+        for handle in self._handles.values():
+            await handle.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,187 @@
+"""One connection to one broker: ApiVersions first, then requests matched to replies by correlation id.
+
+Ends on anything that is not a Kafka reply and on the first request that is not answered in time, because everything
+behind it on the same connection would wait as well. Knows nothing of what the requests mean.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import count
+from typing import TypeVar
+
+from kio.schema.api_versions.v0.request import ApiVersionsRequest as ApiVersionsRequestV0
+from kio.schema.api_versions.v0.response import ApiVersionsResponse as ApiVersionsResponseV0
+from kio.schema.api_versions.v3.request import ApiVersionsRequest as ApiVersionsRequestV3
+from kio.schema.api_versions.v3.response import ApiVersionsResponse as ApiVersionsResponseV3
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from sluicegate_operator.kafka_admin.errors import (
+    Address,
+    AdminConnectionError,
+    AdminProtocolError,
+    AdminTimeoutError,
+    UnsupportedApiError,
+    check,
+)
+from sluicegate_operator.kafka_admin.exchange import Exchange
+from sluicegate_operator.kafka_admin.frames import FrameSplitter, decode_reply, encode_request
+from sluicegate_operator.kafka_admin.shape import MalformedError
+
+Reply = TypeVar("Reply", bound=ResponsePayload)
+Result = TypeVar("Result")
+Connect = Callable[[Address, Callable[[], asyncio.Protocol]], Awaitable[object]]
+"""Opens a transport and ties it to the protocol that the factory makes; the seam that tests replace."""
+
+MAX_CORRELATION_ID = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    request_timeout_s: float = 5.0
+    connect_timeout_s: float = 2.0
+    client_id: str = "sluicegate-operator"
+    max_in_flight: int = 16
+
+
+async def open_tcp(address: Address, factory: Callable[[], asyncio.Protocol]) -> object:
+    host, port = address
+    transport, _protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
+    return transport
+
+
+class Connection(asyncio.Protocol):
+    """Use `Connection.open`. After `closed` is true every call raises; make a new one."""
+
+    def __init__(self, address: Address, settings: ConnectionSettings) -> None:
+        self.address = address
+        self.closed = False
+        self._settings = settings
+        self._transport: asyncio.Transport | None = None
+        self._failure = AdminConnectionError(address, "not connected yet")
+        self._splitter = FrameSplitter()
+        self._correlation_ids = count()
+        self._in_flight: dict[int, asyncio.Future[bytes]] = {}
+        self._slots = asyncio.Semaphore(settings.max_in_flight)
+        self._versions: dict[int, tuple[int, int]] = {}
+
+    @classmethod
+    async def open(cls, address: Address, settings: ConnectionSettings, connect: Connect = open_tcp) -> "Connection":
+        """Connected and with the broker's versions known."""
+        connection = cls(address, settings)
+        try:
+            async with asyncio.timeout(settings.connect_timeout_s):
+                await connect(address, lambda: connection)
+        except TimeoutError:
+            raise AdminConnectionError(address, f"not connected within {settings.connect_timeout_s:g} s") from None
+        except OSError as error:
+            raise AdminConnectionError(address, f"cannot connect: {error.strerror or error}") from error
+        try:
+            await connection._learn_versions()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    async def call(self, exchange: Exchange[Reply, Result]) -> Result:
+        self._require_version(exchange)
+        frame = await self._round_trip(exchange.request, exchange.api)
+        return exchange.read(self._decode(exchange.reply_type, frame))
+
+    def close(self) -> None:
+        self._fail(AdminConnectionError(self.address, "the connection was closed here"))
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self.closed:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._splitter.feed(data):
+                self._take(frame)
+        except MalformedError as error:
+            self._fail(AdminProtocolError(self.address, f"sent no Kafka reply: {error}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = f"the connection was lost: {exc}" if exc else "the broker closed the connection"
+        self._fail(AdminConnectionError(self.address, reason))
+
+    # Inside.
+
+    def _take(self, frame: bytes) -> None:
+        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        waiting = self._in_flight.pop(correlation_id, None)
+        if waiting is None:
+            raise MalformedError(f"a reply to request {correlation_id}, which was not asked")
+        # A caller that gave up (cancelled) leaves its entry, so that its late reply is not taken for garbage.
+        if not waiting.done():
+            waiting.set_result(frame)
+
+    def _fail(self, error: AdminConnectionError) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        for waiting in self._in_flight.values():
+            if not waiting.done():
+                waiting.set_exception(error)
+        self._in_flight.clear()
+        self._failure = error
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _round_trip(self, request: RequestPayload, api: str) -> bytes:
+        """The whole reply frame, header included."""
+        try:
+            async with asyncio.timeout(self._settings.request_timeout_s), self._slots:
+                return await self._send(request)
+        except TimeoutError:
+            error = AdminTimeoutError(self.address, api, self._settings.request_timeout_s)
+            self._fail(AdminConnectionError(self.address, f"closed, because {api} was not answered in time"))
+            raise error from None
+
+    def _send(self, request: RequestPayload) -> asyncio.Future[bytes]:
+        if self.closed or self._transport is None:
+            raise AdminConnectionError(self.address, self._failure.reason)
+        correlation_id = next(self._correlation_ids) % MAX_CORRELATION_ID
+        waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._in_flight[correlation_id] = waiting
+        self._transport.write(encode_request(request, correlation_id, self._settings.client_id))
+        return waiting
+
+    def _decode(self, kind: type[Reply], frame: bytes) -> Reply:
+        try:
+            return decode_reply(kind, frame)
+        except MalformedError as error:
+            broken = AdminProtocolError(self.address, f"sent no readable reply: {error}")
+            self._fail(broken)
+            raise broken from error
+
+    def _require_version(self, exchange: Exchange[Reply, Result]) -> None:
+        wanted = exchange.request.__version__
+        served = self._versions.get(exchange.request.__api_key__)
+        if served is None or not served[0] <= wanted <= served[1]:
+            raise UnsupportedApiError(self.address, exchange.api, wanted, served)
+
+    async def _learn_versions(self) -> None:
+        """Version 3 first; a broker that does not know it says so in the layout of version 0 (KIP-511)."""
+        asked = ApiVersionsRequestV3(client_software_name="sluicegate", client_software_version=version("sluicegate"))
+        frame = await self._round_trip(asked, "ApiVersions")
+        reply: ApiVersionsResponseV3 | ApiVersionsResponseV0
+        if _declines(frame):
+            frame = await self._round_trip(ApiVersionsRequestV0(), "ApiVersions")
+            reply = self._decode(ApiVersionsResponseV0, frame)
+        else:
+            reply = self._decode(ApiVersionsResponseV3, frame)
+        check(reply.error_code, None, "asking for the broker's versions")
+        self._versions = {key.api_key: (key.min_version, key.max_version) for key in reply.api_keys}
+
+
+def _declines(frame: bytes) -> bool:
+    """UNSUPPORTED_VERSION behind the correlation id, or nothing at all: the empty reply of brokers that send one."""
+    return len(frame) == 4 or frame[4:6] == int(ErrorCode.unsupported_version).to_bytes(2, "big")

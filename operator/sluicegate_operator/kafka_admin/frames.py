@@ -1,0 +1,73 @@
+"""Bytes <-> requests and replies: size prefix, header, body. Pure; reads nothing that was not checked first.
+
+kio's reader trusts array lengths: it reserves memory for the announced number of items before it looks at them, and a
+length of two thousand million ends the process. So `Shape` walks a reply by its schema first and refuses lengths that
+the bytes cannot hold, and error codes that kio does not know.
+"""
+
+import io
+import struct
+from collections.abc import Iterator
+from typing import TypeVar
+
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+from kio.static.primitive import i32
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from sluicegate_operator.kafka_admin.shape import MalformedError, check_shape
+
+MAX_FRAME_BYTES = 16 * 1024 * 1024
+"""A DescribeConfigs of every key is about 60 KB, the Metadata of 10,000 partitions about 500 KB."""
+
+Reply = TypeVar("Reply", bound=ResponsePayload)
+
+
+def encode_request(request: RequestPayload, correlation_id: int, client_id: str) -> bytes:
+    header_type = request.__header_schema__
+    header = header_type(
+        request_api_key=request.__api_key__,
+        request_api_version=request.__version__,
+        correlation_id=i32(correlation_id),
+        client_id=client_id,
+    )
+    buffer = io.BytesIO()
+    buffer.write(bytes(4))
+    entity_writer(header_type)(buffer, header)
+    entity_writer(type(request))(buffer, request)
+    frame = buffer.getbuffer()
+    struct.pack_into(">i", frame, 0, len(frame) - 4)
+    return bytes(frame)
+
+
+def decode_reply(kind: type[Reply], frame: bytes) -> Reply:
+    """`frame` is a whole reply without its size prefix. Raises MalformedError."""
+    try:
+        header_size = check_shape(kind.__header_schema__, frame, 0)
+        if check_shape(kind, frame, header_size) != len(frame):
+            raise MalformedError("bytes are left over after the reply")
+        reply, _size = entity_reader(kind)(frame, header_size)
+    except (SerialError, ValueError) as error:
+        raise MalformedError(f"{kind.__name__} v{kind.__version__}: {error}") from error
+    return reply
+
+
+class FrameSplitter:
+    """Collects what a connection receives and gives out whole frames, without their size prefix."""
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Raises MalformedError as soon as a size cannot be right, before the frame is buffered."""
+        self._buffer += data
+        while len(self._buffer) >= 4:
+            (size,) = struct.unpack_from(">i", self._buffer)
+            if not 4 <= size <= self._max_frame_bytes:
+                raise MalformedError(f"a reply of {size} bytes (4 to {self._max_frame_bytes} are possible)")
+            if len(self._buffer) < 4 + size:
+                return
+            frame = bytes(self._buffer[4 : 4 + size])
+            del self._buffer[: 4 + size]
+            yield frame
