@@ -1,0 +1,39 @@
+"""Which cluster and node a data folder belongs to: Kafka's meta.properties, written once and checked at every start."""
+
+import os
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from broker_runtime.config import parse_properties, render_properties
+from broker_runtime.errors import ConfigError
+from broker_runtime.wire.uuids import encode_uuid
+
+FILE_NAME = "meta.properties"
+
+
+def claim_folder(log_dir: Path, node_id: int, cluster_id: str | None) -> str:
+    """The cluster id of this folder, made (or taken from the settings) when the folder is new.
+
+    Raises ConfigError when the folder belongs to another node or cluster.
+    """
+    path = log_dir / FILE_NAME
+    if not path.exists():
+        chosen = cluster_id or encode_uuid(uuid4())
+        text = render_properties({"version": "1", "cluster.id": chosen, "node.id": str(node_id)})
+        temporary = path.with_suffix(".tmp")
+        with temporary.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+        return chosen
+    known = parse_properties(path.read_text(), str(path))
+    if known.get("node.id") != str(node_id):
+        raise ConfigError(f"log.dirs: {log_dir} belongs to node {known.get('node.id')}, not to node.id {node_id}")
+    if cluster_id is not None and known.get("cluster.id") != cluster_id:
+        raise ConfigError(f"log.dirs: {log_dir} belongs to cluster {known.get('cluster.id')}, not to {cluster_id}")
+    return known["cluster.id"]
+
+
+def new_incarnation() -> UUID:
+    return uuid4()
