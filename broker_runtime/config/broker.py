@@ -84,7 +84,7 @@ _QUOTAS = [
         "connection.quota.strategy",
         STRING,
         "windowed",
-        "windowed: Kafka's average, which admits quota.window.num - 1 windows at once; token-bucket: one second's worth.",
+        "windowed: Kafka's average, which admits ten windows at once by default; token-bucket: one second's worth.",
         one_of("windowed", "token-bucket"),
     ),
     _static(

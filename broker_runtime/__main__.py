@@ -1,0 +1,76 @@
+"""`python -m broker_runtime --config server.properties`: arguments, event loop, signals, exit codes.
+
+Exit codes: 0 after a stop by SIGTERM or SIGINT, 1 when the node could not start or go on, 2 for a configuration that
+cannot be used.
+"""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from broker_runtime.broker import Broker, StartError
+from broker_runtime.config import BrokerSettings, broker_settings, parse_properties
+from broker_runtime.errors import ConfigError
+
+log = logging.getLogger("broker_runtime")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        settings = read_settings(options.config, options.override)
+    except ConfigError as error:
+        print(f"configuration: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    return uvloop.run(_serve(settings))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("broker_runtime", description="A Kafka-protocol broker and controller.")
+    parser.add_argument("--config", required=True, type=Path, help="server.properties")
+    parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins over the file")
+    parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    return parser
+
+
+def read_settings(path: Path, overrides: Sequence[str]) -> BrokerSettings:
+    """Raises ConfigError naming the file, the key and what is allowed."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    properties = parse_properties(text, str(path))
+    for override in overrides:
+        key, separator, value = override.partition("=")
+        if not separator:
+            raise ConfigError(f"--override {override}: must be key=value")
+        properties[key.strip()] = value.strip()
+    return broker_settings(properties, str(path))
+
+
+async def _serve(settings: BrokerSettings) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    broker = Broker(settings)
+    try:
+        await broker.run_until(stop)
+    except ConfigError as error:
+        print(f"configuration: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    except StartError as error:
+        print(f"the node cannot go on: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
