@@ -99,7 +99,7 @@ class Dispatcher:
         except (KafkaError, ProtocolError) as error:
             log.warning("a request could not be answered, its connection is closed: %s", error)
             return None
-        except Exception:  # noqa: BLE001  a fault in one handler must not stop the broker; it is logged with its trace
+        except Exception:
             log.exception("a request handler failed, its connection is closed")
             return None
 

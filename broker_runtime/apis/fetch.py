@@ -123,9 +123,7 @@ def _look(query: _Query, node: Node) -> tuple[int, bool]:
                 part.log, _ = node.led_log(topic, part.index)
                 limit = min(left, part.max_bytes)
                 if limit > 0 or not found:
-                    part.region = part.log.read(
-                        part.offset, limit, min_one=not found, up_to=part.log.high_watermark
-                    )
+                    part.region = part.log.read(part.offset, limit, min_one=not found, up_to=part.log.high_watermark)
             except KafkaError as error:
                 part.code = error.code
                 failed = True

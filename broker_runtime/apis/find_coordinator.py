@@ -9,7 +9,13 @@ _WHY = "consumer groups are not served yet; consume by assigned partition"
 
 
 def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": _WHY}
+    nowhere = {
+        "node_id": -1,
+        "host": "",
+        "port": -1,
+        "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "error_message": _WHY,
+    }
     keys = getattr(request, "coordinator_keys", ())
     return {**nowhere, "coordinators": [{"key": key, **nowhere} for key in keys]}
 

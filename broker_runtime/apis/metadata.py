@@ -62,7 +62,9 @@ async def _create(name: str, node: Node) -> Topic | None:
     """Ask the controller for the topic with the broker's defaults and wait until this node has heard of it."""
     asked = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": (), "configs": ()}
     answer = await node.send_to_controller(
-        CREATE_TOPICS, 7, {"topics": [asked], "timeout": node.settings.integer("request.timeout.ms"), "validate_only": False}
+        CREATE_TOPICS,
+        7,
+        {"topics": [asked], "timeout": node.settings.integer("request.timeout.ms"), "validate_only": False},
     )
     code = ErrorCode(int(answer.topics[0].error_code))
     if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

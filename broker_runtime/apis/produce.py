@@ -6,7 +6,7 @@ to the log as they came (one checksum, one append) and one reply is joined from 
 - acks 0 gets no reply; an error then ends the connection, which is all a client can notice (as Kafka does).
 - acks -1 asks for min.insync.replicas; a partition has one replica until replication exists.
 - Versions 0-2 are advertised for old librdkafka (KIP-896) but refused.
-- Not implemented: transactions (a transactional id is answered with INVALID_TXN_STATE), throttling, KIP-951 leader hints.
+- Not implemented: transactions (a transactional id is answered with INVALID_TXN_STATE), throttling, KIP-951.
 """
 
 from struct import Struct
@@ -80,9 +80,13 @@ def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
 def _append(node: Node, topic: str, index: int, records: memoryview | None, acks: int, version: int) -> bytes:
     log, leader_epoch = node.led_log(topic, index)
     if acks == -1 and log.config.min_insync_replicas > 1:
-        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the partition has one replica and min.insync.replicas asks for more")
+        raise KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS, "the partition has one replica and min.insync.replicas asks for more"
+        )
     if not records:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch for each partition")
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch for each partition"
+        )
     done = log.append(records, leader_epoch=leader_epoch)
     return _result(
         version, index, ErrorCode.NONE, done.base_offset, done.log_append_time_ms, done.log_start_offset, None

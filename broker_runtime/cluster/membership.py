@@ -39,7 +39,7 @@ class BrokerState(IntEnum):
     SHUTTING_DOWN = 7
 
 
-class RegistrationTimeout(Exception):
+class RegistrationTimeoutError(Exception):
     """The controller did not take the registration within initial.broker.registration.timeout.ms."""
 
 
@@ -84,7 +84,7 @@ class Membership:
         self.last_contact: float | None = None
 
     async def run(self) -> None:
-        """Register, then heartbeat until cancelled. Raises RegistrationTimeout."""
+        """Register, then heartbeat until cancelled. Raises RegistrationTimeoutError."""
         self.state = BrokerState.STARTING
         await self._register()
         while True:
@@ -120,9 +120,9 @@ class Membership:
                 _raise_for(answer)
             except KafkaError as error:
                 if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-                    raise RegistrationTimeout(f"this broker's data belongs to another cluster: {error}") from error
+                    raise RegistrationTimeoutError(f"this broker's data belongs to another cluster: {error}") from error
                 if self._clock.monotonic() >= give_up:
-                    raise RegistrationTimeout(
+                    raise RegistrationTimeoutError(
                         f"not registered within {self._timing.registration_timeout_s:g} s: {error}"
                     ) from error
                 log.info("registration is tried again: %s", error)

@@ -1,0 +1,41 @@
+"""Which value is in force when a key is set at several levels."""
+
+from broker_runtime.config import TopicConfig, broker_settings
+from broker_runtime.config.effective import effective_config, topic_defaults
+
+SETTINGS = broker_settings(
+    {"node.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0,EXTERNAL://127.0.0.1:0", "max.connections": "100"}
+)
+RATE = "max.connection.creation.rate"
+
+
+def test_a_brokers_own_value_wins_over_the_cluster_default_and_that_over_the_file() -> None:
+    assert effective_config(SETTINGS, {}, {}).integer("max.connections") == 100
+    assert effective_config(SETTINGS, {"max.connections": "50"}, {}).integer("max.connections") == 50
+    assert (
+        effective_config(SETTINGS, {"max.connections": "50"}, {"max.connections": "7"}).integer("max.connections") == 7
+    )
+
+
+def test_listener_values_are_found_by_the_listeners_upper_case_name() -> None:
+    effective = effective_config(SETTINGS, {f"listener.name.external.{RATE}": "50"}, {})
+    assert effective.per_listener(RATE) == {"EXTERNAL": 50}
+    assert effective.integer(RATE) == 2**31 - 1
+
+
+def test_values_for_listeners_of_other_brokers_do_not_concern_this_one() -> None:
+    effective = effective_config(SETTINGS, {f"listener.name.admin.{RATE}": "50"}, {})
+    assert effective.per_listener(RATE) == {}
+    assert effective.ignored == ()
+
+
+def test_stored_values_that_cannot_be_used_are_reported_and_left_out() -> None:
+    effective = effective_config(SETTINGS, {"node.id": "9", "max.connections": "x", "future.key": "1"}, {})
+    assert effective.integer("max.connections") == 100
+    assert len(effective.ignored) == 3
+
+
+def test_topics_fall_back_to_the_brokers_dynamic_values() -> None:
+    effective = effective_config(SETTINGS, {"log.retention.ms": "1000"}, {})
+    assert TopicConfig.of({}, topic_defaults(effective)).retention_ms == 1000
+    assert TopicConfig.of({"retention.ms": "5"}, topic_defaults(effective)).retention_ms == 5
