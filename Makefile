@@ -30,3 +30,40 @@ check: venv  ## formatting, lint, types, layers
 fmt: venv  ## format and mend what ruff can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+.PHONY: test
+test: check unit integration e2e  ## everything: what CI runs
+
+.PHONY: unit
+unit: venv  ## pure tests: unit, contracts in memory, simulation
+	$(PYTEST) -q -n $(WORKERS) tests/unit tests/simulation
+
+.PHONY: integration
+integration: venv  ## real sockets, processes and clients; Apache Kafka beside ours
+	$(PYTEST) -q tests/contract tests/integration
+
+.PHONY: e2e
+e2e: venv  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
+	$(BIN)/python -m e2e.cluster.obtain
+	$(PYTEST) -q e2e
+
+.PHONY: demo
+demo: venv  ## three brokers, a storm, a limit that holds it back; ends by itself
+	PYTHONPATH=.:operator $(BIN)/python -m demo
+
+.PHONY: up
+up: venv  ## run examples/quickstart on this machine until Ctrl-C
+	$(BIN)/sluicegate up -f examples/quickstart --watch
+
+.PHONY: bench
+bench: venv  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/
+	$(BIN)/python -m benchmarks
+
+.PHONY: crds
+crds: venv  ## write crds/ and the generated reference pages
+	$(BIN)/sluicegate crds --out crds
+	$(BIN)/python -m tools.reference
+
+.PHONY: clean
+clean:  ## remove .venv and caches
+	rm -rf .venv .venv-runtime .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
