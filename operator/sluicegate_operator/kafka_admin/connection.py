@@ -28,7 +28,7 @@ from sluicegate_operator.kafka_admin.errors import (
 )
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.frames import FrameSplitter, decode_reply, encode_request
-from sluicegate_operator.kafka_admin.shape import MalformedError
+from sluicegate_operator.kafka_admin.reading import MalformedError
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")

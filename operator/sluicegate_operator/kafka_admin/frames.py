@@ -1,21 +1,15 @@
-"""Bytes <-> requests and replies: size prefix, header, body. Pure; reads nothing that was not checked first.
-
-kio's reader trusts array lengths: it reserves memory for the announced number of items before it looks at them, and a
-length of two thousand million ends the process. So `Shape` walks a reply by its schema first and refuses lengths that
-the bytes cannot hold, and error codes that kio does not know.
-"""
+"""Whole frames: requests with size prefix and header to bytes, received bytes to frames, frames to replies. Pure."""
 
 import io
 import struct
 from collections.abc import Iterator
 from typing import TypeVar
 
-from kio.serial import entity_reader, entity_writer
-from kio.serial.errors import SerialError
+from kio.serial import entity_writer
 from kio.static.primitive import i32
 from kio.static.protocol import RequestPayload, ResponsePayload
 
-from sluicegate_operator.kafka_admin.shape import MalformedError, check_shape
+from sluicegate_operator.kafka_admin.reading import MalformedError, reader
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 """A DescribeConfigs of every key is about 60 KB, the Metadata of 10,000 partitions about 500 KB."""
@@ -43,13 +37,14 @@ def encode_request(request: RequestPayload, correlation_id: int, client_id: str)
 def decode_reply(kind: type[Reply], frame: bytes) -> Reply:
     """`frame` is a whole reply without its size prefix. Raises MalformedError."""
     try:
-        header_size = check_shape(kind.__header_schema__, frame, 0)
-        if check_shape(kind, frame, header_size) != len(frame):
-            raise MalformedError("bytes are left over after the reply")
-        reply, _size = entity_reader(kind)(frame, header_size)
-    except (SerialError, ValueError) as error:
-        raise MalformedError(f"{kind.__name__} v{kind.__version__}: {error}") from error
-    return reply
+        _header, offset = reader(kind.__header_schema__)(frame, 0)
+        reply, end = reader(kind)(frame, offset)
+    except MalformedError as error:
+        raise MalformedError(f"{kind.__name__} v{kind.__version__}: {error}") from None
+    if end != len(frame):
+        raise MalformedError(f"{kind.__name__} v{kind.__version__}: {len(frame) - end} bytes are left over")
+    whole: Reply = reply
+    return whole
 
 
 class FrameSplitter:
