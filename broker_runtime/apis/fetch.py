@@ -1,6 +1,6 @@
 """Fetch (1), versions 4 to 12: long poll, min and max bytes, whole batches straight from the segment files.
 
-Large slices leave as file regions (sendfile), small ones are read and joined with the headers into one write.
+Records leave as regions of the files: the connection sends them without a copy, or joins small ones into one write.
 
 - Sessions (KIP-227) are not kept: the answer's session id is 0, so clients go on with full requests.
 - Isolation makes no difference: there are no transactions, the last stable offset is the high watermark.
@@ -29,11 +29,9 @@ _PARTITION_V12 = Struct(">iiqiqi")
 _INT32 = Struct(">i")
 _RESULT_V4 = Struct(">ihqq")
 _RESULT_V5 = Struct(">ihqqq")
-_ERROR_AND_SESSION = Struct(">ihi")
+_ERROR_AND_SESSION = Struct(">hi")
+_NO_THROTTLE = b"\x00\x00\x00\x00"
 _NO_READ_REPLICA = b"\xff\xff\xff\xff"
-
-INLINE_BYTES_MAX = 64 * 1024
-"""Slices up to this size are read into the reply: one write of a copy is cheaper than two system calls."""
 
 
 @dataclass(slots=True)
@@ -136,39 +134,27 @@ def _look(query: _Query, node: Node) -> tuple[int, bool]:
 def _encode(query: _Query) -> Reply:
     version = query.version
     flexible = is_flexible(FETCH, version)
-    chunks: list[Chunk] = []
-    text: list[bytes] = []
-    size = 0
-    text.append(_ERROR_AND_SESSION.pack(0, query.error, 0) if version >= 7 else b"\x00\x00\x00\x00")
-    text.append(array_length(len(query.topics), flexible))
     end = b"\x00" if flexible else b""
+    text = [_NO_THROTTLE, _ERROR_AND_SESSION.pack(query.error, 0) if version >= 7 else b""]
+    text.append(array_length(len(query.topics), flexible))
+    chunks: list[Chunk] = []
+    size = 0
     for topic, slices in query.topics:
         text.append(string(topic, flexible))
         text.append(array_length(len(slices), flexible))
         for part in slices:
             text.append(_partition_head(part, version, flexible))
-            region = part.region
-            if region is None:
-                pass
-            elif region.length <= INLINE_BYTES_MAX:
-                text.append(region.read())
-            else:
+            if part.region is not None:
                 joined = b"".join(text)
-                size += len(joined) + region.length
-                chunks += (joined, region)
+                size += len(joined) + part.region.length
+                chunks += (joined, part.region)
                 text = []
             text.append(end)
         text.append(end)
     text.append(end)
     tail = b"".join(text)
     prefix = response_prefix(FETCH, version, query.correlation_id, size + len(tail))
-    if not chunks:
-        return (prefix + tail,)
-    first = chunks[0]
-    if isinstance(first, bytes):
-        chunks[0] = prefix + first
-    chunks.append(tail)
-    return chunks
+    return (prefix, *chunks, tail)
 
 
 def _partition_head(part: _Slice, version: int, flexible: bool) -> bytes:
