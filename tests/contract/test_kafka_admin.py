@@ -1,0 +1,300 @@
+"""The admin client against running brokers: every method, the same expectations for Apache Kafka and for ours.
+
+Writes are confirmed by the controller and reach the broker's own view a little later, hence `eventually`.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
+from sluicegate_operator.kafka_admin.configs import ConfigChange
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
+from sluicegate_operator.kafka_admin.views import ConfigSource, NewTopic, TopicView
+from tests.support.apache_kafka import ApacheKafka, KafkaUnavailable
+
+DEADLINE_S = 10.0
+RATE = "max.connection.creation.rate"
+EXTERNAL_RATE = f"listener.name.external.{RATE}"
+MAX_CONNECTIONS = "max.connections"
+UNLIMITED = "2147483647"
+
+
+@dataclass(frozen=True)
+class RunningNode:
+    """One node with the listeners PLAINTEXT (for the client) and EXTERNAL."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+@pytest.fixture(scope="module", params=["apache"])
+def node(request: pytest.FixtureRequest) -> Iterator[RunningNode]:
+    try:
+        kafka = ApacheKafka(listeners=["EXTERNAL"]).__enter__()
+    except KafkaUnavailable as error:
+        pytest.skip(str(error))
+    try:
+        yield RunningNode(kafka.node_id, kafka.host, kafka.port())
+    finally:
+        kafka.__exit__()
+
+
+@pytest.fixture
+async def admin(node: RunningNode) -> AsyncIterator[AdminClient]:
+    """Leaves nothing behind: dynamic configuration, ip quotas and topics are cleared."""
+    async with AdminClient([(node.host, node.port)]) as client:
+        yield client
+        for broker_id in (node.node_id, None):
+            await client.incremental_alter_configs(
+                broker_id, ConfigChange(delete=[RATE, EXTERNAL_RATE, MAX_CONNECTIONS])
+            )
+        await client.alter_ip_quotas(dict.fromkeys(await client.describe_ip_quotas()))
+        for name in await client.describe_topics():
+            await client.delete_topic(name)
+        broker = client.broker(node.host, node.port)
+        await eventually(lambda: effective(broker, node, RATE), UNLIMITED)
+
+
+@pytest.fixture
+def broker(admin: AdminClient, node: RunningNode) -> BrokerHandle:
+    return admin.broker(node.host, node.port)
+
+
+async def eventually(observe: Callable[[], Awaitable[object]], expected: object) -> None:
+    """Until the observed value is the expected one; a refusal in between counts as another value."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while True:
+        seen: object
+        try:
+            seen = await observe()
+        except KafkaApiError as error:
+            seen = error
+        if seen == expected:
+            return
+        if time.monotonic() > deadline_s:
+            raise AssertionError(f"after {DEADLINE_S:g} s still {seen!r}, expected {expected!r}")
+        await asyncio.sleep(0.01)
+
+
+async def effective(broker: BrokerHandle, node: RunningNode, key: str) -> str | None:
+    configs = await broker.describe_broker_configs(node.node_id, [key])
+    return configs[key].value if key in configs else None
+
+
+async def value_and_source(broker: BrokerHandle, node: RunningNode, key: str) -> tuple[object, ...]:
+    """Empty for a key that is not set on any layer: only listener keys, which have no default of their own."""
+    entry = (await broker.describe_broker_configs(node.node_id, [key])).get(key)
+    return () if entry is None else (entry.value, entry.source)
+
+
+async def refusal(call: Awaitable[object]) -> str:
+    with pytest.raises(KafkaApiError) as refused:
+        await call
+    return refused.value.name
+
+
+async def test_the_cluster_is_described_with_its_brokers(admin: AdminClient, node: RunningNode) -> None:
+    cluster = await admin.describe_cluster()
+    assert cluster.cluster_id
+    assert [(broker.id, broker.host, broker.port) for broker in cluster.brokers] == [
+        (node.node_id, node.host, node.port)
+    ]
+    assert cluster.controller_id == node.node_id
+
+
+async def test_a_broker_describes_all_its_configuration(broker: BrokerHandle, node: RunningNode) -> None:
+    configs = await broker.describe_broker_configs(node.node_id)
+    assert {RATE, MAX_CONNECTIONS, "quota.window.num", "node.id"} <= configs.keys()
+    limit = configs[MAX_CONNECTIONS]
+    assert (limit.value, limit.source, limit.is_default) == (UNLIMITED, ConfigSource.DEFAULT_CONFIG, True)
+    assert (limit.read_only, limit.is_sensitive) == (False, False)
+    assert configs["node.id"].source is ConfigSource.STATIC_BROKER_CONFIG
+    assert configs["node.id"].read_only
+
+
+async def test_only_the_asked_keys_are_described(broker: BrokerHandle, node: RunningNode) -> None:
+    assert set(await broker.describe_broker_configs(node.node_id, [RATE, MAX_CONNECTIONS])) == {RATE, MAX_CONNECTIONS}
+
+
+async def test_a_broker_speaks_for_itself_only(broker: BrokerHandle, node: RunningNode) -> None:
+    assert await refusal(broker.describe_broker_configs(node.node_id + 7)) == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize("key", [RATE, EXTERNAL_RATE, MAX_CONNECTIONS])
+async def test_a_brokers_own_value_beats_the_default_of_all_and_deleting_gives_way(
+    admin: AdminClient, broker: BrokerHandle, node: RunningNode, key: str
+) -> None:
+    def now() -> Awaitable[object]:
+        return value_and_source(broker, node, key)
+
+    await admin.incremental_alter_configs(None, ConfigChange(set={key: "50"}))
+    await eventually(now, ("50", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG))
+    await admin.incremental_alter_configs(node.node_id, ConfigChange(set={key: "40"}))
+    await eventually(now, ("40", ConfigSource.DYNAMIC_BROKER_CONFIG))
+    await admin.incremental_alter_configs(node.node_id, ConfigChange(delete=[key]))
+    await eventually(now, ("50", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG))
+
+
+async def test_synonyms_list_the_layers_with_the_one_in_force_first(
+    admin: AdminClient, broker: BrokerHandle, node: RunningNode
+) -> None:
+    await admin.incremental_alter_configs(None, ConfigChange(set={RATE: "50"}))
+    await admin.incremental_alter_configs(node.node_id, ConfigChange(set={RATE: "40"}))
+    await eventually(lambda: value_and_source(broker, node, RATE), ("40", ConfigSource.DYNAMIC_BROKER_CONFIG))
+    entry = (await broker.describe_broker_configs(node.node_id, [RATE]))[RATE]
+    assert [(synonym.value, synonym.source) for synonym in entry.synonyms] == [
+        ("40", ConfigSource.DYNAMIC_BROKER_CONFIG),
+        ("50", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (UNLIMITED, ConfigSource.DEFAULT_CONFIG),
+    ]
+
+
+async def test_the_default_of_all_brokers_shows_what_was_set_for_all(admin: AdminClient, node: RunningNode) -> None:
+    await admin.incremental_alter_configs(None, ConfigChange(set={EXTERNAL_RATE: "50"}))
+    await admin.incremental_alter_configs(node.node_id, ConfigChange(set={MAX_CONNECTIONS: "40"}))
+
+    async def ours() -> Mapping[str, str | None]:
+        configs = await admin.describe_default_broker_configs()
+        return {key: configs[key].value for key in (RATE, EXTERNAL_RATE, MAX_CONNECTIONS) if key in configs}
+
+    await eventually(ours, {EXTERNAL_RATE: "50"})
+
+
+async def test_validating_a_change_changes_nothing(admin: AdminClient, broker: BrokerHandle, node: RunningNode) -> None:
+    await admin.incremental_alter_configs(node.node_id, ConfigChange(set={RATE: "5"}, validate_only=True))
+    await admin.incremental_alter_configs(node.node_id, ConfigChange(set={MAX_CONNECTIONS: "9"}))
+    await eventually(lambda: effective(broker, node, MAX_CONNECTIONS), "9")
+    assert await effective(broker, node, RATE) == UNLIMITED
+
+
+@pytest.mark.parametrize("value", ["-1", "many", "1.5", ""])
+async def test_a_value_that_no_limit_can_have_is_refused(
+    admin: AdminClient, broker: BrokerHandle, node: RunningNode, value: str
+) -> None:
+    refused = await refusal(admin.incremental_alter_configs(node.node_id, ConfigChange(set={RATE: value})))
+    assert refused in ("INVALID_REQUEST", "INVALID_CONFIG")
+    assert await effective(broker, node, RATE) == UNLIMITED
+
+
+async def test_deleting_what_was_never_set_is_fine(admin: AdminClient, broker: BrokerHandle, node: RunningNode) -> None:
+    await admin.incremental_alter_configs(node.node_id, ConfigChange(delete=[RATE, EXTERNAL_RATE]))
+    assert await effective(broker, node, RATE) == UNLIMITED
+
+
+async def test_ip_quotas_of_one_address_and_of_all_are_set_and_removed(
+    admin: AdminClient, broker: BrokerHandle
+) -> None:
+    await admin.alter_ip_quotas({None: 100.0, "127.0.1.7": 5.0, "127.0.1.8": 6.0})
+    await eventually(broker.describe_ip_quotas, {None: 100.0, "127.0.1.7": 5.0, "127.0.1.8": 6.0})
+    await admin.alter_ip_quotas({None: None, "127.0.1.7": 7.0, "127.0.1.9": None})
+    await eventually(broker.describe_ip_quotas, {"127.0.1.7": 7.0, "127.0.1.8": 6.0})
+
+
+@pytest.mark.parametrize("rate", [0.0, -3.0, 1.5, 2.0**40])
+async def test_an_ip_rate_that_kafka_does_not_know_is_refused(admin: AdminClient, rate: float) -> None:
+    with pytest.raises(KafkaApiError, match=r"altering the ip quota of 127\.0\.1\.7: INVALID_REQUEST: ."):
+        await admin.alter_ip_quotas({"127.0.1.7": rate})
+    assert await admin.describe_ip_quotas() == {}
+
+
+async def test_an_ip_that_is_none_is_refused(admin: AdminClient) -> None:
+    assert await refusal(admin.alter_ip_quotas({"no-such-host.invalid": 5.0})) == "INVALID_REQUEST"
+
+
+async def test_validating_an_ip_quota_sets_none(admin: AdminClient, broker: BrokerHandle) -> None:
+    await admin.alter_ip_quotas({"127.0.1.7": 5.0}, validate_only=True)
+    await admin.alter_ip_quotas({"127.0.1.8": 6.0})
+    await eventually(broker.describe_ip_quotas, {"127.0.1.8": 6.0})
+
+
+async def shape(admin: AdminClient, name: str) -> list[tuple[int, ...]] | str | None:
+    """Replicas by partition, or why there are none."""
+    topic = (await admin.describe_topics([name]))[name]
+    return [partition.replicas for partition in topic.partitions] if topic.exists else topic.error
+
+
+async def test_a_topic_is_created_described_grown_and_deleted(admin: AdminClient, node: RunningNode) -> None:
+    alone = (node.node_id,)
+    await admin.create_topic(NewTopic("orders", partitions=2, replicas=1))
+    await eventually(lambda: shape(admin, "orders"), [alone, alone])
+    topic = (await admin.describe_topics())["orders"]
+    assert topic.id is not None
+    assert [(p.index, p.leader, p.isr) for p in topic.partitions] == [
+        (0, node.node_id, alone),
+        (1, node.node_id, alone),
+    ]
+    await admin.create_partitions("orders", 5)
+    await eventually(lambda: shape(admin, "orders"), [alone] * 5)
+    await admin.delete_topic("orders")
+    await eventually(lambda: shape(admin, "orders"), "UNKNOWN_TOPIC_OR_PARTITION")
+    assert "orders" not in await admin.describe_topics()
+
+
+async def test_an_unknown_topic_has_a_view_with_an_error_and_is_not_created(admin: AdminClient) -> None:
+    expected = {"nowhere": TopicView("nowhere", None, (), "UNKNOWN_TOPIC_OR_PARTITION")}
+    assert await admin.describe_topics(["nowhere"]) == expected
+    assert await admin.describe_topics(["nowhere"]) == expected
+
+
+async def test_the_brokers_defaults_decide_what_a_new_topic_leaves_open(admin: AdminClient, node: RunningNode) -> None:
+    await admin.create_topic(NewTopic("open"))
+    await eventually(lambda: shape(admin, "open"), [(node.node_id,)])
+
+
+async def test_a_topics_configuration_is_set_changed_and_given_back(admin: AdminClient) -> None:
+    async def retention() -> tuple[str | None, ConfigSource]:
+        entry = (await admin.describe_topic_configs("kept", ["retention.ms"]))["retention.ms"]
+        return entry.value, entry.source
+
+    await admin.create_topic(NewTopic("kept", 1, 1, {"retention.ms": "60000"}))
+    await eventually(retention, ("60000", ConfigSource.DYNAMIC_TOPIC_CONFIG))
+    await admin.alter_topic_configs("kept", ConfigChange(set={"retention.ms": "70000"}))
+    await eventually(retention, ("70000", ConfigSource.DYNAMIC_TOPIC_CONFIG))
+    await admin.alter_topic_configs("kept", ConfigChange(delete=["retention.ms"]))
+    await eventually(retention, ("604800000", ConfigSource.DEFAULT_CONFIG))
+
+
+async def test_validating_a_topic_creates_none(admin: AdminClient) -> None:
+    await admin.create_topic(NewTopic("thought", 1, 1), validate_only=True)
+    await admin.create_topic(NewTopic("real", 1, 1))
+    await eventually(lambda: names(admin), {"real"})
+
+
+async def names(admin: AdminClient) -> set[str]:
+    return set(await admin.describe_topics())
+
+
+async def test_what_cannot_be_done_to_a_topic_has_kafkas_error_names(admin: AdminClient) -> None:
+    await admin.create_topic(NewTopic("once", 2, 1))
+    await eventually(lambda: names(admin), {"once"})
+    attempts: Mapping[str, Awaitable[object]] = {
+        "TOPIC_ALREADY_EXISTS": admin.create_topic(NewTopic("once", 2, 1)),
+        "INVALID_REPLICATION_FACTOR": admin.create_topic(NewTopic("wide", 1, 9)),
+        "INVALID_CONFIG": admin.create_topic(NewTopic("odd", 1, 1, {"retention.ms": "long"})),
+        "INVALID_TOPIC_EXCEPTION": admin.create_topic(NewTopic("no/slash", 1, 1)),
+        "INVALID_PARTITIONS": admin.create_partitions("once", 1),
+        "UNKNOWN_TOPIC_OR_PARTITION": admin.delete_topic("nowhere"),
+    }
+    assert [await refusal(attempt) for attempt in attempts.values()] == list(attempts)
+
+
+async def test_the_configuration_of_an_unknown_topic_is_refused(admin: AdminClient) -> None:
+    assert await refusal(admin.describe_topic_configs("nowhere")) == "UNKNOWN_TOPIC_OR_PARTITION"
+    changed = admin.alter_topic_configs("nowhere", ConfigChange(set={"retention.ms": "1"}))
+    assert await refusal(changed) == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+async def test_many_calls_share_one_connection(admin: AdminClient) -> None:
+    clusters = await asyncio.gather(*(admin.describe_cluster() for _ in range(50)))
+    assert len(set(clusters)) == 1
+
+
+async def test_a_port_that_nobody_serves_is_an_admin_error(node: RunningNode) -> None:
+    async with AdminClient([("127.0.0.1", 1)]) as nobody:
+        with pytest.raises(KafkaAdminError, match=r"broker 127\.0\.0\.1:1: cannot connect: "):
+            await nobody.describe_cluster()
