@@ -1,0 +1,264 @@
+"""One listening socket: accepts, asks the quotas, and does what they say. Shell.
+
+While the quotas tell it to wait it holds the one accepted socket and does not look at the listening socket:
+further clients wait in the kernel's backlog, as Kafka's acceptor makes them (KIP-612). Decides nothing itself.
+"""
+
+import errno
+import logging
+import os
+import socket
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable
+from typing import Protocol
+
+from broker_runtime.clock import Clock
+from broker_runtime.network.delayed_closes import DelayedCloses
+from broker_runtime.network.quotas import ConnectionQuotas, Outcome
+from broker_runtime.network.refusals import RefusalLog
+from broker_runtime.network.settings import NetworkLimits
+
+_log = logging.getLogger(__name__)
+
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_V4_MAPPED = "::ffff:"
+
+
+class ListenerBindError(OSError):
+    """A listener's address cannot be used; the message names both."""
+
+
+class ConnectionFactory(Protocol):
+    def __call__(self, fd: int, listener: str, peer: tuple[str, int], now_s: float) -> None:
+        """Take over `fd`, an admitted non-blocking socket."""
+        ...
+
+
+def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits) -> socket.socket:
+    """A bound, listening, non-blocking socket; what it is set to, the accepted ones inherit."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ListenerBindError(f"listener {listener}: cannot use {host}:{port}: {error}") from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if limits.receive_buffer_bytes >= 0:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
+        if limits.send_buffer_bytes >= 0:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+        listening.setblocking(False)
+        listening.bind(address)
+        listening.listen(limits.listen_backlog)
+    except OSError as error:
+        listening.close()
+        raise ListenerBindError(f"listener {listener}: cannot listen on {host}:{port}: {error.strerror}") from error
+    return listening
+
+
+def peer_host(host: str) -> str:
+    """One spelling per client: an IPv4 client of an IPv6 socket is known by its IPv4 address."""
+    if host.startswith(_V4_MAPPED):
+        return host.removeprefix(_V4_MAPPED)
+    return host.partition("%")[0]
+
+
+class AcceptorRuntime:
+    """What the acceptors of one server share."""
+
+    __slots__ = ("clock", "limits", "loop", "refusals")
+
+    def __init__(self, loop: AbstractEventLoop, clock: Clock, limits: NetworkLimits, refusals: RefusalLog) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.limits = limits
+        self.refusals = refusals
+
+
+class Acceptor:
+    """`listening` is owned from here on. Calls of `wake` come from the quotas."""
+
+    def __init__(
+        self,
+        listener: str,
+        listening: socket.socket,
+        quotas: ConnectionQuotas,
+        connection_factory: ConnectionFactory,
+        runtime: AcceptorRuntime,
+    ) -> None:
+        self.listener = listener
+        self.accept_errors_total = 0
+        self._listening = listening
+        self._quotas = quotas
+        self._connect = connection_factory
+        self._runtime = runtime
+        self._loop = runtime.loop
+        self._now: Callable[[], float] = runtime.clock.monotonic
+        self._accepts_per_wakeup = runtime.limits.accepts_per_wakeup
+        self._held: tuple[int, tuple[str, int]] | None = None
+        self._accepting = False
+        self._stopped = False
+        self._wait_timer: TimerHandle | None = None
+        self._delayed = DelayedCloses(quotas.settings.max_delayed_closes)
+        self._close_timer: TimerHandle | None = None
+        self._close_timer_ms = 0
+
+    @property
+    def address(self) -> tuple[str, int]:
+        name = self._listening.getsockname()
+        return name[0], name[1]
+
+    @property
+    def delayed_count(self) -> int:
+        return len(self._delayed)
+
+    def set_max_delayed(self, limit: int) -> None:
+        self._delayed.set_limit(limit)
+
+    def start(self) -> None:
+        self._resume_accepting()
+
+    def _resume_accepting(self) -> None:
+        if not self._accepting and not self._stopped:
+            self._accepting = True
+            self._loop.add_reader(self._listening.fileno(), self._on_ready)
+
+    def _pause_accepting(self) -> None:
+        if self._accepting:
+            self._accepting = False
+            self._loop.remove_reader(self._listening.fileno())
+
+    # Accepting
+
+    def _on_ready(self) -> None:
+        # The raw accept gives a bare descriptor: no socket object is made for a connection that lives a moment.
+        accept = self._listening._accept  # type: ignore[attr-defined]
+        for _ in range(self._accepts_per_wakeup):
+            try:
+                fd, address = accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if not self._accept_failed(error):
+                    return
+                continue
+            self._decide(fd, (peer_host(address[0]), address[1]))
+            if not self._accepting:
+                return
+
+    def _accept_failed(self, error: OSError) -> bool:
+        """True when the next accept may be tried at once."""
+        if error.errno not in _OUT_OF_RESOURCES:
+            return error.errno in (errno.ECONNABORTED, errno.EINTR, errno.EPROTO)
+        self.accept_errors_total += 1
+        self._warn("accept-error", f"listener {self.listener} cannot accept: {error.strerror}; trying again shortly")
+        self._pause_accepting()
+        self._wait_timer = self._loop.call_later(self._runtime.limits.accept_error_pause_s, self._after_error)
+        return False
+
+    def _after_error(self) -> None:
+        self._wait_timer = None
+        self._resume_accepting()
+
+    def _warn(self, kind: str, text: str) -> None:
+        line = self._runtime.refusals.note(kind, text, int(self._now() * 1000))
+        if line is not None:
+            _log.warning("%s", line)
+
+    def _decide(self, fd: int, peer: tuple[str, int]) -> None:
+        now_s = self._now()
+        decision = self._quotas.on_accepted(self.listener, peer[0], int(now_s * 1000))
+        if decision.outcome is Outcome.ADMIT:
+            os.set_blocking(fd, False)
+            self._connect(fd, self.listener, peer, now_s)
+        else:
+            self._carry_out(decision.outcome, decision.at_ms, fd, peer)
+
+    def _carry_out(self, outcome: Outcome, at_ms: int, fd: int, peer: tuple[str, int]) -> None:
+        if outcome is Outcome.ADMIT:
+            os.set_blocking(fd, False)
+            self._connect(fd, self.listener, peer, self._now())
+        elif outcome is Outcome.WAIT_UNTIL or outcome is Outcome.WAIT_FOR_SLOT:
+            self._held = (fd, peer)
+            self._pause_accepting()
+            if outcome is Outcome.WAIT_UNTIL:
+                self._arm_wait(at_ms)
+        elif outcome is Outcome.REFUSE_DELAYED and self._delayed.add(fd, at_ms):
+            self._arm_close(at_ms)
+        else:
+            os.close(fd)
+
+    # Waiting
+
+    def _arm_wait(self, at_ms: int) -> None:
+        if self._wait_timer is not None:
+            self._wait_timer.cancel()
+        # Loops' timers count whole milliseconds and may be early by a fraction: one more spares a second try.
+        self._wait_timer = self._loop.call_later(max(at_ms + 1 - self._now() * 1000, 0) / 1000, self._on_wait_over)
+
+    def wake(self) -> None:
+        """A slot is free; not at once, as the quotas are in the middle of a change."""
+        if self._held is not None:
+            self._loop.call_soon(self._on_wait_over)
+
+    def _on_wait_over(self) -> None:
+        if self._held is None:
+            return
+        if self._wait_timer is not None:
+            self._wait_timer.cancel()
+            self._wait_timer = None
+        fd, peer = self._held
+        decision = self._quotas.on_wait_over(self.listener, int(self._now() * 1000))
+        if decision.outcome is Outcome.WAIT_UNTIL:
+            self._arm_wait(decision.at_ms)
+            return
+        if decision.outcome is Outcome.WAIT_FOR_SLOT:
+            return
+        self._held = None
+        self._carry_out(decision.outcome, decision.at_ms, fd, peer)
+        self._resume_accepting()
+        # Often the next client is already there; the loop's next turn would find it only after a poll.
+        self._on_ready()
+
+    # Delayed closes
+
+    def _arm_close(self, at_ms: int) -> None:
+        if self._close_timer is not None:
+            if self._close_timer_ms <= at_ms:
+                return
+            self._close_timer.cancel()
+        self._close_timer_ms = at_ms
+        self._close_timer = self._loop.call_later(max(at_ms + 1 - self._now() * 1000, 0) / 1000, self._close_due)
+
+    def _close_due(self) -> None:
+        self._close_timer = None
+        for fd in self._delayed.due(int(self._now() * 1000)):
+            os.close(fd)
+        if self._delayed.next_ms is not None:
+            self._arm_close(self._delayed.next_ms)
+
+    # The end
+
+    def stop_accepting(self) -> None:
+        """Clients that connect from now on are refused by the kernel once `close` is called."""
+        self._stopped = True
+        self._pause_accepting()
+        for timer in (self._wait_timer, self._close_timer):
+            if timer is not None:
+                timer.cancel()
+        self._wait_timer = self._close_timer = None
+        if self._held is not None:
+            fd, _ = self._held
+            self._held = None
+            os.close(fd)
+            self._quotas.on_wait_abandoned(self.listener, int(self._now() * 1000))
+        for fd in self._delayed.take_all():
+            os.close(fd)
+
+    def close(self) -> None:
+        self.stop_accepting()
+        self._listening.close()

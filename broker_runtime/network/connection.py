@@ -1,0 +1,442 @@
+"""One client connection: bytes in, complete requests to the handler, replies out, strictly in order. Shell.
+
+Reads go into a scratch buffer that all connections share, and the requests in it are handled where they lie;
+only what is unfinished at the end of a read is copied. While a reply is pending or cannot be sent, nothing more is
+read (Kafka mutes the channel in the same way). Knows neither APIs nor quotas.
+
+A handler's `frame` (without the size field) is valid during the call only: it must copy what it keeps, and its
+reply must not point into it. Its Reply begins with the size field.
+"""
+
+import errno
+import os
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from typing import Protocol
+
+from broker_runtime.clock import Clock
+from broker_runtime.errors import ProtocolError
+from broker_runtime.network.frames import SIZE_BYTES, UnfinishedFrame, check_size, read_size
+from broker_runtime.network.output import Output, TruncatedRegionError, sent_at_once
+from broker_runtime.network.poller import Poller
+from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.wire.reply import Chunk, FileRegion, PendingReply, Reply
+
+SCRATCH_BYTES = 256 * 1024
+_DIRECT_BYTES = 16 * 1024
+"""A frame that misses at least so much is received into its own buffer instead of the scratch."""
+_OUTPUT_TURN_BYTES = 256 * 1024
+"""Replies are sent when they add up to so much, so that many small requests cannot pile up huge replies."""
+_GONE = frozenset(
+    {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
+)
+
+
+Origin = tuple[int, str, tuple[str, int], float]
+"""Connection id, listener, peer, time of the accept in seconds."""
+
+
+class Handler(Protocol):
+    def __call__(self, frame: memoryview, connection: "Connection") -> Reply | PendingReply:
+        """ProtocolError ends the connection."""
+        ...
+
+
+class ConnectionHost(Protocol):
+    """What the owner of the connections is told."""
+
+    def connection_closed(self, connection: "Connection") -> None: ...
+
+    def connection_refused(self, connection: "Connection", kind: str, text: str) -> None:
+        """The connection is about to be closed for `kind`; to be counted, and logged now and then."""
+        ...
+
+    def handler_failed(self, connection: "Connection", error: Exception) -> None:
+        """A mistake of ours, not of the client."""
+        ...
+
+
+class Shared:
+    """What all connections of one event loop have in common."""
+
+    __slots__ = (
+        "buffered_bytes",
+        "clock",
+        "handler",
+        "host",
+        "limits",
+        "loop",
+        "now",
+        "poller",
+        "scratch",
+        "unfinished",
+    )
+
+    def __init__(
+        self, loop: AbstractEventLoop, poller: Poller, clock: Clock, limits: NetworkLimits, handler: Handler
+    ) -> None:
+        self.loop = loop
+        self.poller = poller
+        self.clock = clock
+        self.now: Callable[[], float] = clock.monotonic
+        self.limits = limits
+        self.handler = handler
+        self.host: ConnectionHost
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.buffered_bytes = 0
+        self.unfinished: set[Connection] = set()
+
+
+class Connection:
+    """`state` belongs to the API layer. Times are seconds of the clock given in `Shared`."""
+
+    __slots__ = (
+        "_closing",
+        "_fd",
+        "_frame_deadline_s",
+        "_in_pass",
+        "_output",
+        "_pending",
+        "_read_paused",
+        "_resume_scheduled",
+        "_shared",
+        "_unfinished",
+        "_watched",
+        "id",
+        "last_used_s",
+        "listener",
+        "peer",
+        "state",
+    )
+
+    def __init__(self, fd: int, origin: Origin, shared: Shared) -> None:
+        self._fd = fd
+        self.id = origin[0]
+        self.listener = origin[1]
+        self.peer = origin[2]
+        self.last_used_s = origin[3]
+        self.state: object = None
+        self._shared = shared
+        self._unfinished: UnfinishedFrame | None = None
+        self._frame_deadline_s = 0.0
+        self._output: Output | None = None
+        self._pending: PendingReply | None = None
+        self._in_pass: list[Chunk] | None = None
+        self._watched = False
+        self._read_paused = False
+        self._resume_scheduled = False
+        self._closing = False
+
+    def start(self) -> None:
+        """Read what the client has already sent, then wait for more."""
+        self._receive()
+        if self._fd >= 0:
+            self._shared.poller.watch(self._fd, self)
+            self._watched = True
+            if self._output is not None:
+                self._change_interest()
+
+    # State that the owner asks for
+
+    @property
+    def closed(self) -> bool:
+        return self._fd < 0
+
+    @property
+    def busy(self) -> bool:
+        """A request is being answered."""
+        return self._pending is not None or self._output is not None
+
+    def frame_overdue(self, now_s: float) -> bool:
+        """Never while the connection is muted: then it is we who do not read."""
+        return (
+            self._unfinished is not None and now_s > self._frame_deadline_s and not self.busy and not self._leftover()
+        )
+
+    # Events
+
+    def on_readable(self) -> None:
+        if self._pending is not None or self._output is not None or self._closing or self._leftover():
+            self._pause_reading()
+        else:
+            self._receive()
+
+    def on_writable(self) -> None:
+        output = self._output
+        if output is None:
+            return
+        try:
+            sent = output.flush(self._fd)
+        except OSError as error:
+            self._socket_failed(error)
+            return
+        if sent:
+            self.last_used_s = self._shared.now()
+        if not output:
+            self._output = None
+            self._change_interest()
+            if self._pending is None:
+                self._answered()
+
+    def on_hang_up(self) -> None:
+        self.close()
+
+    # Reading
+
+    def _receive(self) -> None:
+        shared = self._shared
+        frame = self._unfinished
+        try:
+            if frame is None:
+                filled = 0
+                received = os.readv(self._fd, (shared.scratch,))
+            elif frame.missing >= _DIRECT_BYTES or frame.filled > SCRATCH_BYTES // 2:
+                self._receive_directly(frame)
+                return
+            else:
+                filled = frame.filled
+                shared.scratch[:filled] = memoryview(frame.buffer)[:filled]
+                received = os.readv(self._fd, (shared.scratch[filled:],))
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._socket_failed(error)
+            return
+        if received == 0:
+            self._end_of_stream()
+            return
+        self.last_used_s = shared.now()
+        self._handle_bytes(shared.scratch[: filled + received])
+
+    def _receive_directly(self, frame: UnfinishedFrame) -> None:
+        shared = self._shared
+        before = len(frame.buffer)
+        space = frame.free_space()
+        shared.buffered_bytes += len(frame.buffer) - before
+        if shared.buffered_bytes > shared.limits.max_buffered_bytes:
+            self._refuse_for_memory()
+            return
+        received = os.readv(self._fd, (space,))
+        space.release()
+        if received == 0:
+            self._end_of_stream()
+            return
+        self.last_used_s = shared.now()
+        frame.filled += received
+        if frame.missing == 0:
+            self._handle_bytes(memoryview(frame.buffer))
+
+    def _end_of_stream(self) -> None:
+        if self._unfinished is not None:
+            self._refuse("frame-truncated", "the client went away in the middle of a request")
+        else:
+            self.close()
+
+    def _handle_bytes(self, data: memoryview) -> None:
+        """Handle every complete request in `data`, keep the rest, send the replies."""
+        replies: list[Chunk] = []
+        self._in_pass = replies
+        try:
+            position = self._handle_frames(data, replies)
+        except ProtocolError as error:
+            # Requests before the bad one have been carried out, so their replies are sent.
+            self._end_pass(replies)
+            self._refuse(error.kind, str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - the host logs it; the other connections go on
+            self._in_pass = None
+            self._shared.host.handler_failed(self, error)
+            self.close()
+            return
+        if self._fd < 0:
+            return
+        if position < len(data):
+            self._keep(data[position:], is_new=position > 0 or self._unfinished is None)
+        elif self._unfinished is not None:
+            self._forget_unfinished()
+        self._end_pass(replies)
+        if self._fd >= 0 and self._leftover() and not self.busy:
+            self._schedule_resume()
+
+    def _handle_frames(self, data: memoryview, replies: list[Chunk]) -> int:
+        """The position after the last request that was handled."""
+        shared = self._shared
+        handler, max_bytes = shared.handler, shared.limits.max_request_bytes
+        position, length, unsent = 0, len(data), 0
+        while length - position >= SIZE_BYTES:
+            (size,) = read_size(data, position)
+            if not 0 <= size <= max_bytes:
+                check_size(size, max_bytes)
+            end = position + SIZE_BYTES + size
+            if end > length:
+                break
+            reply = handler(data[position + SIZE_BYTES : end], self)
+            position = end
+            if isinstance(reply, PendingReply):
+                self._pending = reply
+                reply.on_complete(self._deliver)
+                if self._pending is not None or self._fd < 0:
+                    break
+                continue
+            for chunk in reply:
+                replies.append(chunk)
+                unsent += chunk.length if isinstance(chunk, FileRegion) else len(chunk)
+            if unsent >= _OUTPUT_TURN_BYTES:
+                self._send(replies)
+                unsent = 0
+                if self._output is not None or self._fd < 0:
+                    break
+        return position
+
+    def _end_pass(self, replies: list[Chunk]) -> None:
+        self._in_pass = None
+        if replies and self._fd >= 0:
+            self._send(replies)
+
+    def _keep(self, rest: memoryview, *, is_new: bool) -> None:
+        """Copy what has no complete request yet, or none that may be handled yet, out of the shared buffer."""
+        shared = self._shared
+        needed = 0
+        if len(rest) >= SIZE_BYTES:
+            (size,) = read_size(rest, 0)
+            # A size that is not allowed is met again, and refused, when its turn comes.
+            needed = SIZE_BYTES + size if 0 <= size <= shared.limits.max_request_bytes else len(rest)
+        self._forget_unfinished()
+        frame = self._unfinished = UnfinishedFrame(rest, needed)
+        shared.buffered_bytes += len(frame.buffer)
+        shared.unfinished.add(self)
+        if is_new:
+            self._restart_frame_deadline(frame)
+        if shared.buffered_bytes > shared.limits.max_buffered_bytes:
+            self._refuse_for_memory()
+
+    def _restart_frame_deadline(self, frame: UnfinishedFrame) -> None:
+        shared = self._shared
+        self._frame_deadline_s = shared.now() + shared.limits.frame_receive_timeout_s + frame.needed / 1_000_000
+
+    def _forget_unfinished(self) -> None:
+        frame = self._unfinished
+        if frame is not None:
+            self._shared.buffered_bytes -= len(frame.buffer)
+            self._shared.unfinished.discard(self)
+            self._unfinished = None
+
+    def _leftover(self) -> bool:
+        """Complete requests that came while an earlier one was not answered yet."""
+        frame = self._unfinished
+        return frame is not None and frame.needed != 0 and frame.filled >= frame.needed
+
+    def _pause_reading(self) -> None:
+        if not self._read_paused:
+            self._read_paused = True
+            self._change_interest()
+
+    def _change_interest(self) -> None:
+        if self._watched:
+            self._shared.poller.change(self._fd, read=not self._read_paused, write=self._output is not None)
+
+    def _answered(self) -> None:
+        """Nothing is pending and everything is sent: go on with the next request."""
+        if self._closing:
+            self.close()
+            return
+        if self._unfinished is not None:
+            self._restart_frame_deadline(self._unfinished)
+        self._schedule_resume()
+
+    def _schedule_resume(self) -> None:
+        # Never at once: the caller may be in the middle of another connection's pass over the shared scratch.
+        if not self._resume_scheduled and (self._read_paused or self._leftover()):
+            self._resume_scheduled = True
+            self._shared.loop.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        self._resume_scheduled = False
+        if self._fd < 0 or self.busy or self._closing:
+            return
+        frame = self._unfinished
+        if frame is not None and self._leftover():
+            self._unfinished = None
+            self._shared.buffered_bytes -= len(frame.buffer)
+            self._shared.unfinished.discard(self)
+            self._handle_bytes(memoryview(frame.buffer)[: frame.filled])
+        if self._fd >= 0 and self._read_paused and not self.busy and not self._leftover():
+            self._read_paused = False
+            self._change_interest()
+
+    # Writing
+
+    def _deliver(self, reply: Reply | None) -> None:
+        """The pending reply is there."""
+        self._pending = None
+        if self._fd < 0:
+            return
+        if reply is None:
+            self.close()
+            return
+        if self._in_pass is not None:
+            self._in_pass.extend(reply)
+            return
+        if reply:
+            self._send(list(reply))
+        if self._fd >= 0 and self._output is None:
+            self._answered()
+
+    def _send(self, chunks: list[Chunk]) -> None:
+        """Send `chunks`, emptying the list; what the socket does not take waits in `_output`."""
+        try:
+            if self._output is not None:
+                self._output.extend(chunks)
+            elif not sent_at_once(self._fd, chunks):
+                output = Output(chunks)
+                output.flush(self._fd)
+                if output:
+                    self._output = output
+                    self._change_interest()
+        except OSError as error:
+            self._socket_failed(error)
+        chunks.clear()
+
+    # The end
+
+    def _socket_failed(self, error: OSError) -> None:
+        if isinstance(error, TruncatedRegionError):
+            self._refuse("reply-truncated", str(error))
+        elif error.errno in _GONE:
+            self.close()
+        else:
+            self._refuse("socket-error", str(error))
+
+    def _refuse_for_memory(self) -> None:
+        self._refuse(
+            "frame-memory-full", "unfinished requests fill queued.max.request.bytes; this client must send again"
+        )
+
+    def _refuse(self, kind: str, text: str) -> None:
+        if self._fd >= 0:
+            self._shared.host.connection_refused(self, kind, text)
+            self.close()
+
+    def refuse_overdue(self) -> None:
+        self._refuse("frame-too-slow", "a request was not complete in time")
+
+    def close_when_idle(self) -> None:
+        """Answer what is being handled, take nothing more, then close."""
+        if self.busy:
+            self._closing = True
+        else:
+            self.close()
+
+    def close(self) -> None:
+        fd = self._fd
+        if fd < 0:
+            return
+        self._fd = -1
+        self._shared.poller.forget(fd)
+        os.close(fd)
+        self._forget_unfinished()
+        self._output = None
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.cancel()
+        self._shared.host.connection_closed(self)

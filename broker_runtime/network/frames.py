@@ -1,0 +1,50 @@
+"""The bytes of one unfinished request: a buffer that grows with what arrives, never with what is announced. Pure.
+
+Four bytes size (big-endian, signed), then the request, as in Kafka's protocol.
+"""
+
+from struct import Struct
+
+from broker_runtime.errors import ProtocolError
+
+SIZE_BYTES = 4
+_FIRST_CAPACITY = 64 * 1024
+_GROWTH = 4
+
+read_size = Struct(">i").unpack_from
+
+
+def check_size(size: int, max_bytes: int) -> None:
+    if size < 0:
+        raise ProtocolError("frame-negative-size", f"a request announced {size} bytes")
+    if size > max_bytes:
+        raise ProtocolError(
+            "frame-too-large", f"a request announced {size} bytes; socket.request.max.bytes allows {max_bytes}"
+        )
+
+
+class UnfinishedFrame:
+    """`buffer[:filled]` has arrived; `needed` is the whole frame with its size field, 0 while that is not known."""
+
+    __slots__ = ("buffer", "filled", "needed")
+
+    def __init__(self, data: memoryview, needed: int) -> None:
+        self.filled = len(data)
+        self.needed = needed
+        self.buffer = bytearray(max(self.filled, self._capacity(_FIRST_CAPACITY)) if needed else self.filled)
+        self.buffer[: self.filled] = data
+
+    def _capacity(self, floor: int) -> int:
+        return min(self.needed, max(floor, _GROWTH * self.filled))
+
+    @property
+    def missing(self) -> int:
+        return self.needed - self.filled
+
+    def free_space(self) -> memoryview:
+        """Where the next bytes of this frame go; grows the buffer fourfold when it is full."""
+        if self.filled == len(self.buffer):
+            grown = bytearray(self._capacity(_FIRST_CAPACITY))
+            grown[: self.filled] = self.buffer
+            self.buffer = grown
+        return memoryview(self.buffer)[self.filled :]

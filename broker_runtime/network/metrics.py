@@ -1,0 +1,188 @@
+"""The network layer's figures under the names that Kafka's have in Prometheus. Pure: turns state into samples.
+
+Kafka: kafka.server:type=socket-server-metrics and kafka.network:type=Acceptor,name=AcceptorBlockedPercent.
+The HTTP exposition is somebody else's.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from math import isnan
+from typing import Literal, Protocol
+
+from broker_runtime.network.quotas import ConnectionQuotas, ListenerQuota
+from broker_runtime.network.refusals import RefusalLog
+
+MAX_IP_SERIES = 100
+"""Addresses shown at most, the most recently seen ones: a flood of addresses must not flood the scrape."""
+
+Kind = Literal["gauge", "counter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One value; counters' names end in _total."""
+
+    name: str
+    value: float
+    kind: Kind
+    help: str
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+class NetworkFigures:
+    __slots__ = ("evicted_total", "idle_closed_total")
+
+    def __init__(self) -> None:
+        self.evicted_total = 0
+        self.idle_closed_total = 0
+
+
+class AcceptorFigures(Protocol):
+    @property
+    def listener(self) -> str: ...
+
+    @property
+    def delayed_count(self) -> int: ...
+
+    @property
+    def accept_errors_total(self) -> int: ...
+
+
+_SERVER = "kafka_server_socket_server_"
+_ACCEPTOR = "kafka_network_acceptor_"
+
+
+def collect(
+    quotas: ConnectionQuotas,
+    figures: NetworkFigures,
+    refusals: RefusalLog,
+    acceptors: Collection[AcceptorFigures],
+    now_ms: int,
+) -> Iterator[Sample]:
+    """Samples of one metric come one after the other, as the exposition format wants them."""
+    yield from _broker(quotas, figures, now_ms)
+    yield from _by_listener(list(quotas.listeners.values()), now_ms)
+    yield from _by_acceptor(acceptors)
+    for kind, total in sorted(refusals.totals.items()):
+        yield Sample(
+            _SERVER + "refused_total", total, "counter", "Connections ended for what they sent, by kind", {"kind": kind}
+        )
+
+
+def _broker(quotas: ConnectionQuotas, figures: NetworkFigures, now_ms: int) -> Iterator[Sample]:
+    yield Sample(
+        _SERVER + "broker_connection_accept_rate",
+        quotas.broker_meter.measure(now_ms),
+        "gauge",
+        "New connections per second, without those of the protected inter-broker listener",
+    )
+    yield Sample(_SERVER + "broker_connection_count", quotas.total, "gauge", "Open connections")
+    yield Sample(
+        _SERVER + "connections_evicted_total",
+        figures.evicted_total,
+        "counter",
+        "Least recently used connections closed because max.connections was exceeded",
+    )
+    yield Sample(
+        _SERVER + "connections_idle_closed_total",
+        figures.idle_closed_total,
+        "counter",
+        "Connections closed after connections.max.idle.ms",
+    )
+    yield Sample(
+        _SERVER + "tracked_ips", len(quotas.ip_rates), "gauge", "Addresses whose connection rate is remembered"
+    )
+    for ip, meter in islice(quotas.ip_rates.recent(), MAX_IP_SERIES):
+        yield Sample(
+            _SERVER + "ip_connection_accept_rate",
+            meter.measure(now_ms),
+            "gauge",
+            "New connections per second of an address with a limit; the most recently seen addresses only",
+            {"ip": ip},
+        )
+
+
+def _by_listener(listeners: list[ListenerQuota], now_ms: int) -> Iterator[Sample]:
+    def each(name: str, kind: Kind, text: str, values: list[float]) -> Iterator[Sample]:
+        for listener, value in zip(listeners, values, strict=True):
+            yield Sample(name, value, kind, text, {"listener": listener.name})
+
+    yield from each(
+        _SERVER + "connection_accept_rate",
+        "gauge",
+        "New connections per second",
+        [listener.meter.measure(now_ms) for listener in listeners],
+    )
+    yield from each(
+        _SERVER + "connection_accept_throttle_time_ms",
+        "gauge",
+        "Average delay of connections over the broker's or the listener's rate; 0 when there were none",
+        [_number(listener.throttle.measure(now_ms)) for listener in listeners],
+    )
+    yield from each(
+        _SERVER + "ip_connection_accept_throttle_time_ms",
+        "gauge",
+        "Average delay of connections over their address's rate; 0 when there were none",
+        [_number(listener.ip_throttle.measure(now_ms)) for listener in listeners],
+    )
+    yield from each(
+        _ACCEPTOR + "blocked_percent",
+        "gauge",
+        "Share of the last ten seconds in which the acceptor was held back by a limit, 0 to 1",
+        [listener.blocked.fraction(now_ms) for listener in listeners],
+    )
+    yield from each(
+        _ACCEPTOR + "blocked_seconds_total",
+        "counter",
+        "Time in which the acceptor was held back by a limit",
+        [listener.blocked.total_s(now_ms) for listener in listeners],
+    )
+    yield from each(
+        _SERVER + "connection_count", "gauge", "Open connections", [listener.count for listener in listeners]
+    )
+    yield from each(
+        _SERVER + "connection_creation_total",
+        "counter",
+        "Connections admitted",
+        [listener.admitted_total for listener in listeners],
+    )
+    yield from each(
+        _ACCEPTOR + "waits_total",
+        "counter",
+        "Connections that had to wait for a rate or a slot",
+        [listener.waits_total for listener in listeners],
+    )
+    reasons = ("too_many_total", "delayed_total", "dropped_total")
+    for listener in listeners:
+        for reason in reasons:
+            yield Sample(
+                _SERVER + "connections_rejected_total",
+                getattr(listener, reason),
+                "counter",
+                "Connections refused for the limits of their address: too many, or too fast (delayed or dropped)",
+                {"listener": listener.name, "reason": reason.removesuffix("_total")},
+            )
+
+
+def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
+    for acceptor in acceptors:
+        yield Sample(
+            _SERVER + "connections_delayed",
+            acceptor.delayed_count,
+            "gauge",
+            "Refused connections held open until their delay is over",
+            {"listener": acceptor.listener},
+        )
+    for acceptor in acceptors:
+        yield Sample(
+            _ACCEPTOR + "accept_errors_total",
+            acceptor.accept_errors_total,
+            "counter",
+            "Accepts that failed for want of descriptors or memory",
+            {"listener": acceptor.listener},
+        )
+
+
+def _number(value: float) -> float:
+    return 0.0 if isnan(value) else value

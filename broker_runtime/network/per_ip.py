@@ -1,0 +1,159 @@
+"""What is known of each client address: its connection count and its connection rate. Pure.
+
+Rates exist only for addresses to which a rate limit applies, and for a bounded number of them: under a flood
+of addresses the longest idle one is forgotten first, so memory stays flat. KIP-308 (counts), KIP-612 (rates).
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from broker_runtime.errors import ConfigError
+from broker_runtime.network.rate import Meter, meter
+from broker_runtime.network.settings import UNLIMITED, QuotaSettings
+
+IDLE_EXPIRY_MS = 3_600_000
+"""Kafka removes an address's sensor after an hour without a connection."""
+
+_EXPIRIES_PER_RECORD = 2
+
+
+class IpCounts:
+    """Open connections of each address; an override beats the default both ways."""
+
+    __slots__ = ("_counts", "_limit", "_overrides")
+
+    def __init__(self, settings: QuotaSettings) -> None:
+        self._counts: dict[str, int] = {}
+        self.configure(settings)
+
+    def configure(self, settings: QuotaSettings) -> None:
+        self._limit = settings.max_connections_per_ip
+        self._overrides = dict(settings.max_connections_per_ip_overrides)
+
+    def try_add(self, ip: str) -> bool:
+        count = self._counts.get(ip, 0)
+        if count >= (self._overrides.get(ip, self._limit) if self._overrides else self._limit):
+            return False
+        self._counts[ip] = count + 1
+        return True
+
+    def remove(self, ip: str) -> None:
+        count = self._counts.get(ip)
+        if count is None:
+            raise ValueError(f"no connection of {ip} is open, so none can be closed")
+        if count == 1:
+            del self._counts[ip]
+        else:
+            self._counts[ip] = count - 1
+
+    def count(self, ip: str) -> int:
+        return self._counts.get(ip, 0)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+
+class IpRates:
+    """Meters by address. The limit is the address's own, else the default entity's, else the broker key's."""
+
+    __slots__ = ("_default", "_meters", "_overrides", "_settings", "active", "forgotten_total")
+
+    def __init__(self, settings: QuotaSettings) -> None:
+        self._settings = settings
+        self._default: int | None = None
+        self._overrides: dict[str, int] = {}
+        self._meters: OrderedDict[str, Meter] = OrderedDict()
+        self.forgotten_total = 0
+        self._note_active()
+
+    def _note_active(self) -> None:
+        self.active = bool(self._overrides) or self._fallback < UNLIMITED
+
+    @property
+    def _fallback(self) -> int:
+        return self._settings.max_connection_creation_rate_per_ip if self._default is None else self._default
+
+    def configure(self, settings: QuotaSettings, now_ms: int) -> None:
+        self._settings = settings
+        self._rebind(now_ms)
+
+    def limit(self, ip: str) -> int:
+        return self._overrides.get(ip, self._fallback)
+
+    def update(self, ip: str | None, rate: int | None, now_ms: int) -> None:
+        """Set or (None) remove the rate of one address, or of the default when `ip` is None."""
+        if rate is not None and rate < 0:
+            raise ConfigError(f"connection_creation_rate of {ip or 'the default'}: {rate} must be 0 or more")
+        if ip is None:
+            self._default = rate
+        elif rate is None:
+            self._overrides.pop(ip, None)
+        else:
+            self._overrides[ip] = rate
+        self._rebind(now_ms, ip)
+
+    def _rebind(self, now_ms: int, ip: str | None = None) -> None:
+        """Existing meters take the new limit and keep what they recorded."""
+        self._note_active()
+        if ip is not None:
+            known = self._meters.get(ip)
+            if known is not None:
+                known.set_limit(self.limit(ip), now_ms)
+            return
+        for address, known in self._meters.items():
+            known.set_limit(self.limit(address), now_ms)
+
+    def record(self, ip: str, now_ms: int) -> int:
+        """Count a connection where a limit applies; the throttle in ms, after taking the count back, if over it."""
+        limit = self.limit(ip)
+        if limit >= UNLIMITED:
+            return 0
+        known = self._meters.get(ip)
+        if known is None:
+            self._make_room(now_ms)
+            known = self._meters[ip] = meter(self._settings, limit, now_ms)
+        else:
+            self._meters.move_to_end(ip)
+        known.record(now_ms)
+        throttle_ms = known.throttle_ms(now_ms)
+        if throttle_ms:
+            known.unrecord(now_ms)
+        return throttle_ms
+
+    def _make_room(self, now_ms: int) -> None:
+        while len(self._meters) >= self._settings.max_tracked_ips:
+            self._meters.popitem(last=False)
+            self.forgotten_total += 1
+        # Two for each new one: expiry keeps up without ever walking the whole table at once.
+        for _ in range(_EXPIRIES_PER_RECORD):
+            if not self._meters or not self._expired(next(iter(self._meters.values())), now_ms):
+                return
+            self._meters.popitem(last=False)
+
+    @staticmethod
+    def _expired(known: Meter, now_ms: int) -> bool:
+        return now_ms - known.last_ms >= IDLE_EXPIRY_MS
+
+    def expire(self, now_ms: int) -> None:
+        """Forget every address that was idle for an hour."""
+        while self._meters and self._expired(next(iter(self._meters.values())), now_ms):
+            self._meters.popitem(last=False)
+
+    def rate(self, ip: str, now_ms: int) -> float:
+        known = self._meters.get(ip)
+        return known.measure(now_ms) if known is not None else 0.0
+
+    def tracked_limit(self, ip: str) -> int | None:
+        """The limit that the address's meter is bound to; None when it has no meter."""
+        known = self._meters.get(ip)
+        return known.limit if known is not None else None
+
+    def recent(self) -> Iterator[tuple[str, Meter]]:
+        """Addresses with a limit, the most recently seen first."""
+        for ip in reversed(self._meters):
+            known = self._meters[ip]
+            if known.limit < UNLIMITED:
+                yield ip, known
+
+    def __len__(self) -> int:
+        return len(self._meters)

@@ -1,0 +1,134 @@
+"""Tells connections when their sockets are ready; level-triggered. Shell.
+
+`EpollPoller` keeps one epoll of its own, itself watched by the event loop: a new connection costs one system call
+and no object of the loop, which is what a connection storm is made of. `LoopPoller` does the same with the loop's
+own readers and writers where there is no epoll (macOS). Neither knows what a connection is.
+"""
+
+import select
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from typing import Protocol
+
+_MAX_EVENTS = 256
+
+
+class Pollable(Protocol):
+    def on_readable(self) -> None: ...
+
+    def on_writable(self) -> None: ...
+
+    def on_hang_up(self) -> None:
+        """The peer has gone, told while nothing is read."""
+        ...
+
+
+class Poller(Protocol):
+    def watch(self, fd: int, target: Pollable) -> None:
+        """Begin to read from `fd`."""
+        ...
+
+    def change(self, fd: int, *, read: bool, write: bool) -> None: ...
+
+    def forget(self, fd: int) -> None:
+        """To be called before `fd` is closed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+if hasattr(select, "epoll"):
+    _READ = select.EPOLLIN | select.EPOLLRDHUP
+    _GONE = select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
+
+    class EpollPoller:
+        __slots__ = ("_epoll", "_loop", "_targets")
+
+        def __init__(self, loop: AbstractEventLoop) -> None:
+            self._loop = loop
+            self._targets: dict[int, Pollable] = {}
+            self._epoll = select.epoll()
+            loop.add_reader(self._epoll.fileno(), self._on_events)
+
+        def watch(self, fd: int, target: Pollable) -> None:
+            self._targets[fd] = target
+            self._epoll.register(fd, _READ)
+
+        def change(self, fd: int, *, read: bool, write: bool) -> None:
+            wanted = select.EPOLLRDHUP | (select.EPOLLIN if read else 0) | (select.EPOLLOUT if write else 0)
+            self._epoll.modify(fd, wanted)
+
+        def forget(self, fd: int) -> None:
+            # Closing a descriptor takes it out of the epoll; a system call of its own is not needed.
+            self._targets.pop(fd, None)
+
+        def close(self) -> None:
+            self._targets.clear()
+            self._loop.remove_reader(self._epoll.fileno())
+            self._epoll.close()
+
+        def _on_events(self) -> None:
+            targets = self._targets
+            for fd, event in self._epoll.poll(0, _MAX_EVENTS):
+                target = targets.get(fd)
+                # Another connection's turn may have ended this one.
+                if target is None:
+                    continue
+                if event & select.EPOLLIN:
+                    target.on_readable()
+                elif event & _GONE:
+                    target.on_hang_up()
+                    continue
+                if event & select.EPOLLOUT and targets.get(fd) is target:
+                    target.on_writable()
+
+
+class LoopPoller:
+    """A peer that goes while nothing is read is noticed when reading goes on."""
+
+    __slots__ = ("_loop", "_reading", "_targets", "_writing")
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._targets: dict[int, Pollable] = {}
+        self._reading: set[int] = set()
+        self._writing: set[int] = set()
+
+    def watch(self, fd: int, target: Pollable) -> None:
+        self._targets[fd] = target
+        self._reading.add(fd)
+        self._loop.add_reader(fd, target.on_readable)
+
+    def change(self, fd: int, *, read: bool, write: bool) -> None:
+        target = self._targets[fd]
+        if read and fd not in self._reading:
+            self._reading.add(fd)
+            self._loop.add_reader(fd, target.on_readable)
+        elif not read and fd in self._reading:
+            self._reading.discard(fd)
+            self._loop.remove_reader(fd)
+        if write and fd not in self._writing:
+            self._writing.add(fd)
+            self._loop.add_writer(fd, target.on_writable)
+        elif not write and fd in self._writing:
+            self._writing.discard(fd)
+            self._loop.remove_writer(fd)
+
+    def forget(self, fd: int) -> None:
+        self._targets.pop(fd, None)
+        if fd in self._reading:
+            self._reading.discard(fd)
+            self._loop.remove_reader(fd)
+        if fd in self._writing:
+            self._writing.discard(fd)
+            self._loop.remove_writer(fd)
+
+    def close(self) -> None:
+        for fd in list(self._targets):
+            self.forget(fd)
+
+
+def default_poller(loop: AbstractEventLoop, watch_with: Callable[[AbstractEventLoop], Poller] | None = None) -> Poller:
+    if watch_with is not None:
+        return watch_with(loop)
+    return EpollPoller(loop) if hasattr(select, "epoll") else LoopPoller(loop)

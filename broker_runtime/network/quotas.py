@@ -1,0 +1,301 @@
+"""What happens to an accepted socket: admitted, held back, or refused (KIP-308, KIP-402, KIP-612). Pure.
+
+One acceptor per listener asks; while it is told to wait it holds that one socket and accepts nothing more.
+Order, as in Kafka: broker and listener rate, then the wait (delay and slot together), then the address's rate
+(a refusal un-records all three), then the counts, then the address's count. Times are milliseconds, given.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+
+from broker_runtime.errors import ConfigError
+from broker_runtime.network.figures import BlockedTime, ThrottleAverage
+from broker_runtime.network.per_ip import IpCounts, IpRates
+from broker_runtime.network.rate import Meter, meter
+from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings
+
+
+class Outcome(Enum):
+    ADMIT = "admit"
+    WAIT_UNTIL = "wait-until"
+    """Hold the socket and ask again (`on_wait_over`) at `at_ms`."""
+    WAIT_FOR_SLOT = "wait-for-slot"
+    """Hold the socket until `wake` is called for the listener, then ask again."""
+    REFUSE_TOO_MANY = "too-many"
+    REFUSE_DELAYED = "delayed"
+    """Keep the socket open, unread, and close it at `at_ms`."""
+    REFUSE_DROPPED = "dropped"
+
+
+class Decision:
+    """`at_ms` has a meaning for WAIT_UNTIL and REFUSE_DELAYED only."""
+
+    __slots__ = ("at_ms", "outcome")
+
+    def __init__(self, outcome: Outcome, at_ms: int = 0) -> None:
+        self.outcome = outcome
+        self.at_ms = at_ms
+
+    def __repr__(self) -> str:
+        return f"Decision({self.outcome.name}, {self.at_ms})"
+
+
+ADMIT = Decision(Outcome.ADMIT)
+_WAIT_FOR_SLOT = Decision(Outcome.WAIT_FOR_SLOT)
+_TOO_MANY = Decision(Outcome.REFUSE_TOO_MANY)
+_DROPPED = Decision(Outcome.REFUSE_DROPPED)
+
+
+class UnknownListenerError(LookupError):
+    """A connection of a listener that was never added: a mistake of the caller."""
+
+
+class _Wait:
+    __slots__ = ("deadline_ms", "in_broker_rate", "ip")
+
+    def __init__(self, ip: str, deadline_ms: int, in_broker_rate: bool) -> None:
+        self.ip = ip
+        self.deadline_ms = deadline_ms
+        self.in_broker_rate = in_broker_rate
+
+
+class ListenerQuota:
+    """One listener's limits, count and figures; read by `metrics`, changed by `ConnectionQuotas` only."""
+
+    __slots__ = (
+        "admitted_total",
+        "blocked",
+        "count",
+        "delayed_total",
+        "dropped_total",
+        "ip_throttle",
+        "max_connections",
+        "meter",
+        "name",
+        "protected",
+        "throttle",
+        "too_many_total",
+        "waiting",
+        "waits_total",
+    )
+
+    def __init__(self, name: str, settings: QuotaSettings, now_ms: int) -> None:
+        self.name = name
+        self.max_connections = settings.max_connections_of(name)
+        self.meter: Meter = meter(settings, settings.creation_rate_of(name), now_ms)
+        self.protected = False
+        self.count = 0
+        self.waiting: _Wait | None = None
+        self.blocked = BlockedTime(now_ms)
+        self.throttle = ThrottleAverage(now_ms)
+        self.ip_throttle = ThrottleAverage(now_ms)
+        self.admitted_total = 0
+        self.waits_total = 0
+        self.too_many_total = 0
+        self.delayed_total = 0
+        self.dropped_total = 0
+
+
+def _nobody(listener: str) -> None:
+    del listener
+
+
+class ConnectionQuotas:
+    """`wake(listener)` is called when a waiting listener should ask again before its deadline."""
+
+    def __init__(self, settings: QuotaSettings, now_ms: int, wake: Callable[[str], None] = _nobody) -> None:
+        self.settings = settings
+        self.wake = wake
+        self.total = 0
+        self.ip_rates = IpRates(settings)
+        self.broker_meter: Meter = meter(settings, settings.max_connection_creation_rate, now_ms)
+        self.listeners: dict[str, ListenerQuota] = {}
+        self._ip_counts = IpCounts(settings)
+
+    # Listeners
+
+    def add_listener(self, name: str, now_ms: int) -> None:
+        if name in self.listeners:
+            raise ValueError(f"listener {name} was added before")
+        self.listeners[name] = ListenerQuota(name, self.settings, now_ms)
+        self._mark_protected()
+        self._wake_waiting()
+
+    def remove_listener(self, name: str) -> None:
+        listener = self._listener(name)
+        if listener.count or listener.waiting:
+            raise ValueError(f"close the connections of listener {name} before it is removed")
+        del self.listeners[name]
+        self._mark_protected()
+        self._wake_waiting()
+
+    def _mark_protected(self) -> None:
+        """The inter-broker listener is protected only where there is another one to protect it from."""
+        for listener in self.listeners.values():
+            listener.protected = len(self.listeners) > 1 and listener.name == self.settings.inter_broker_listener
+
+    def _listener(self, name: str) -> ListenerQuota:
+        listener = self.listeners.get(name)
+        if listener is None:
+            raise UnknownListenerError(f"listener {name} has not been added")
+        return listener
+
+    # One accepted socket
+
+    def on_accepted(self, listener_name: str, ip: str, now_ms: int) -> Decision:
+        listener = self._listener(listener_name)
+        if listener.waiting is not None:
+            raise RuntimeError(f"listener {listener_name} accepted a connection while it was told to wait")
+        throttle_ms = 0
+        in_broker_rate = not listener.protected
+        if in_broker_rate:
+            rate = self.broker_meter
+            rate.record(now_ms)
+            if rate.limit < UNLIMITED:
+                throttle_ms = rate.throttle_ms(now_ms)
+        rate = listener.meter
+        rate.record(now_ms)
+        if rate.limit < UNLIMITED:
+            throttle_ms = max(throttle_ms, rate.throttle_ms(now_ms))
+        if throttle_ms:
+            listener.throttle.record(throttle_ms, now_ms)
+        elif self._slot_free(listener):
+            return self._after_wait(listener, ip, in_broker_rate, now_ms)
+        listener.waiting = _Wait(ip, now_ms + throttle_ms, in_broker_rate)
+        listener.waits_total += 1
+        listener.blocked.begin(now_ms)
+        return Decision(Outcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
+
+    def on_wait_over(self, listener_name: str, now_ms: int) -> Decision:
+        """Ask again for the socket that `listener_name` holds; too early is harmless."""
+        listener = self._listener(listener_name)
+        wait = listener.waiting
+        if wait is None:
+            raise RuntimeError(f"listener {listener_name} was not told to wait")
+        if now_ms < wait.deadline_ms:
+            return Decision(Outcome.WAIT_UNTIL, wait.deadline_ms)
+        if not self._slot_free(listener):
+            return _WAIT_FOR_SLOT
+        self._end_wait(listener, now_ms)
+        return self._after_wait(listener, wait.ip, wait.in_broker_rate, now_ms)
+
+    def on_wait_abandoned(self, listener_name: str, now_ms: int) -> None:
+        """The acceptor closed the socket that it held."""
+        self._end_wait(self._listener(listener_name), now_ms)
+
+    def on_closed(self, listener_name: str, ip: str, now_ms: int) -> None:
+        """An admitted connection has ended."""
+        del now_ms
+        listener = self._listener(listener_name)
+        self._ip_counts.remove(ip)
+        if listener.count <= 0:
+            raise ValueError(f"listener {listener_name} has no open connection")
+        listener.count -= 1
+        self.total -= 1
+        self._wake_waiting()
+
+    def _slot_free(self, listener: ListenerQuota) -> bool:
+        if listener.count >= listener.max_connections:
+            return False
+        return listener.protected or self.total < self.settings.max_connections
+
+    @staticmethod
+    def _end_wait(listener: ListenerQuota, now_ms: int) -> None:
+        listener.waiting = None
+        listener.blocked.end(now_ms)
+
+    def _after_wait(self, listener: ListenerQuota, ip: str, in_broker_rate: bool, now_ms: int) -> Decision:
+        if self.ip_rates.active:
+            throttle_ms = self.ip_rates.record(ip, now_ms)
+            if throttle_ms:
+                return self._refuse_for_rate(listener, in_broker_rate, throttle_ms, now_ms)
+        if not self._ip_counts.try_add(ip):
+            listener.too_many_total += 1
+            return _TOO_MANY
+        listener.count += 1
+        listener.admitted_total += 1
+        self.total += 1
+        return ADMIT
+
+    def _refuse_for_rate(
+        self, listener: ListenerQuota, in_broker_rate: bool, throttle_ms: int, now_ms: int
+    ) -> Decision:
+        """A refused storm must not eat the budget of the listener's other clients."""
+        if in_broker_rate:
+            self.broker_meter.unrecord(now_ms)
+        listener.meter.unrecord(now_ms)
+        listener.ip_throttle.record(throttle_ms, now_ms)
+        if self.settings.ip_action is IpAction.DROP:
+            listener.dropped_total += 1
+            return _DROPPED
+        listener.delayed_total += 1
+        return Decision(Outcome.REFUSE_DELAYED, now_ms + throttle_ms)
+
+    def _wake_waiting(self) -> None:
+        for listener in self.listeners.values():
+            if listener.waiting is not None and self._slot_free(listener):
+                self.wake(listener.name)
+
+    # Over max.connections
+
+    def eviction_needed(self) -> bool:
+        """Strictly above max.connections: the least recently used unprotected connection must go."""
+        return self.total > self.settings.max_connections
+
+    def evictable(self, listener_name: str) -> bool:
+        return not self._listener(listener_name).protected
+
+    # Changes while running
+
+    def update(self, settings: QuotaSettings, now_ms: int) -> None:
+        """Take over every limit that Kafka lets change. Raises ConfigError for a bad one, and changes nothing."""
+        self.check(settings)
+        old, self.settings = self.settings, settings
+        self._ip_counts.configure(settings)
+        self.ip_rates.configure(settings, now_ms)
+        if settings.max_connection_creation_rate != old.max_connection_creation_rate:
+            self.broker_meter.set_limit(settings.max_connection_creation_rate, now_ms)
+        for name, listener in self.listeners.items():
+            listener.max_connections = settings.max_connections_of(name)
+            if settings.creation_rate_of(name) != listener.meter.limit:
+                listener.meter.set_limit(settings.creation_rate_of(name), now_ms)
+        self._wake_waiting()
+
+    def check(self, settings: QuotaSettings) -> None:
+        """What cannot change while running, and Kafka's rule that a listener's limits are above 0.
+
+        A limit that is not touched is not judged: a broker may have been started with 0.
+        """
+        old = self.settings
+        for key, before, after in (
+            ("quota.window.num", old.quota_window_num, settings.quota_window_num),
+            ("quota.window.size.seconds", old.quota_window_size_s, settings.quota_window_size_s),
+            ("connection.quota.strategy", old.strategy, settings.strategy),
+            ("inter.broker.listener.name", old.inter_broker_listener, settings.inter_broker_listener),
+        ):
+            if before != after:
+                raise ConfigError(f"{key}: cannot change while the broker runs; restart it")
+        if settings.max_connections_per_ip < 0:
+            raise ConfigError("max.connections.per.ip: must be 0 or more")
+        for name in self.listeners:
+            self._check_listener(
+                name, "max.connections", old.max_connections_of(name), settings.max_connections_of(name)
+            )
+            self._check_listener(
+                name, "max.connection.creation.rate", old.creation_rate_of(name), settings.creation_rate_of(name)
+            )
+
+    @staticmethod
+    def _check_listener(name: str, key: str, before: int, after: int) -> None:
+        if after <= 0 and after != before:
+            raise ConfigError(
+                f"listener.name.{name.lower()}.{key}: {after} must be 1 or more (without a value of its own "
+                f"the listener takes over the broker's {key})"
+            )
+
+    def update_ip_rate(self, ip: str | None, rate: int | None, now_ms: int) -> None:
+        """The `ip` quota entity: `ip` None is the default entity, `rate` None removes."""
+        self.ip_rates.update(ip, rate, now_ms)
+
+    def ip_count(self, ip: str) -> int:
+        return self._ip_counts.count(ip)
