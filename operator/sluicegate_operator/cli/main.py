@@ -1,0 +1,48 @@
+"""The `sluicegate` command: finds the subcommand's module, imports only that one, runs it.
+
+`sluicegate broker` becomes `python -m broker_runtime` by exec: the two packages share no code, and a broker should not
+carry the command's memory.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {
+    "storm": "open many connections to a listener, to try its limits",
+    "broker": "run one broker: the arguments of python -m broker_runtime",
+}
+"""Each name but `broker` is a module of this package with a function of the same name."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["broker"]:
+        os.execv(sys.executable, [sys.executable, "-m", "broker_runtime", *given[1:]])
+    import typer  # noqa: PLC0415 - `sluicegate broker` needs none of it
+
+    app = typer.Typer(
+        name="sluicegate",
+        help="Kafka-protocol brokers with connection quotas, from manifests.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+    )
+    # Without a callback typer makes a lone command the whole program, and its name an argument.
+    app.callback()(_no_options)
+    for name in given[:1] if given and given[0] in COMMANDS else COMMANDS:
+        if name == "broker":
+            app.command(name, help=COMMANDS[name])(_no_options)
+            continue
+        module = importlib.import_module(f"sluicegate_operator.cli.{name}")
+        app.command(name, help=f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.")(getattr(module, name))
+    app(given, prog_name="sluicegate")
+
+
+def _no_options() -> None:
+    pass
+
+
+if __name__ == "__main__":
+    main()

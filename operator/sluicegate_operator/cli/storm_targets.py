@@ -1,0 +1,56 @@
+"""Where a storm may go to and come from: parsing and the safety rule. Pure.
+
+A storm is a denial of service by another name, so only loopback targets are allowed unless the caller says that the
+target is theirs.
+"""
+
+import ipaddress
+
+MAX_SOURCES = 4096
+
+
+class StormInputError(ValueError):
+    """A target or source that a storm cannot use; the message says what to write instead."""
+
+
+def parse_target(text: str) -> tuple[str, int]:
+    host, separator, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise StormInputError(f"--to {text}: write HOST:PORT with a port from 1 to 65535, such as 127.0.0.1:9094")
+    return host, int(port)
+
+
+def check_target_allowed(addresses: list[str], host: str, *, owned: bool) -> None:
+    """`addresses` is what `host` resolved to; every one of them must be loopback unless `owned`."""
+    outside = [address for address in addresses if not ipaddress.ip_address(address).is_loopback]
+    if outside and not owned:
+        raise StormInputError(
+            f"--to {host}: {', '.join(outside)} is not a loopback address. A storm can take a broker away from its "
+            "users; add --yes-i-own-this-target if the broker is yours"
+        )
+
+
+def parse_sources(text: str) -> tuple[str, ...]:
+    """`A-B,C` -> every address from A to B, and C. Empty text leaves the source to the system."""
+    sources: list[str] = []
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        first_text, dash, last_text = part.partition("-")
+        first, last = _address(first_text), _address(last_text if dash else first_text)
+        if first.version != last.version or int(last) < int(first):
+            raise StormInputError(f"--sources {part}: the range ends before it begins")
+        if int(last) - int(first) >= MAX_SOURCES:
+            raise StormInputError(f"--sources {part}: more than {MAX_SOURCES} addresses; give a smaller range")
+        sources += [str(type(first)(number)) for number in range(int(first), int(last) + 1)]
+    if len(sources) > MAX_SOURCES:
+        raise StormInputError(f"--sources: more than {MAX_SOURCES} addresses; give fewer")
+    return tuple(dict.fromkeys(sources))
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    try:
+        return ipaddress.ip_address(text.strip())
+    except ValueError:
+        raise StormInputError(
+            f"--sources {text.strip()!r}: write addresses, or ranges such as 127.0.1.1-127.0.1.8"
+        ) from None
