@@ -1,0 +1,28 @@
+"""`python -m e2e.cluster`: a control plane in the foreground, for a person with kubectl, until Ctrl-C."""
+
+import signal
+import sys
+
+from e2e.cluster.binaries import ObtainError
+from e2e.cluster.control_plane import ControlPlane
+
+
+def main() -> int:
+    try:
+        plane = ControlPlane()
+    except ObtainError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    stop_signals = {signal.SIGINT, signal.SIGTERM}
+    with plane:
+        # Blocked only now: the programs of the control plane must not inherit a blocked SIGTERM.
+        signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals)
+        sys.stdout.write(f"export KUBECONFIG={plane.kubeconfig}\n")
+        sys.stdout.write("# logs are in the same folder; Ctrl-C ends it all and removes the folder\n")
+        sys.stdout.flush()
+        signal.sigwait(stop_signals)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

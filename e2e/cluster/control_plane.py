@@ -1,0 +1,206 @@
+"""A Kubernetes control plane of one's own: etcd, kube-apiserver and kube-controller-manager on loopback, no root.
+
+There is no node and no scheduler in it (tests/support/process_kubelet plays both). The API server signs its own
+certificate, which the kubeconfig trusts; people and programs come with a token; RBAC decides. Everything lives in one
+temporary folder, logs included, and ends with `stop()`.
+"""
+
+import json
+import secrets
+import shutil
+import signal
+import ssl
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Self
+
+from e2e.cluster.obtain import obtain
+from e2e.cluster.process import Program, free_port
+from e2e.cluster.waiting import wait_for
+
+START_TIMEOUT_S = 120.0
+"""Three seconds on an idle machine; a loaded one must not fail."""
+
+KUBECTL_TIMEOUT_S = 60.0
+
+
+class KubectlError(AssertionError):
+    """kubectl said no; `stderr` is what it said."""
+
+    def __init__(self, arguments: tuple[str, ...], stderr: str) -> None:
+        super().__init__(f"kubectl {' '.join(arguments)}: {stderr.strip()}")
+        self.stderr = stderr
+
+
+class ControlPlane:
+    def __init__(self, folder: Path | None = None) -> None:
+        self._own_folder = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="sluicegate-control-plane-"))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._binaries = obtain()
+        self._token = secrets.token_hex(16)
+        self._api_port = free_port()
+        self._etcd: Program | None = None
+        self._api_server: Program | None = None
+        self._controller_manager: Program | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self._api_port}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "kubeconfig"
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "certificates" / "apiserver.crt"
+
+    @property
+    def token(self) -> str:
+        return self._token
+
+    def start(self) -> None:
+        (self.folder / "tokens.csv").write_text(f"{self._token},admin,admin,system:masters\n")
+        self._start_etcd()
+        self._start_api_server()
+        self._write_kubeconfig()
+        self._start_controller_manager()
+        wait_for("the default service account", self._has_default_service_account, timeout_s=START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        for program in (self._controller_manager, self._api_server):
+            if program is not None:
+                program.stop()
+        if self._etcd is not None:
+            # Its data go with the folder, so there is nothing to shut down in order.
+            self._etcd.stop(by=signal.SIGKILL)
+        if self._own_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def pause_api_server(self) -> None:
+        """Nothing listens on the API server's port until `resume_api_server`; what it stored stays in etcd."""
+        if self._api_server is not None:
+            self._api_server.stop(by=signal.SIGKILL)
+            self._api_server = None
+
+    def resume_api_server(self) -> None:
+        if self._api_server is None:
+            self._start_api_server()
+
+    def kubectl(self, *arguments: str, input: str | None = None, timeout_s: float = KUBECTL_TIMEOUT_S) -> str:
+        """Standard output; what kubectl refuses is a KubectlError with its sentence."""
+        done = subprocess.run(
+            [str(self._binaries / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments],
+            input=input,
+            env={"HOME": str(self.folder), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise KubectlError(arguments, done.stderr)
+        return done.stdout
+
+    def get(self, *arguments: str) -> Any:
+        """`kubectl get ... -o json`, decoded."""
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def _start_etcd(self) -> None:
+        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self._etcd_url = client
+        self._etcd = self._run(
+            "etcd",
+            f"--data-dir={self.folder / 'etcd'}",
+            "--unsafe-no-fsync",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--log-level=warn",
+        )
+        self._await_ready(self._etcd, f"{client}/health")
+
+    def _start_api_server(self) -> None:
+        # The key that signs the server's certificate also signs service account tokens: the API server writes it
+        # before it reads it for tokens, which spares this folder a key generator of its own.
+        key = self.certificate.with_suffix(".key")
+        self._api_server = self._run(
+            "kube-apiserver",
+            f"--etcd-servers={self._etcd_url}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self._api_port}",
+            f"--cert-dir={self.certificate.parent}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--endpoint-reconciler-type=none",
+            "--profiling=false",
+        )
+        self._await_ready(self._api_server, f"{self.url}/readyz")
+
+    def _start_controller_manager(self) -> None:
+        self._controller_manager = self._run(
+            "kube-controller-manager",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--service-account-private-key-file={self.certificate.with_suffix('.key')}",
+            f"--root-ca-file={self.certificate}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--kube-api-qps=200",
+            "--kube-api-burst=400",
+        )
+
+    def _run(self, name: str, *arguments: str) -> Program:
+        return Program([str(self._binaries / name), *arguments], self.folder / f"{name}.log")
+
+    def _await_ready(self, program: Program, url: str) -> None:
+        def answers() -> bool:
+            program.must_run()
+            headers = {"Authorization": f"Bearer {self._token}"}
+            try:
+                tls = ssl.create_default_context(cafile=self.certificate) if url.startswith("https") else None
+                with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5, context=tls):
+                    return True
+            except (OSError, urllib.error.URLError):
+                return False
+
+        wait_for(f"{program.name} ready at {url} (log: {program.log})", answers, timeout_s=START_TIMEOUT_S)
+
+    def _has_default_service_account(self) -> bool:
+        if self._controller_manager is not None:
+            self._controller_manager.must_run()
+        return bool(self.kubectl("get", "serviceaccount", "default", "--ignore-not-found"))
+
+    def _write_kubeconfig(self) -> None:
+        cluster = {"server": self.url, "certificate-authority": str(self.certificate)}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "sluicegate-e2e", "cluster": cluster}],
+            "users": [{"name": "admin", "user": {"token": self._token}}],
+            "contexts": [{"name": "default", "context": {"cluster": "sluicegate-e2e", "user": "admin"}}],
+            "current-context": "default",
+        }
+        self.kubeconfig.touch(mode=0o600)
+        self.kubeconfig.write_text(json.dumps(document, indent=1))

@@ -1,0 +1,50 @@
+"""One program of the control plane as a child process, its output in a file."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+STOP_TIMEOUT_S = 15.0
+
+
+def free_port() -> int:
+    """A port that was free a moment ago; the programs here take port numbers only as arguments."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Program:
+    def __init__(self, command: list[str], log: Path) -> None:
+        self.name = Path(command[0]).name
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def must_run(self) -> None:
+        code = self._process.poll()
+        if code is not None:
+            raise RuntimeError(f"{self.name} ended with code {code}; the end of {self.log}:\n{self.last_output()}")
+
+    def last_output(self, characters: int = 3000) -> str:
+        return self.log.read_text(errors="replace")[-characters:]
+
+    def stop(self, *, by: signal.Signals = signal.SIGTERM) -> None:
+        if self._process.poll() is not None:
+            return
+        self._process.send_signal(by)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait()

@@ -1,0 +1,35 @@
+"""Waiting for something to become true, with a deadline and a sentence that says what was awaited."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+POLL_INTERVAL_S = 0.05
+"""Short against everything that is awaited here (processes, controllers), long against a look at a file."""
+
+
+class NotInTimeError(AssertionError):
+    """A condition did not become true before its deadline; an AssertionError, so that pytest shows it as a failure."""
+
+
+def wait_for(
+    what: str, look: Callable[[], T], *, timeout_s: float = 30.0, interval_s: float = POLL_INTERVAL_S
+) -> T:
+    """Call `look` until it answers with something true. An AssertionError from it counts as 'not yet'."""
+    deadline = time.monotonic() + timeout_s
+    pause = threading.Event()
+    last = ""
+    while True:
+        try:
+            found = look()
+            if found:
+                return found
+            last = f"last answer {found!r}"
+        except AssertionError as reason:
+            last = str(reason)
+        if time.monotonic() >= deadline:
+            raise NotInTimeError(f"not within {timeout_s:g} s: {what} ({last})")
+        pause.wait(interval_s)
