@@ -1,0 +1,203 @@
+"""The composition root: builds the parts of one process, starts and stops them in order.
+
+A process is a controller, a broker or both. Start: data folder and logs, HTTP, controller, its listener, then the broker:
+its listeners are bound (so that a taken port is noticed and port 0 has a number), metadata is followed, the broker
+registers, and clients are let in once it is unfenced. Stop is the reverse, beginning with a controlled shutdown.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from broker_runtime.broker_node import BrokerNode
+from broker_runtime.clock import Clock, SystemClock
+from broker_runtime.cluster.identity import claim_folder, new_incarnation
+from broker_runtime.cluster.link import ControllerClient, ControllerLink, LoopbackLink, SocketLink
+from broker_runtime.cluster.membership import Identity, Membership, RegistrationTimeoutError, Timing
+from broker_runtime.config import BrokerSettings, TopicConfig
+from broker_runtime.controller_node import ControllerNode
+from broker_runtime.errors import ConfigError
+from broker_runtime.http_listener import HttpListener
+from broker_runtime.metrics import process_metrics
+from broker_runtime.network.acceptor import ListenerBindError
+from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.manager import LogManager
+
+log = logging.getLogger(__name__)
+
+_SHUTDOWN_DEADLINE_S = 20.0
+"""For the controller's word that the broker may go; Kubernetes' default grace period is 30 s."""
+_DRAIN_DEADLINE_S = 2.0
+
+
+class StartError(Exception):
+    """The node could not start or cannot go on: a taken port, a refused registration, a part that failed."""
+
+
+class Broker:
+    def __init__(self, settings: BrokerSettings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self._clock = clock or SystemClock()
+        self._undo: list[Callable[[], Awaitable[None]]] = []
+        self._background: set[asyncio.Task[None]] = set()
+        self._failed: asyncio.Future[None] | None = None
+        self._stopping = False
+        self.controller: ControllerNode | None = None
+        self.broker: BrokerNode | None = None
+        self.membership: Membership | None = None
+
+    async def run_until(self, stop: asyncio.Event) -> None:
+        """Start, serve until `stop` is set, stop. Raises ConfigError or StartError."""
+        self._failed = asyncio.get_running_loop().create_future()
+        try:
+            await self._start()
+            stopped = asyncio.ensure_future(stop.wait())
+            await asyncio.wait({stopped, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            if self._failed.done() and not stop.is_set():
+                stopped.cancel()
+                self._failed.result()
+        except ListenerBindError as error:
+            raise StartError(str(error)) from error
+        finally:
+            await self._stop()
+
+    async def _start(self) -> None:
+        settings = self.settings
+        log_dir = Path(settings.log_dir)
+        try:
+            log_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"log.dirs: {log_dir} cannot be made: {error}") from error
+        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock)
+        log.info("%s", logs.open(lambda _topic: TopicConfig()))
+        self._undo.append(_as_async(logs.close))
+        cluster_id = claim_folder(log_dir, settings.node_id, self._wanted_cluster_id())
+        await self._start_http()
+        if settings.is_controller:
+            self.controller = ControllerNode(settings, self._clock, logs, cluster_id)
+            await self.controller.start()
+            self._undo.append(self.controller.stop)
+        if settings.is_broker:
+            await self._start_broker(logs, cluster_id)
+        self._spawn(self._tick(logs), "housekeeping")
+
+    def _wanted_cluster_id(self) -> str | None:
+        value = self.settings.values["cluster.id"]
+        if value is None and not self.settings.is_controller:
+            raise ConfigError("cluster.id is missing; a broker without the controller role must be told its cluster")
+        return None if value is None else str(value)
+
+    async def _start_broker(self, logs: LogManager, cluster_id: str) -> None:
+        settings = self.settings
+        link: ControllerLink
+        if self.controller is not None:
+            link, metadata_link = LoopbackLink(self.controller.dispatcher), LoopbackLink(self.controller.dispatcher)
+        else:
+            in_flight = settings.integer("controller.request.queue.max")
+            link, metadata_link = SocketLink(settings.quorum, in_flight), SocketLink(settings.quorum, in_flight)
+        timeout_s = settings.integer("request.timeout.ms") / 1000
+        client = ControllerClient(link, timeout_s)
+        broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, client)
+        broker.bind()
+        self._undo.append(broker.stop)
+        self._undo.append(_as_async(client.close))
+        follower = broker.follow(ControllerClient(metadata_link, timeout_s))
+        self._undo.append(_as_async(metadata_link.close))
+        self._spawn(follower.run(), "metadata")
+        membership = self.membership = Membership(
+            Identity(
+                settings.node_id,
+                cluster_id,
+                new_incarnation(),
+                None if settings.values["broker.rack"] is None else settings.text("broker.rack"),
+                broker.advertised(),
+            ),
+            client,
+            Timing(
+                settings.integer("broker.heartbeat.interval.ms") / 1000,
+                settings.integer("broker.session.timeout.ms") / 1000,
+                settings.integer("initial.broker.registration.timeout.ms") / 1000,
+            ),
+            self._clock,
+            lambda: (follower.next_offset - 1, follower.caught_up),
+        )
+        self._spawn(membership.run(), "membership")
+        self._undo.append(self._leave)
+        self._spawn(self._serve_when_running(), "start")
+
+    async def _serve_when_running(self) -> None:
+        assert self.broker is not None
+        assert self.membership is not None
+        await self.membership.running.wait()
+        self.broker.serve()
+        log.info("broker %d serves clients on %s", self.settings.node_id, ", ".join(map(str, self.broker.advertised())))
+
+    async def _leave(self) -> None:
+        assert self.membership is not None
+        if not await self.membership.leave(_SHUTDOWN_DEADLINE_S if self.controller is None else 1.0):
+            log.warning("the controller has not released this broker in time; it stops all the same")
+
+    async def _start_http(self) -> None:
+        if self.settings.http is None:
+            return
+        listener = HttpListener(self._why_not_ready, lambda: process_metrics(self))
+        try:
+            host, port = await listener.start(*self.settings.http)
+        except OSError as error:
+            raise StartError(f"sluicegate.http.listener: {self.settings.http} cannot be opened: {error}") from error
+        self._undo.append(listener.close)
+        log.info("metrics and health on http://%s:%d", host, port)
+
+    def _why_not_ready(self) -> str | None:
+        if self._stopping:
+            return "stopping"
+        if self.settings.is_controller and (self.controller is None or not self.controller.ready):
+            return "the controller is starting"
+        if self.settings.is_broker:
+            if self.membership is None or not self.membership.running.is_set():
+                return "not registered and caught up yet"
+            if self.membership.fenced:
+                return "fenced by the controller"
+        return None
+
+    async def _tick(self, logs: LogManager) -> None:
+        """Retention, rolls by time, flush.ms; a second is fine-grained enough for all of them."""
+        while True:
+            await asyncio.sleep(1.0)
+            logs.tick()
+
+    def _spawn(self, work: Awaitable[None], name: str) -> None:
+        """A background task whose failure ends the process: none may die unnoticed."""
+        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]
+        task.set_name(name)
+        self._background.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if task.cancelled() or task.exception() is None or self._failed is None or self._failed.done():
+            return
+        error = task.exception()
+        if not isinstance(error, RegistrationTimeoutError):
+            log.error("the %s task failed", task.get_name(), exc_info=error)
+        self._failed.set_exception(StartError(f"{task.get_name()}: {error}"))
+
+    async def _stop(self) -> None:
+        self._stopping = True
+        leave = [undo for undo in self._undo if undo == self._leave]
+        for undo in leave:
+            await undo()
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        for undo in reversed([undo for undo in self._undo if undo not in leave]):
+            await undo()
+        log.info("node %d has stopped", self.settings.node_id)
+
+
+def _as_async(act: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    async def run() -> None:
+        act()
+
+    return run
