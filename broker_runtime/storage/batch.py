@@ -1,0 +1,200 @@
+"""Kafka's record batch, version 2: its header, its checksum, and its records where they are not compressed.
+
+Pure. Owns the byte layout; the rules which batch a client may append are in `validation`.
+"""
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+import crc32c
+
+from broker_runtime.errors import ErrorCode, KafkaError
+
+HEADER = Struct(">qiibIhiqqqhii")
+HEADER_BYTES = HEADER.size
+OVERHEAD_BYTES = 12
+"""Base offset and length field: what the length field does not count."""
+CRC_FROM = 21
+MAGIC = 2
+CRC = Struct(">I")
+
+COMPRESSION_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+
+
+class Header(NamedTuple):
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        return self.length + OVERHEAD_BYTES
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        return advance_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def compressed(self) -> bool:
+        return self.attributes & COMPRESSION_MASK != 0
+
+
+class Record(NamedTuple):
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+class ProducerStamp(NamedTuple):
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_EPOCH
+    base_sequence: int = NO_SEQUENCE
+
+
+NO_PRODUCER = ProducerStamp()
+
+
+def parse_header(buffer: bytes | bytearray | memoryview, at: int = 0) -> Header:
+    return Header._make(HEADER.unpack_from(buffer, at))
+
+
+def checksum(batch: bytes | bytearray | memoryview) -> int:
+    return crc32c.crc32c(memoryview(batch)[CRC_FROM:])
+
+
+def advance_sequence(sequence: int, by: int) -> int:
+    """Sequence numbers wrap from 2**31 - 1 to 0."""
+    return (sequence + by) & 0x7FFFFFFF
+
+
+def _write_varint(out: bytearray, value: int) -> None:
+    value = (value << 1) ^ (value >> 63)
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _write_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out.append(1)
+    else:
+        _write_varint(out, len(value))
+        out += value
+
+
+def encode_batch(
+    records: Sequence[tuple[bytes | None, bytes | None]],
+    base_timestamp: int,
+    producer: ProducerStamp = NO_PRODUCER,
+    *,
+    attributes: int = 0,
+) -> bytes:
+    """An uncompressed batch of these (key, value) pairs, all with the same timestamp, at base offset 0."""
+    if not records:
+        raise ValueError("a record batch holds at least one record")
+    body = bytearray()
+    for delta, (key, value) in enumerate(records):
+        record = bytearray(b"\x00\x00")
+        _write_varint(record, delta)
+        _write_bytes(record, key)
+        _write_bytes(record, value)
+        record.append(0)
+        _write_varint(body, len(record))
+        body += record
+    count = len(records)
+    length = HEADER_BYTES - OVERHEAD_BYTES + len(body)
+    times = (base_timestamp, base_timestamp)
+    head = bytearray(HEADER.pack(0, length, -1, MAGIC, 0, attributes, count - 1, *times, *producer, count))
+    CRC.pack_into(head, CRC_FROM - 4, crc32c.crc32c(body, crc32c.crc32c(memoryview(head)[CRC_FROM:])))
+    return bytes(head + body)
+
+
+def _corrupt() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, "the records do not match the batch header")
+
+
+def _read_varint(buffer: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = buffer[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise _corrupt()
+
+
+def _read_bytes(buffer: memoryview, at: int, end: int) -> tuple[bytes | None, int]:
+    size, at = _read_varint(buffer, at)
+    if size < 0:
+        return None, at
+    if at + size > end:
+        raise _corrupt()
+    return bytes(buffer[at : at + size]), at + size
+
+
+def iter_records(batch: bytes | bytearray | memoryview) -> Iterator[Record]:
+    """The records of one uncompressed batch; raises KafkaError(INVALID_RECORD) where they do not fit their header."""
+    buffer = memoryview(batch)
+    header = parse_header(buffer)
+    if header.compressed:
+        raise ValueError("compressed records are passed through, not read")
+    fixed_time = header.attributes & LOG_APPEND_TIME
+    at = HEADER_BYTES
+    end = header.size
+    try:
+        for _ in range(header.record_count):
+            size, at = _read_varint(buffer, at)
+            stop = at + size
+            if size < 0 or stop > end:
+                raise _corrupt()
+            time_delta, at = _read_varint(buffer, at + 1)
+            offset_delta, at = _read_varint(buffer, at)
+            key, at = _read_bytes(buffer, at, stop)
+            value, at = _read_bytes(buffer, at, stop)
+            timestamp = header.max_timestamp if fixed_time else header.base_timestamp + time_delta
+            yield Record(header.base_offset + offset_delta, timestamp, key, value)
+            at = stop
+    except IndexError:
+        raise _corrupt() from None
+
+
+def iter_batches(buffer: bytes | bytearray | memoryview) -> Iterator[tuple[Header, memoryview]]:
+    """The whole batches of a fetched region; a part of a batch at the end is left out."""
+    view = memoryview(buffer)
+    at = 0
+    while at + HEADER_BYTES <= len(view):
+        header = parse_header(view, at)
+        if header.length < HEADER_BYTES - OVERHEAD_BYTES:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.length} bytes cannot be")
+        if at + header.size > len(view):
+            return
+        yield header, view[at : at + header.size]
+        at += header.size

@@ -1,0 +1,58 @@
+"""Kafka's small files beside the log: offset checkpoints, partition.metadata, the clean-shutdown marker."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import UUID
+
+from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+_CLEAN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
+
+Partition = tuple[str, int]
+
+
+def read_offsets(fs: FileSystem, path: Path) -> dict[Partition, int]:
+    """Empty when the file is missing; raises ValueError when it is no checkpoint."""
+    if not fs.exists(path):
+        return {}
+    lines = read_file(fs, path).decode().splitlines()
+    if len(lines) < 2 or lines[0] != "0" or int(lines[1]) != len(lines) - 2:
+        raise ValueError(f"{path} is no offset checkpoint of version 0")
+    found = {}
+    for line in lines[2:]:
+        topic, partition, offset = line.split(" ")
+        found[topic, int(partition)] = int(offset)
+    return found
+
+
+def write_offsets(fs: FileSystem, path: Path, offsets: Mapping[Partition, int]) -> None:
+    lines = ["0", str(len(offsets)), *(f"{topic} {number} {at}" for (topic, number), at in sorted(offsets.items()))]
+    replace_file(fs, path, ("\n".join(lines) + "\n").encode())
+
+
+def topic_id_text(topic_id: UUID) -> str:
+    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
+    """Raises ValueError when the file is missing or damaged."""
+    path = folder / PARTITION_METADATA
+    if not fs.exists(path):
+        raise ValueError(f"{path} is missing")
+    fields = dict(line.split(": ", 1) for line in read_file(fs, path).decode().splitlines() if ": " in line)
+    if fields.get("version") != "0" or "topic_id" not in fields:
+        raise ValueError(f"{path} has no topic id of version 0")
+    return UUID(bytes=urlsafe_b64decode(fields["topic_id"] + "=="))
+
+
+def write_topic_id(fs: FileSystem, folder: Path, topic_id: UUID) -> None:
+    replace_file(fs, folder / PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id_text(topic_id)}\n".encode())
+
+
+def write_clean_shutdown(fs: FileSystem, log_dir: Path) -> None:
+    replace_file(fs, log_dir / CLEAN_SHUTDOWN, _CLEAN_CONTENT)

@@ -1,0 +1,176 @@
+"""The seam between the log and the operating system's files.
+
+Owns the two protocols and their implementation on a real disk. `tests/support/memory_filesystem.py` is the twin that
+fails on command; both pass tests/contract/test_filesystem.py. Knows nothing of records or segments.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file. It closes when the last reference to it goes, so a deleted segment may still be read."""
+
+    def fileno(self) -> int:
+        """A descriptor for sendfile; raises OSError where there is none."""
+        ...
+
+    def size(self) -> int: ...
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from `offset`; fewer only at the end of the file."""
+        ...
+
+    def write_at(self, buffers: Sequence[Buffer], offset: int) -> None:
+        """Write all the buffers one after another from `offset`, or raise OSError with any part of them written."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def fsync(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """Paths and folders. Names become durable with `fsync_dir` of their folder, contents with `File.fsync`."""
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        """Open for reading and writing; with `create` an existing file is emptied."""
+        ...
+
+    def exists(self, path: Path) -> bool: ...
+
+    def is_dir(self, path: Path) -> bool: ...
+
+    def listdir(self, path: Path) -> list[str]: ...
+
+    def mkdir(self, path: Path) -> None:
+        """Make the folder and its parents; an existing one is no error."""
+        ...
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Atomic; replaces a file of that name."""
+        ...
+
+    def unlink(self, path: Path) -> None: ...
+
+    def rmdir(self, path: Path) -> None: ...
+
+    def fsync_dir(self, path: Path) -> None: ...
+
+    def lock(self, path: Path) -> object:
+        """Hold an exclusive lock for as long as the result lives; raises BlockingIOError when another holds it."""
+        ...
+
+
+def read_file(fs: FileSystem, path: Path) -> bytes:
+    file = fs.open(path)
+    return file.pread(file.size(), 0)
+
+
+def replace_file(fs: FileSystem, path: Path, content: bytes) -> None:
+    """Write a small file so that a crash leaves either the old content or the new one."""
+    draft = path.with_name(path.name + ".tmp")
+    file = fs.open(draft, create=True)
+    file.write_at([content], 0)
+    file.fsync()
+    fs.rename(draft, path)
+    fs.fsync_dir(path.parent)
+
+
+class OsFile:
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def pread(self, size: int, offset: int) -> bytes:
+        data = os.pread(self._fd, size, offset)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size and (data := os.pread(self._fd, size - got, offset + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def write_at(self, buffers: Sequence[Buffer], offset: int) -> None:
+        total = 0
+        for buffer in buffers:
+            total += len(buffer)
+        done = os.pwritev(self._fd, buffers, offset)
+        if done != total:
+            self._complete(buffers, offset, done)
+
+    def _complete(self, buffers: Sequence[Buffer], offset: int, done: int) -> None:
+        """A short write (a full disk, a signal, over 2 GiB): go on until all is there or the system says why not."""
+        rest = memoryview(b"".join(buffers))[done:]
+        at = offset + done
+        while rest:
+            written = os.pwrite(self._fd, rest, at)
+            if written == 0:
+                raise OSError(errno.EIO, "a write made no progress")
+            rest = rest[written:]
+            at += written
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def fsync(self) -> None:
+        os.fsync(self._fd)
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+
+class OsFileSystem:
+    def open(self, path: Path, *, create: bool = False) -> OsFile:
+        flags = os.O_RDWR | os.O_CLOEXEC
+        if create:
+            flags |= os.O_CREAT | os.O_TRUNC
+        return OsFile(os.open(path, flags, 0o644))
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def is_dir(self, path: Path) -> bool:
+        return path.is_dir()
+
+    def listdir(self, path: Path) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def mkdir(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+
+    def rename(self, source: Path, target: Path) -> None:
+        os.rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def rmdir(self, path: Path) -> None:
+        os.rmdir(path)
+
+    def fsync_dir(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: Path) -> OsFile:
+        file = OsFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return file

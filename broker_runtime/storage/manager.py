@@ -1,0 +1,297 @@
+"""All logs of one folder: opening and recovering them, creating, deleting, and the work that comes with time.
+
+Owns the folder's lock, its checkpoints and the clean-shutdown marker. Knows topics by name only; who leads what is the
+controller's matter. `meta.properties` belongs to the broker.
+"""
+
+import logging
+import re
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from broker_runtime.clock import Clock
+from broker_runtime.config import TopicConfig
+from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.storage.checkpoint import (
+    CLEAN_SHUTDOWN,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    Partition,
+    read_offsets,
+    read_topic_id,
+    write_clean_shutdown,
+    write_offsets,
+    write_topic_id,
+)
+from broker_runtime.storage.filesystem import FileSystem
+from broker_runtime.storage.loader import load_log, new_log
+from broker_runtime.storage.log import LoadedLog, Log, LogPlace
+from broker_runtime.storage.producers import ProducerStates
+from broker_runtime.storage.recovery import RecoveryReport
+from broker_runtime.storage.segment import Segment
+
+_LOGGER = logging.getLogger(__name__)
+_FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
+_DELETED = "-delete"
+_LOGS_PER_TICK = 256
+_CHECKPOINT_INTERVAL_S = 60.0
+PRODUCER_EXPIRATION_MS = 86_400_000
+
+
+class LogManager:
+    """`background` runs the fsync of sealed segments (one at a time), so that a large one never stops the event loop;
+    without it `tick` does that itself."""
+
+    def __init__(
+        self,
+        log_dir: Path,
+        *,
+        fs: FileSystem,
+        clock: Clock,
+        background: Executor | None = None,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+    ) -> None:
+        self._log_dir = log_dir
+        self._fs = fs
+        self._clock = clock
+        self._background = background
+        self._producer_expiration_ms = producer_expiration_ms
+        self._logs: dict[Partition, Log] = {}
+        self._lock: object | None = None
+        self._doomed: list[tuple[int, Path]] = []
+        self._turn: list[Log] = []
+        self._flushing: tuple[Future[None], Log, Segment] | None = None
+        self._checkpointed: dict[Partition, int] = {}
+        self._checkpoint_at = clock.monotonic() + _CHECKPOINT_INTERVAL_S
+
+    # Opening
+
+    def open(self, config_of: Callable[[str], TopicConfig]) -> RecoveryReport:
+        """Load and where needed recover every partition. Raises ConfigError when the folder cannot be used."""
+        began = self._clock.monotonic()
+        self._take_lock()
+        marker = self._log_dir / CLEAN_SHUTDOWN
+        folders = [name for name in self._fs.listdir(self._log_dir) if self._fs.is_dir(self._log_dir / name)]
+        report = RecoveryReport(clean=self._fs.exists(marker) or not folders)
+        if self._fs.exists(marker):
+            self._fs.unlink(marker)
+            self._fs.fsync_dir(self._log_dir)
+        points, starts = self._read_checkpoint(RECOVERY_POINTS), self._read_checkpoint(LOG_STARTS)
+        for name in folders:
+            folder = self._log_dir / name
+            if name.endswith(_DELETED):
+                self._remove_folder(folder)
+                continue
+            match = _FOLDER.fullmatch(name)
+            if match is None or self._is_unfinished(folder):
+                continue
+            key = (match["topic"], int(match["partition"]))
+            place = self._place(key, self._topic_id(folder))
+            found = LoadedLog([], ProducerStates(), starts.get(key, 0), points.get(key, 0))
+            self._add(key, load_log(place, config_of(key[0]), found, report))
+        self._write_recovery_points()
+        report.took_ms = round((self._clock.monotonic() - began) * 1000)
+        return report
+
+    def _take_lock(self) -> None:
+        self._fs.mkdir(self._log_dir)
+        try:
+            self._lock = self._fs.lock(self._log_dir / ".lock")
+        except BlockingIOError:
+            raise ConfigError(
+                f"log.dirs={self._log_dir}: another process uses this folder; stop it or give this broker its own"
+            ) from None
+
+    def _read_checkpoint(self, name: str) -> dict[Partition, int]:
+        try:
+            return read_offsets(self._fs, self._log_dir / name)
+        except ValueError as error:
+            # Without it everything is checked from the start, which is slower but loses nothing.
+            _LOGGER.warning("ignoring a damaged checkpoint: %s", error)
+            return {}
+
+    def _topic_id(self, folder: Path) -> UUID:
+        try:
+            return read_topic_id(self._fs, folder)
+        except ValueError as error:
+            raise ConfigError(f"{error}; restore it or move the folder away from log.dirs") from None
+
+    def _is_unfinished(self, folder: Path) -> bool:
+        """A crash inside `create` leaves a folder that no topic id was written to: it holds nothing."""
+        names = self._fs.listdir(folder)
+        if PARTITION_METADATA in names or any(name.endswith(".log") for name in names):
+            return False
+        self._remove_folder(folder)
+        return True
+
+    def _place(self, key: Partition, topic_id: UUID) -> LogPlace:
+        return LogPlace(self._log_dir / f"{key[0]}-{key[1]}", *key, topic_id, self._fs, self._clock)
+
+    def _add(self, key: Partition, log: Log) -> None:
+        log.on_start_moved = self._write_log_starts
+        self._logs[key] = log
+
+    # Partitions
+
+    def create(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
+        """Raises KafkaError: KAFKA_STORAGE_ERROR when the disk refuses, INCONSISTENT_TOPIC_ID for another topic's log."""
+        key = (topic, partition)
+        existing = self._logs.get(key)
+        if existing is not None:
+            if existing.topic_id != topic_id:
+                raise KafkaError(
+                    ErrorCode.INCONSISTENT_TOPIC_ID, f"{topic}-{partition} on disk belongs to {existing.topic_id}"
+                )
+            existing.update_config(config)
+            return existing
+        place = self._place(key, topic_id)
+        try:
+            self._fs.mkdir(place.folder)
+            write_topic_id(self._fs, place.folder, topic_id)
+            log = new_log(place, config)
+            self._fs.fsync_dir(place.folder)
+            self._fs.fsync_dir(self._log_dir)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"creating {topic}-{partition} failed: {error}") from error
+        self._add(key, log)
+        return log
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        return self._logs.get((topic, partition))
+
+    def logs(self) -> list[Log]:
+        return list(self._logs.values())
+
+    def delete(self, topic: str, partition: int) -> None:
+        """The name is free at once; the files go with a later tick. Readers that have begun may finish."""
+        log = self._logs.pop((topic, partition), None)
+        if log is None:
+            return
+        log.end()
+        folder = log.place.folder
+        doomed = folder.with_name(f"{folder.name}.{uuid4().hex}{_DELETED}")
+        try:
+            self._fs.rename(folder, doomed)
+            self._fs.fsync_dir(self._log_dir)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"deleting {topic}-{partition} failed: {error}") from error
+        self._doomed.append((self._clock.wall_ms() + log.config.file_delete_delay_ms, doomed))
+
+    # Work that comes with time
+
+    def tick(self) -> None:
+        """A bounded piece of upkeep; call it every second or so. A log that fails is reported and the others go on."""
+        now_ms = self._clock.wall_ms()
+        if not self._turn:
+            self._turn = list(self._logs.values())
+        batch, self._turn = self._turn[:_LOGS_PER_TICK], self._turn[_LOGS_PER_TICK:]
+        for log in batch:
+            if self._logs.get((log.topic, log.partition)) is log:
+                self._maintain(log, now_ms)
+        self._flush_sealed()
+        try:
+            self._remove_one_doomed(now_ms)
+            if self._clock.monotonic() >= self._checkpoint_at:
+                self._checkpoint_at = self._clock.monotonic() + _CHECKPOINT_INTERVAL_S
+                self._write_recovery_points()
+        except OSError as error:
+            _LOGGER.error("log upkeep failed, it is tried again: %s", error)
+
+    def _maintain(self, log: Log, now_ms: int) -> None:
+        try:
+            log.apply_retention(now_ms)
+            if log.flush_is_due(now_ms):
+                log.flush()
+            while log.renamed and log.renamed[0][0] + log.config.file_delete_delay_ms <= now_ms:
+                for path in log.renamed[0][1]:
+                    self._fs.unlink(path)
+                del log.renamed[0]
+        except (OSError, KafkaError) as error:
+            _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
+        log.producers.expire(now_ms, self._producer_expiration_ms)
+        log.release_idle()
+
+    def _flush_sealed(self) -> None:
+        if self._flushing is not None:
+            future, log, segment = self._flushing
+            if not future.done():
+                return
+            self._flushing = None
+            self._finish_flush(log, segment, future)
+        for log in self._logs.values():
+            sealed = log.unflushed_sealed()
+            if sealed is not None:
+                break
+        else:
+            return
+        if self._background is not None:
+            self._flushing = (self._background.submit(sealed.fsync), log, sealed)
+            return
+        done: Future[None] = Future()
+        try:
+            sealed.fsync()
+            done.set_result(None)
+        except OSError as error:
+            done.set_exception(error)
+        self._finish_flush(log, sealed, done)
+
+    def _finish_flush(self, log: Log, segment: Segment, future: Future[None]) -> None:
+        try:
+            future.result()
+        except OSError as error:
+            log.fsync_failed(error)
+            _LOGGER.error("fsync of %s-%d failed: %s", log.topic, log.partition, error)
+        else:
+            log.sealed_is_flushed(segment)
+
+    def _remove_one_doomed(self, now_ms: int) -> None:
+        for number, (due_ms, folder) in enumerate(self._doomed):
+            if due_ms <= now_ms:
+                self._remove_folder(folder)
+                del self._doomed[number]
+                return
+
+    def _remove_folder(self, folder: Path) -> None:
+        for name in self._fs.listdir(folder):
+            self._fs.unlink(folder / name)
+        self._fs.rmdir(folder)
+
+    def _write_recovery_points(self) -> None:
+        points = {key: log.recovery_point for key, log in self._logs.items()}
+        if points != self._checkpointed:
+            write_offsets(self._fs, self._log_dir / RECOVERY_POINTS, points)
+            self._checkpointed = points
+
+    def _write_log_starts(self) -> None:
+        starts = {
+            key: log.log_start_offset
+            for key, log in self._logs.items()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        try:
+            write_offsets(self._fs, self._log_dir / LOG_STARTS, starts)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing {LOG_STARTS} failed: {error}") from error
+
+    def close(self) -> None:
+        """Sync everything and leave the clean-shutdown marker, unless a log could not be closed (then it is logged)."""
+        if self._flushing is not None:
+            future, log, segment = self._flushing
+            self._flushing = None
+            self._finish_flush(log, segment, future)
+        clean = True
+        for log in self._logs.values():
+            try:
+                log.close()
+            except KafkaError as error:
+                clean = False
+                _LOGGER.error("closing %s-%d failed, it is recovered at start: %s", log.topic, log.partition, error)
+        self._write_recovery_points()
+        self._write_log_starts()
+        if clean:
+            write_clean_shutdown(self._fs, self._log_dir)
+        self._logs.clear()
+        self._lock = None

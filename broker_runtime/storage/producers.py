@@ -1,0 +1,134 @@
+"""What a partition remembers of idempotent producers: the epoch, the sequence and the last five batches of each.
+
+Pure but for the bytes of Kafka's .snapshot files, which it encodes and decodes. Like Kafka, a snapshot keeps only the
+last batch of each producer; batches after the snapshot are replayed at start.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import NO_EPOCH, Header, advance_sequence
+
+BATCHES_KEPT = 5
+_SNAPSHOT_VERSION = 1
+_HEAD = Struct(">hI")
+_COUNT = Struct(">i")
+_ENTRY = Struct(">qhiqiqiq")
+
+
+class StoredBatch(NamedTuple):
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class _Producer:
+    __slots__ = ("batches", "epoch", "seen_ms")
+
+    def __init__(self, epoch: int, seen_ms: int) -> None:
+        self.epoch = epoch
+        self.seen_ms = seen_ms
+        self.batches: deque[StoredBatch] = deque(maxlen=BATCHES_KEPT)
+
+
+class ProducerStates:
+    def __init__(self) -> None:
+        self._producers: dict[int, _Producer] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def clear(self) -> None:
+        self._producers.clear()
+
+    def duplicate_or_check(
+        self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int
+    ) -> StoredBatch | None:
+        """The stored batch that this one repeats; None when it may be appended; KafkaError when it may not.
+
+        A producer that the partition does not know (expired, or its batches deleted) may begin anywhere.
+        """
+        state = self._producers.get(producer_id)
+        if state is None:
+            return None
+        if epoch == state.epoch:
+            for batch in state.batches:
+                if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                    return batch
+        if epoch < state.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} sent epoch {epoch}, the partition knows {state.epoch}",
+            )
+        if epoch != state.epoch:
+            if first_sequence == 0 or state.epoch == NO_EPOCH:
+                return None
+            expected = 0
+        elif not state.batches:
+            return None
+        else:
+            expected = advance_sequence(state.batches[-1].last_sequence, 1)
+        if first_sequence != expected:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} epoch {epoch} sent sequence {first_sequence}, {expected} comes next",
+            )
+        return None
+
+    def record(self, producer_id: int, epoch: int, batch: StoredBatch, now_ms: int) -> None:
+        state = self._producers.get(producer_id)
+        if state is None or state.epoch != epoch:
+            state = self._producers[producer_id] = _Producer(epoch, now_ms)
+        state.seen_ms = now_ms
+        state.batches.append(batch)
+
+    def replay(self, header: Header, now_ms: int) -> None:
+        """Take over a batch found in the log at start, as if it had come now: its own time may be anything."""
+        if header.producer_id < 0:
+            return
+        stored = StoredBatch(
+            header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp
+        )
+        self.record(header.producer_id, header.producer_epoch, stored, now_ms)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        gone = [key for key, state in self._producers.items() if now_ms - state.seen_ms >= expiration_ms]
+        for key in gone:
+            del self._producers[key]
+        return len(gone)
+
+    def encode(self) -> bytes:
+        body = bytearray(_COUNT.pack(len(self._producers)))
+        for producer_id, state in self._producers.items():
+            last = state.batches[-1]
+            delta = last.last_offset - last.first_offset
+            body += _ENTRY.pack(
+                producer_id, state.epoch, last.last_sequence, last.last_offset, delta, state.seen_ms, -1, -1
+            )
+        return _HEAD.pack(_SNAPSHOT_VERSION, crc32c(body)) + bytes(body)
+
+    def decode(self, content: bytes) -> None:
+        """Replace the state by a snapshot's; raises ValueError when it is damaged."""
+        if len(content) < _HEAD.size + _COUNT.size:
+            raise ValueError("the producer snapshot is cut short")
+        version, crc = _HEAD.unpack_from(content)
+        body = memoryview(content)[_HEAD.size :]
+        (count,) = _COUNT.unpack_from(body)
+        if version != _SNAPSHOT_VERSION or crc32c(body) != crc or len(body) != _COUNT.size + count * _ENTRY.size:
+            raise ValueError("the producer snapshot is damaged")
+        self._producers = dict(self._entries(body[_COUNT.size :]))
+
+    @staticmethod
+    def _entries(body: memoryview) -> Iterable[tuple[int, _Producer]]:
+        for producer_id, epoch, sequence, last_offset, delta, seen_ms, _, _ in _ENTRY.iter_unpack(body):
+            state = _Producer(epoch, seen_ms)
+            first = (sequence - delta) & 0x7FFFFFFF
+            state.batches.append(StoredBatch(first, sequence, last_offset - delta, last_offset, seen_ms))
+            yield producer_id, state

@@ -1,0 +1,55 @@
+"""Which old segments go, and when the active one is rolled. Pure decisions over sizes and times, as in Kafka."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from broker_runtime.config import TopicConfig
+
+OFFSETS_PER_SEGMENT_MAX = 2**31 - 1
+
+
+class Aged(Protocol):
+    """The part of a segment that the decisions read."""
+
+    base_offset: int
+    next_offset: int
+    size: int
+    created_ms: int
+    first_timestamp: int
+    max_timestamp: int
+
+
+def is_roll_due(
+    segment: Aged, config: TopicConfig, incoming: int, last_offset: int, timestamp: int, now_ms: int
+) -> bool:
+    """Whether a batch of `incoming` bytes needs a new segment. An empty segment takes any batch."""
+    if not segment.size:
+        return False
+    if segment.size > config.segment_bytes - incoming or last_offset - segment.base_offset > OFFSETS_PER_SEGMENT_MAX:
+        return True
+    if segment.first_timestamp >= 0 and timestamp >= 0:
+        return timestamp - segment.first_timestamp > config.segment_ms
+    return now_ms - segment.created_ms > config.segment_ms
+
+
+def is_idle_roll_due(segment: Aged, config: TopicConfig, now_ms: int) -> bool:
+    """Roll by time with no traffic (Kafka waits for the next append): the broker's own time counts."""
+    return segment.size > 0 and now_ms - segment.created_ms > config.segment_ms
+
+
+def count_expired(segments: Sequence[Aged], config: TopicConfig, log_start_offset: int, now_ms: int) -> int:
+    """How many of the oldest segments go. The whole count may be returned: the caller rolls before that."""
+    expired = 0
+    deletes = "delete" in config.cleanup_policy
+    excess = sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else -1
+    for number, segment in enumerate(segments):
+        is_last = number == len(segments) - 1
+        below_start = not is_last and segments[number + 1].base_offset <= log_start_offset
+        newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
+        too_old = deletes and 0 <= config.retention_ms < now_ms - newest
+        too_much = deletes and excess >= segment.size
+        if (is_last and not segment.size) or not (below_start or too_old or too_much):
+            break
+        excess -= segment.size
+        expired += 1
+    return expired

@@ -1,0 +1,192 @@
+"""One segment: a .log file of whole batches with its two indexes.
+
+Owns positions inside the file. Only `size` bytes of the file count: what a failed write left behind it is never read.
+Knows nothing of producers, retention or clients' rules.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import HEADER_BYTES, LOG_APPEND_TIME, MAGIC, Header, iter_records, parse_header
+from broker_runtime.storage.filesystem import Buffer, File, FileSystem
+from broker_runtime.storage.index import OFFSET_ENTRY, TIME_ENTRY, Index
+
+_SCAN_BYTES = 16 * 1024
+_HINTS_MAX = 64
+
+
+def segment_path(folder: Path, base_offset: int, suffix: str) -> Path:
+    return folder / f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    """`next_offset` is one past the last record; `created_ms` the broker's time when this process first knew of it."""
+
+    def __init__(self, fs: FileSystem, folder: Path, base_offset: int, created_ms: int) -> None:
+        self.fs = fs
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.path = segment_path(folder, base_offset, ".log")
+        self.offsets = Index(fs, segment_path(folder, base_offset, ".index"), OFFSET_ENTRY)
+        self.times = Index(fs, segment_path(folder, base_offset, ".timeindex"), TIME_ENTRY)
+        self.file: File
+        self._hints: dict[int, int] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Count nothing; the files stay as they are."""
+        self.size = 0
+        self.next_offset = self.base_offset
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.offset_of_max = -1
+        self._since_index = 0
+        self._hints.clear()
+
+    def create(self) -> None:
+        self.file = self.fs.open(self.path, create=True)
+        self.offsets.create()
+        self.times.create()
+
+    def open(self) -> None:
+        self.file = self.fs.open(self.path)
+        self.size = self.file.size()
+
+    def append(self, buffers: list[Buffer]) -> None:
+        """Write behind the last good byte; `commit` makes it count. Raises OSError with nothing counted."""
+        self.file.write_at(buffers, self.size)
+
+    def commit(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
+        """Count a batch that `append` wrote, and add index entries every `index_interval` bytes."""
+        if self._since_index > index_interval:
+            self.offsets.append(last_offset - self.base_offset, self.size)
+            self.index_time()
+            self._since_index = 0
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max = last_offset
+        if not self.size:
+            self.first_timestamp = max_timestamp
+        self._since_index += size
+        self.size += size
+        self.next_offset = last_offset + 1
+
+    def index_time(self) -> None:
+        last = self.times.last()
+        if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
+            self.times.append(self.max_timestamp, self.offset_of_max - self.base_offset)
+
+    def truncate_tail(self) -> None:
+        """Cut what a failed write left behind the last good byte."""
+        self.file.truncate(self.size)
+
+    def index_is_full(self, index_bytes_max: int) -> bool:
+        return self.offsets.size() + OFFSET_ENTRY.size > index_bytes_max or (
+            self.times.size() + 2 * TIME_ENTRY.size > index_bytes_max
+        )
+
+    def write_indexes(self) -> None:
+        self.offsets.write()
+        self.times.write()
+
+    def flush(self) -> None:
+        self.write_indexes()
+        self.fsync()
+
+    def fsync(self) -> None:
+        """Sync what is written; safe in another thread once the segment is sealed."""
+        self.file.fsync()
+        self.offsets.fsync()
+        self.times.fsync()
+
+    def release(self) -> None:
+        self.offsets.release()
+        self.times.release()
+
+    def headers(self, position: int) -> Iterator[tuple[int, Header]]:
+        """(position, header) of the batches from `position` on."""
+        chunk = b""
+        start = position
+        while position + HEADER_BYTES <= self.size:
+            at = position - start
+            if at + HEADER_BYTES > len(chunk):
+                start, at = position, 0
+                chunk = self.file.pread(min(_SCAN_BYTES, self.size - position), position)
+            header = parse_header(chunk, at)
+            if header.magic != MAGIC or header.length < HEADER_BYTES - 12:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path} is damaged at byte {position}")
+            yield position, header
+            position += header.size
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the batch starts that holds `offset` or, where there is none, the next one; None past the end."""
+        if offset >= self.next_offset:
+            return None
+        hint = self._hints.get(offset)
+        if hint is not None:
+            return hint
+        if offset <= self.base_offset:
+            return 0
+        entry = self.offsets.floor(offset - self.base_offset)
+        for position, header in self.headers(entry[1] if entry is not None else 0):
+            if header.last_offset >= offset:
+                return position
+        return None
+
+    def end_within(self, start: int, limit: int) -> tuple[int, int]:
+        """(end, offset there) of the whole batches from `start` that end at or before `limit`; at least one batch."""
+        entry = self.offsets.floor_by_second(limit)
+        begin = max(start, entry[1]) if entry is not None else start
+        for position, header in self.headers(begin):
+            end = position + header.size
+            if end > limit and position > start:
+                return position, header.base_offset
+            if end >= limit:
+                return end, header.last_offset + 1
+        return self.size, self.next_offset
+
+    def remember(self, offset: int, position: int) -> None:
+        """A reader that goes on asks for this offset next: save it the look-up."""
+        hints = self._hints
+        if offset in hints:
+            return
+        if len(hints) >= _HINTS_MAX:
+            del hints[next(iter(hints))]
+        hints[offset] = position
+
+    def first_at_or_after(self, timestamp: int, from_offset: int) -> tuple[int, int, int] | None:
+        """(offset, timestamp, leader epoch) of the first record from `from_offset` that is not older."""
+        entry = self.times.floor(timestamp - 1)
+        begin = max(from_offset, self.base_offset + (entry[1] if entry is not None else 0))
+        position = self.position_of(begin)
+        if position is None:
+            return None
+        for at, header in self.headers(position):
+            if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
+                found = self._record_at(at, header, timestamp, from_offset)
+                if found is not None:
+                    return (*found, header.leader_epoch)
+        return None
+
+    def _record_at(self, position: int, header: Header, timestamp: int, from_offset: int) -> tuple[int, int] | None:
+        """Exact for records that can be read; a compressed batch answers with its first offset (never too late)."""
+        if header.attributes & LOG_APPEND_TIME:
+            return max(header.base_offset, from_offset), header.max_timestamp
+        if header.compressed:
+            first_fits = header.base_timestamp >= timestamp
+            return max(header.base_offset, from_offset), header.base_timestamp if first_fits else header.max_timestamp
+        for record in iter_records(self.file.pread(header.size, position)):
+            if record.timestamp >= timestamp and record.offset >= from_offset:
+                return record.offset, record.timestamp
+        return None
+
+    def rename_away(self, suffix: str) -> list[Path]:
+        """Rename the files so that no restart sees a segment; they stay readable through open files."""
+        moved = []
+        for path in (self.path, self.offsets.path, self.times.path):
+            target = path.with_name(path.name + suffix)
+            if self.fs.exists(path):
+                self.fs.rename(path, target)
+                moved.append(target)
+        return moved

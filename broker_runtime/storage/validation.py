@@ -1,0 +1,113 @@
+"""Which batch a client may append, as Apache Kafka decides it, from the header alone.
+
+Pure. Records are walked in one case only: a compacted topic needs keys, and only where they are not compressed.
+Timestamps are judged by the header's base and maximum, which Kafka's own clients always set; Kafka walks the records.
+"""
+
+from crc32c import crc32c
+
+from broker_runtime.config import TopicConfig
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import (
+    COMPRESSION_MASK,
+    CONTROL,
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_TIMESTAMP,
+    OVERHEAD_BYTES,
+    TRANSACTIONAL,
+    iter_records,
+)
+
+RawHeader = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""The fields of batch.Header in the same order, unnamed: naming them costs a microsecond on the produce path."""
+
+_REFUSED_ATTRIBUTES = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
+_ZSTD = 4
+
+
+def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHeader:
+    """The header of the one batch in `records`, or KafkaError with the code that Kafka would send."""
+    size = len(records)
+    if size < HEADER_BYTES:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a record batch")
+    raw: RawHeader = HEADER.unpack_from(records)
+    (base, length, _, magic, crc, attributes, last_delta, base_time, max_time, producer, epoch, sequence, count) = raw
+    if (
+        magic != MAGIC
+        or length != size - OVERHEAD_BYTES
+        or size > config.max_message_bytes
+        or base
+        or last_delta != count - 1
+        or count < 1
+        or attributes & _REFUSED_ATTRIBUTES
+        or attributes & COMPRESSION_MASK > _ZSTD
+        or (producer >= 0 and (sequence < 0 or epoch < 0))
+    ):
+        raise _refusal(raw, size, config)
+    if crc32c(records[CRC_FROM:]) != crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the record batch does not match its bytes")
+    if config.message_timestamp_type == "CreateTime" and (
+        max_time - now_ms > config.message_timestamp_after_max_ms
+        or now_ms - base_time > config.message_timestamp_before_max_ms
+    ):
+        _check_timestamps(base_time, max_time, config, now_ms)
+    if config.compacted and not attributes & COMPRESSION_MASK:
+        _check_keys(records)
+    return raw
+
+
+def _refusal(raw: RawHeader, size: int, config: TopicConfig) -> KafkaError:
+    """The reason, in the order in which Kafka looks."""
+    code = ErrorCode.INVALID_RECORD
+    base, length, _, magic, _, attributes, last_delta, _, _, _, _, _, count = raw
+    if magic in (0, 1):
+        return KafkaError(code, f"message format {magic} is not supported; produce with format 2")
+    if magic != MAGIC:
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unknown message format {magic}")
+    extra = size - OVERHEAD_BYTES - length
+    if length < HEADER_BYTES - OVERHEAD_BYTES or extra < 0 or 0 < extra < HEADER_BYTES:
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch says {length} bytes, {size - OVERHEAD_BYTES} came")
+    if extra:
+        return KafkaError(code, "a produce request holds exactly one record batch for each partition")
+    if base:
+        return KafkaError(code, f"the base offset of a produced batch must be 0, not {base}")
+    if size > config.max_message_bytes:
+        limit = config.max_message_bytes
+        return KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, max.message.bytes is {limit}; send smaller ones"
+        )
+    if count < 1 or last_delta != count - 1:
+        return KafkaError(code, f"the batch counts {count} records, its offsets span {last_delta + 1}")
+    if attributes & CONTROL:
+        return KafkaError(code, "clients may not write control batches")
+    if attributes & TRANSACTIONAL:
+        return KafkaError(code, "transactions are not supported; leave transactional.id unset")
+    if attributes & LOG_APPEND_TIME:
+        return KafkaError(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type LogAppendTime")
+    if attributes & COMPRESSION_MASK > _ZSTD:
+        return KafkaError(code, f"unknown compression {attributes & COMPRESSION_MASK}")
+    return KafkaError(code, "a batch with a producer id needs an epoch and a base sequence from 0 on")
+
+
+def _check_timestamps(base_ms: int, max_ms: int, config: TopicConfig, now_ms: int) -> None:
+    after, before = config.message_timestamp_after_max_ms, config.message_timestamp_before_max_ms
+    if max_ms - now_ms > after:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {max_ms} lies more than message.timestamp.after.max.ms={after} after the broker's {now_ms}",
+        )
+    if base_ms != NO_TIMESTAMP and now_ms - base_ms > before:
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {base_ms} lies more than message.timestamp.before.max.ms={before} before the broker's {now_ms}",
+        )
+
+
+def _check_keys(records: memoryview) -> None:
+    for record in iter_records(records):
+        if record.key is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "a compacted topic takes records with keys only")
