@@ -1,0 +1,164 @@
+"""The data folder of `sluicegate up`: who owns it, which ports its nodes have, where each node's files are.
+
+DIR/lock                     held by the running `up`; holds its pid
+DIR/state.json               what runs where, for `sluicegate status`
+DIR/ports.json               kept, so that a restart keeps every address
+DIR/<cluster>/node-<id>/     server.properties, broker.log, data/
+"""
+
+import fcntl
+import json
+import os
+import random
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+LOOPBACK = "127.0.0.1"
+FREE_PORTS = range(20_000, 32_000)
+"""Below the range that Linux takes the ports of outgoing connections from."""
+
+
+class DataDirError(Exception):
+    """The data folder cannot be used; the message says what to do."""
+
+
+class DataDir:
+    """Use as a context manager: it holds the lock meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise DataDirError(f"{self.path}: {error.strerror}; give another folder with --data-dir") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(handle, 32).decode().strip() or "unknown"
+            os.close(handle)
+            raise DataDirError(
+                f"{self.path} is in use by another `sluicegate up` (pid {owner}); stop that one, or give this one "
+                "another folder with --data-dir"
+            ) from None
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n".encode())
+        self._lock = handle
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            os.ftruncate(self._lock, 0)
+            os.close(self._lock)
+            self._lock = None
+
+    def node_dir(self, cluster: str, node_id: int) -> Path:
+        return self.path / cluster / f"node-{node_id}"
+
+    def write_state(self, state: Mapping[str, Any]) -> None:
+        _write_json(self.path / "state.json", state)
+
+    def remove_state(self) -> None:
+        (self.path / "state.json").unlink(missing_ok=True)
+
+    def read_ports(self) -> dict[str, int]:
+        path = self.path / "ports.json"
+        if not path.exists():
+            return {}
+        return {str(key): int(port) for key, port in _read_json(path).items()}
+
+    def write_ports(self, ports: Mapping[str, int]) -> None:
+        _write_json(self.path / "ports.json", ports)
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """The state of the `up` that runs in that folder; raises DataDirError when none does."""
+    lock = path / "lock"
+    owner = lock.read_text().strip() if lock.exists() else ""
+    # Asking for the lock itself would be surer, but could refuse an `up` that starts in the same moment.
+    if not owner.isdigit() or not _is_alive(int(owner)):
+        raise DataDirError(
+            f"no `sluicegate up` runs in {path.absolute()}; start one, or name its folder with --data-dir"
+        )
+    if not (path / "state.json").exists():
+        raise DataDirError(f"`sluicegate up` in {path.absolute()} is still starting; try again in a moment")
+    return _read_json(path / "state.json")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class PortBook:
+    """Hands out loopback ports: the remembered one, else the wanted one, else any that is free."""
+
+    def __init__(self, remembered: Mapping[str, int], is_free: Callable[[int], bool] | None = None) -> None:
+        self._ports = dict(remembered)
+        self._is_free = is_free or is_port_free
+        self._taken: set[int] = set()
+
+    @property
+    def ports(self) -> dict[str, int]:
+        return dict(self._ports)
+
+    def port_for(self, key: str, wanted: int | None) -> int:
+        """Stable for the life of this book; a remembered port that somebody else took meanwhile is given up."""
+        if (known := self._ports.get(key)) in self._taken and known is not None:
+            return known
+        mine = {port for other, port in self._ports.items() if other != key} | self._taken
+        for candidate in (known, wanted):
+            if candidate is not None and candidate not in mine and self._is_free(candidate):
+                return self._take(key, candidate)
+        for candidate in random.sample(FREE_PORTS, len(FREE_PORTS)):
+            if candidate not in mine and self._is_free(candidate):
+                return self._take(key, candidate)
+        raise DataDirError(f"no free port from {FREE_PORTS.start} to {FREE_PORTS.stop - 1} on {LOOPBACK}")
+
+    def _take(self, key: str, port: int) -> int:
+        self._ports[key] = port
+        self._taken.add(port)
+        return port
+
+    def forget(self, key: str) -> None:
+        self._taken.discard(self._ports.pop(key, 0))
+
+
+def is_port_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text())
+    except ValueError as error:
+        raise DataDirError(f"{path}: {error}; remove the file to start afresh") from None
+    if not isinstance(value, dict):
+        raise DataDirError(f"{path}: a JSON object is expected; remove the file to start afresh")
+    return value
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Whole or not at all: readers never see half of it."""
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps(value, indent=2) + "\n")
+    draft.replace(path)
