@@ -27,7 +27,9 @@ class ObtainError(Exception):
 def go_platform() -> tuple[str, str]:
     """This machine in Go's words, which are also those of Kubernetes' release site."""
     system = {"linux": "linux", "darwin": "darwin"}.get(sys.platform)
-    machine = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}.get(platform.machine().lower())
+    machine = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}.get(
+        platform.machine().lower()
+    )
     if system is None or machine is None:
         raise ObtainError(
             f"no Kubernetes control plane is built for {sys.platform} on {platform.machine()};"

@@ -54,7 +54,8 @@ def _download_kubernetes(name: str, base: str, folder: Path, progress: Progress)
 def _download_etcd(base: str, folder: Path, progress: Progress) -> None:
     system, machine = go_platform()
     archive = f"etcd-{ETCD_VERSION}-{system}-{machine}.tar.gz"
-    sums = dict(reversed(line.split()) for line in _read_text(f"{base}/{ETCD_VERSION}/SHA256SUMS").splitlines() if line)
+    lines = [line.split() for line in _read_text(f"{base}/{ETCD_VERSION}/SHA256SUMS").splitlines()]
+    sums = {words[1]: words[0] for words in lines if len(words) == 2}
     if archive not in sums:
         raise ObtainError(f"{base}/{ETCD_VERSION}/SHA256SUMS has no sum for {archive}")
     packed = folder / archive

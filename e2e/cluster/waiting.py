@@ -15,9 +15,7 @@ class NotInTimeError(AssertionError):
     """A condition did not become true before its deadline; an AssertionError, so that pytest shows it as a failure."""
 
 
-def wait_for(
-    what: str, look: Callable[[], T], *, timeout_s: float = 30.0, interval_s: float = POLL_INTERVAL_S
-) -> T:
+def wait_for(what: str, look: Callable[[], T], *, timeout_s: float = 30.0, interval_s: float = POLL_INTERVAL_S) -> T:
     """Call `look` until it answers with something true. An AssertionError from it counts as 'not yet'."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()

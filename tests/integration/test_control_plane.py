@@ -1,0 +1,212 @@
+"""The control plane and the process kubelet themselves: what the end-to-end suite stands on."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.cluster.control_plane import ControlPlane, KubectlError
+from e2e.cluster.waiting import wait_for
+from tests.support.process_kubelet.api import Access
+from tests.support.process_kubelet.kubelet import ProcessKubelet
+
+SERVER = """
+import http.server, os, pathlib, signal, socket, sys
+signal.signal(signal.SIGTERM, lambda *_: (print("stopping in order", flush=True), sys.exit(0)))
+count = pathlib.Path(sys.argv[1], "starts")
+count.write_text(str(int(count.read_text()) + 1 if count.exists() else 1))
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        peer = socket.getaddrinfo("web-0.web.default.svc.cluster.local", 80)[0][4][0]
+        text = "|".join([count.read_text(), os.environ["WHO"], open(sys.argv[2]).read(), peer])
+        self.send_response(200); self.end_headers(); self.wfile.write(text.encode())
+    def log_message(self, *_): pass
+http.server.HTTPServer((os.environ["POD_IP"], 8080), Handler).serve_forever()
+"""
+
+
+def web_manifests() -> str:
+    container = {
+        "name": "web",
+        "image": "none",
+        "command": ["python", "-c", SERVER, "/var/lib/web", "$(SETTINGS)/who.txt"],
+        "env": [
+            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {
+                "name": "INDEX",
+                "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['apps.kubernetes.io/pod-index']"}},
+            },
+            {"name": "WHO", "value": "web-$(INDEX)"},
+            {"name": "SETTINGS", "value": "/etc/web"},
+        ],
+        "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
+        "volumeMounts": [{"name": "data", "mountPath": "/var/lib/web"}, {"name": "settings", "mountPath": "/etc/web"}],
+    }
+    labels = {"app": "web"}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    pod = {
+        "terminationGracePeriodSeconds": 10,
+        "containers": [container],
+        "volumes": [{"name": "settings", "configMap": {"name": "web"}}],
+    }
+    documents: list[dict[str, Any]] = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "web"},
+            "data": {"who.txt": "data in /var/lib/web"},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web"},
+            "spec": {"clusterIP": "None", "selector": labels, "ports": [{"port": 8080}]},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "web"},
+            "spec": {
+                "serviceName": "web",
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+            },
+        },
+    ]
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def kubelet(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessKubelet]:
+    access = Access(plane.url, str(plane.certificate), plane.token)
+    with ProcessKubelet(access, tmp_path_factory.mktemp("kubelet")) as kubelet:
+        plane.kubectl("apply", "-f", "-", input=web_manifests())
+        yield kubelet
+
+
+def page(address: str) -> list[str]:
+    with urllib.request.urlopen(f"http://{address}:8080/", timeout=5) as answer:
+        text: str = answer.read().decode()
+    return text.split("|")
+
+
+def ready_pod(plane: ControlPlane, *, restarts: int | None = None, other_than: str = "") -> Any:
+    def look() -> Any:
+        found = json.loads(plane.kubectl("get", "pod", "web-0", "-o", "json"))
+        [status] = found["status"].get("containerStatuses") or [{"ready": False}]
+        as_wanted = restarts in (None, status.get("restartCount")) and found["metadata"]["uid"] != other_than
+        return found if status["ready"] and as_wanted else None
+
+    return wait_for("web-0 ready", look)
+
+
+def test_a_refused_request_carries_the_api_servers_sentence(plane: ControlPlane) -> None:
+    with pytest.raises(KubectlError) as refused:
+        plane.kubectl("create", "namespace", "Not_A_Name")
+    assert "lowercase RFC 1123 label" in refused.value.stderr
+
+
+def test_a_statefulsets_pod_runs_as_a_process_with_what_its_manifest_gives_it(
+    plane: ControlPlane, kubelet: ProcessKubelet
+) -> None:
+    address = ready_pod(plane)["status"]["podIP"]
+    starts, who, file, peer = page(address)
+    assert (who, peer) == ("web-0", address)
+    assert "/var/lib" not in file
+    assert "claims" in file, "paths inside a ConfigMap follow the mounts"
+    assert plane.get("statefulset", "web")["status"]["readyReplicas"] == 1
+    assert int(starts) >= 1
+
+
+def test_a_crashed_container_starts_again_and_its_volume_is_as_it_was(
+    plane: ControlPlane, kubelet: ProcessKubelet
+) -> None:
+    before = ready_pod(plane)
+    restarts = before["status"]["containerStatuses"][0]["restartCount"]
+    starts = int(page(before["status"]["podIP"])[0])
+    [pid] = kubelet.pids("default", "web-0")
+    kubelet.kill_container("default", "web-0", signal.SIGKILL)
+    after = ready_pod(plane, restarts=restarts + 1)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert kubelet.pids("default", "web-0") != [pid]
+    assert int(page(after["status"]["podIP"])[0]) == starts + 1
+
+
+def test_a_held_pod_stays_down_until_released(plane: ControlPlane, kubelet: ProcessKubelet) -> None:
+    ready_pod(plane)
+    kubelet.hold_pod("default", "web-0")
+    wait_for("no pod is ready", lambda: plane.get("statefulset", "web")["status"].get("readyReplicas", 0) == 0)
+    assert kubelet.pids("default", "web-0") == []
+    kubelet.release_pod("default", "web-0")
+    ready_pod(plane)
+
+
+def test_a_deleted_pod_ends_in_order_and_its_successor_has_the_same_volume(
+    plane: ControlPlane, kubelet: ProcessKubelet
+) -> None:
+    before = ready_pod(plane)
+    starts = int(page(before["status"]["podIP"])[0])
+    plane.kubectl("delete", "pod", "web-0")
+    assert "stopping in order" in kubelet.logs("default", "web-0")
+    ready_pod(plane, other_than=before["metadata"]["uid"])
+    address = kubelet.address("default", "web-0")
+    assert address != before["status"]["podIP"]
+    assert int(page(address)[0]) == starts + 1
+
+
+def test_pods_go_on_while_the_api_server_is_away_and_it_comes_back_with_its_data(
+    plane: ControlPlane, kubelet: ProcessKubelet
+) -> None:
+    before = ready_pod(plane)
+    plane.pause_api_server()
+    try:
+        with pytest.raises(KubectlError):
+            plane.kubectl("get", "pods", "--request-timeout=2s")
+        assert page(before["status"]["podIP"])[1] == "web-0"
+    finally:
+        plane.resume_api_server()
+    after = ready_pod(plane)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+def test_a_folder_without_the_programs_is_refused_with_their_names(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "e2e.cluster.obtain"],
+        env={"SLUICEGATE_KUBE_BINARIES": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "lacks etcd, kube-apiserver, kube-controller-manager, kubectl" in done.stderr
+
+
+def test_without_go_and_without_a_download_the_error_says_what_to_set(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "e2e.cluster.obtain"],
+        env={"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Install Go" in done.stderr
+    assert "SLUICEGATE_KUBE_BINARIES" in done.stderr

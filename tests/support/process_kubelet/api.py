@@ -1,0 +1,105 @@
+"""The Kubernetes API as plain JSON over HTTPS: only what a node agent needs, no client library.
+
+An API server that is away is an ApiUnavailable, a request that it refuses an ApiRefused with its status.
+"""
+
+import http.client
+import json
+import ssl
+import threading
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+TIMEOUT_S = 5.0
+STRATEGIC = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+Json = dict[str, Any]
+
+
+class ApiUnavailable(Exception):  # noqa: N818 - a state of the world
+    pass
+
+
+class ApiRefused(Exception):  # noqa: N818 - an answer
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the API server is, which certificate it must show, and who we say we are."""
+
+    url: str
+    certificate: str
+    token: str
+
+
+class KubeApi:
+    """One connection, kept open. Not for several threads at once: each gets its own."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._tls = ssl.create_default_context(cafile=access.certificate)
+        self._lock = threading.Lock()
+        self._connection: http.client.HTTPSConnection | None = None
+
+    def get(self, path: str) -> Json:
+        return self.request("GET", path)
+
+    def create(self, path: str, document: Json) -> Json:
+        return self.request("POST", path, document)
+
+    def patch(self, path: str, document: Json, content_type: str = STRATEGIC) -> Json:
+        return self.request("PATCH", path, document, content_type)
+
+    def delete(self, path: str, document: Json | None = None) -> Json:
+        return self.request("DELETE", path, document)
+
+    def request(self, method: str, path: str, document: Json | None = None, content_type: str = "") -> Json:
+        body = None if document is None else json.dumps(document).encode()
+        headers = {
+            "Authorization": f"Bearer {self._access.token}",
+            "Accept": "application/json",
+            "Content-Type": content_type or "application/json",
+        }
+        with self._lock:
+            status, payload = self._exchange(method, path, body, headers)
+        answer: Json = json.loads(payload) if payload else {}
+        if status >= 400:
+            raise ApiRefused(status, str(answer.get("message", answer)))
+        return answer
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop()
+
+    def _exchange(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+        """A kept connection may have gone stale while idle; that is found out by trying, once."""
+        for fresh in (False, True):
+            reused = self._connection is not None
+            try:
+                connection = self._connected()
+                connection.request(method, path, body=body, headers=headers)
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                self._drop()
+                if fresh or not reused:
+                    raise ApiUnavailable(f"{method} {path}: {error!r}") from error
+        raise AssertionError("unreachable")
+
+    def _connected(self) -> http.client.HTTPSConnection:
+        if self._connection is None:
+            parts = urlsplit(self._access.url)
+            host = parts.hostname or "127.0.0.1"
+            self._connection = http.client.HTTPSConnection(host, parts.port, context=self._tls, timeout=TIMEOUT_S)
+        return self._connection
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,171 @@
+"""One container of a pod: its process, its probes, its restarts."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.support.process_kubelet.probes import ProbeState, ProbeTarget, attempt
+
+Json = dict[str, Any]
+
+FIRST_BACKOFF_S = 0.2
+BACKOFF_MAX_S = 5.0
+"""A kubelet waits 10 s to 5 minutes; tests cannot."""
+
+BACKOFF_RESET_S = 30.0
+"""A container that ran this long starts over with the first back-off (a kubelet: ten minutes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerStart:
+    """Everything resolved: what to run, with what, and where its output goes."""
+
+    command: list[str]
+    env: Mapping[str, str]
+    working_dir: Path
+    log: Path
+    probe_target: ProbeTarget
+
+
+class ContainerProcess:
+    def __init__(self, spec: Json, start: ContainerStart, prober: ThreadPoolExecutor) -> None:
+        self.name: str = spec["name"]
+        self.spec = spec
+        self.restart_count = 0
+        self.held = False
+        self.last_exit: int | None = None
+        self._start = start
+        self._prober = prober
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started_at = 0.0
+        self._started_time = ""
+        self._next_start_at = 0.0
+        self._backoff_s = FIRST_BACKOFF_S
+        self._probes: dict[str, ProbeState] = {}
+        self._attempts: dict[str, Future[tuple[bool, str]]] = {}
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    @property
+    def probe_target(self) -> ProbeTarget:
+        return self._start.probe_target
+
+    @property
+    def ready(self) -> bool:
+        readiness = self._probes.get("readinessProbe")
+        return self.pid is not None and self._startup_passed() and (readiness is None or readiness.passing)
+
+    def sync(self, now: float) -> None:
+        """Start it, or start it again when its back-off is over; run the probes that are due."""
+        if self._process is not None and self._process.poll() is not None:
+            self._note_exit(now)
+        if self._process is None:
+            if not self.held and now >= self._next_start_at:
+                self._launch(now)
+            return
+        self._collect_probes(now)
+        liveness = self._probes.get("livenessProbe")
+        if liveness is not None and not liveness.passing:
+            self._log_line(f"liveness probe failed ({liveness.last_message}); killing")
+            self.send(signal.SIGKILL)
+
+    def send(self, number: signal.Signals) -> None:
+        """To the container's whole process group, which this kubelet made."""
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def completed(self) -> bool:
+        """For init containers: it ran to its end, and well."""
+        return self._process is not None and self._process.poll() == 0
+
+    def reap(self, timeout_s: float) -> None:
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout_s)
+
+    def status(self) -> Json:
+        state: Json
+        if self.pid is not None:
+            state = {"running": {"startedAt": self._started_time}}
+        elif self.restart_count or self.last_exit is not None:
+            state = {"waiting": {"reason": "CrashLoopBackOff", "message": f"last exit code {self.last_exit}"}}
+        else:
+            state = {"waiting": {"reason": "ContainerCreating"}}
+        found: Json = {
+            "name": self.name,
+            "image": self.spec.get("image", ""),
+            "imageID": "",
+            "ready": self.ready,
+            "started": self.pid is not None and self._startup_passed(),
+            "restartCount": self.restart_count,
+            "state": state,
+        }
+        if self.last_exit is not None:
+            exit_code = self.last_exit if self.last_exit >= 0 else 128 - self.last_exit
+            found["lastState"] = {"terminated": {"exitCode": exit_code}}
+        return found
+
+    def _launch(self, now: float) -> None:
+        if self.last_exit is not None:
+            self.restart_count += 1
+        with self._start.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._start.command,
+                env=dict(self._start.env),
+                cwd=self._start.working_dir,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._started_at = now
+        self._started_time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._attempts = {}
+        kinds = {"startupProbe": False, "readinessProbe": False, "livenessProbe": True}
+        self._probes = {
+            kind: ProbeState(self.spec[kind], passing=passing, started_at=now)
+            for kind, passing in kinds.items()
+            if kind in self.spec
+        }
+
+    def _note_exit(self, now: float) -> None:
+        if self._process is None:
+            return
+        self.last_exit = self._process.returncode
+        if now - self._started_at >= BACKOFF_RESET_S:
+            self._backoff_s = FIRST_BACKOFF_S
+        self._log_line(f"exited with {self.last_exit}; starts again after {self._backoff_s:g} s")
+        self._next_start_at = now + self._backoff_s
+        self._backoff_s = min(self._backoff_s * 2, BACKOFF_MAX_S)
+        self._process = None
+
+    def _startup_passed(self) -> bool:
+        startup = self._probes.get("startupProbe")
+        return startup is None or startup.passing
+
+    def _collect_probes(self, now: float) -> None:
+        for kind, running in list(self._attempts.items()):
+            if running.done():
+                succeeded, message = running.result()
+                self._probes[kind].finish(now, succeeded=succeeded, message=message)
+                del self._attempts[kind]
+        for kind, probe in self._probes.items():
+            waits = kind != "startupProbe" and not self._startup_passed()
+            done = kind == "startupProbe" and probe.passing
+            if probe.is_due(now) and not waits and not done:
+                probe.begin()
+                self._attempts[kind] = self._prober.submit(attempt, probe.spec, self._start.probe_target)
+
+    def _log_line(self, text: str) -> None:
+        with self._start.log.open("a") as log:
+            log.write(f"[kubelet] container {self.name} {text}\n")

@@ -1,0 +1,237 @@
+"""A kubelet for tests, without root: the pods of one control plane as local processes.
+
+    with ProcessKubelet(Access(plane.url, str(plane.certificate), plane.token), folder) as kubelet:
+        kubelet.hold_pod("default", "shop-broker-1")
+
+Owns what the scheduler and a kubelet do for a pod: binding, address, volumes, processes, probes, status, names, the
+end. It does not isolate: processes share the host's files and network, so mount paths are rewritten and every pod has
+a loopback address of its own. Probes of a second and restarts after 0.2 s keep tests quick. One thread does all of it.
+"""
+
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.process_kubelet.addresses import PodAddresses
+from tests.support.process_kubelet.api import Access, ApiRefused, ApiUnavailable, KubeApi
+from tests.support.process_kubelet.names import HostsFile, NamedService, host_lines
+from tests.support.process_kubelet.node import Node
+from tests.support.process_kubelet.pod import Pod, PodPlace
+from tests.support.process_kubelet.status import PodView, pod_status
+from tests.support.process_kubelet.volumes import PodVolumes
+
+Json = dict[str, Any]
+
+TICK_S = 0.1
+NODE_NAME = "process-node"
+PROBERS = 8
+STOP_TIMEOUT_S = 10.0
+
+
+class ProcessKubelet:
+    def __init__(self, access: Access, folder: Path) -> None:
+        self._api = KubeApi(access)
+        self._folder = folder
+        self._addresses = PodAddresses()
+        self._node = Node(self._api, NODE_NAME)
+        self._hosts = HostsFile(folder / "hosts")
+        self._workers = ThreadPoolExecutor(PROBERS, thread_name_prefix="probe")
+        self._pods: dict[str, Pod] = {}
+        self._held: set[tuple[str, str]] = set()
+        self._lock = threading.RLock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="process-kubelet")
+        self._failure: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._hosts.write([])
+        self._node.register()
+        self._node.beat(time.monotonic())
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        with self._lock:
+            for pod in self._pods.values():
+                pod.kill(signal.SIGKILL)
+            for pod in self._pods.values():
+                pod.reap(STOP_TIMEOUT_S)
+        self._workers.shutdown()
+        self._addresses.close()
+        self._api.close()
+        if self._failure is not None:
+            raise RuntimeError("the process kubelet failed while tests ran") from self._failure
+
+    def logs(self, namespace: str, name: str) -> str:
+        return (self._folder / "pods" / namespace / name / "output.log").read_text(errors="replace")
+
+    def pids(self, namespace: str, name: str) -> list[int]:
+        with self._lock:
+            return self._pod(namespace, name).pids
+
+    def address(self, namespace: str, name: str) -> str:
+        with self._lock:
+            return self._pod(namespace, name).address
+
+    def kill_container(self, namespace: str, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """The process goes as by a crash; the kubelet starts it again unless the pod is held."""
+        with self._lock:
+            self._pod(namespace, name).kill(number)
+
+    def hold_pod(self, namespace: str, name: str) -> None:
+        """Kill its processes and keep them down, also those of a successor of that name: a broker that is away."""
+        with self._lock:
+            self._held.add((namespace, name))
+            pod = self._pod(namespace, name)
+            pod.hold(held=True)
+            pod.kill(signal.SIGKILL)
+
+    def release_pod(self, namespace: str, name: str) -> None:
+        with self._lock:
+            self._held.discard((namespace, name))
+            for pod in self._pods.values():
+                if (pod.namespace, pod.name) == (namespace, name):
+                    pod.hold(held=False)
+
+    def _pod(self, namespace: str, name: str) -> Pod:
+        found = [p for p in self._pods.values() if (p.namespace, p.name) == (namespace, name)]
+        if not found:
+            raise LookupError(f"no pod {namespace}/{name} runs here")
+        return found[-1]
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self._tick()
+                except ApiUnavailable:
+                    self._tick_alone()
+                self._stopping.wait(TICK_S)
+        except BaseException as failure:
+            self._failure = failure
+            raise
+
+    def _tick_alone(self) -> None:
+        """Without an API server pods go on as they are, as on a real node."""
+        with self._lock:
+            now = time.monotonic()
+            for pod in self._pods.values():
+                if not pod.terminating:
+                    pod.sync(now)
+
+    def _tick(self) -> None:
+        self._node.beat(time.monotonic())
+        listed = self._api.get("/api/v1/pods?resourceVersion=0")["items"]
+        services = self._api.get("/api/v1/services?resourceVersion=0")["items"]
+        with self._lock:
+            present = {manifest["metadata"]["uid"] for manifest in listed}
+            for manifest in listed:
+                self._sync_pod(manifest)
+            for uid in set(self._pods) - present:
+                self._end_vanished(self._pods[uid])
+            self._hosts.write(host_lines([p.named() for p in self._pods.values()], _named_services(services)))
+
+    def _sync_pod(self, manifest: Json) -> None:
+        now = time.monotonic()
+        metadata = manifest["metadata"]
+        try:
+            pod = self._pods.get(metadata["uid"])
+            if pod is None:
+                if "deletionTimestamp" in metadata:
+                    self._delete_object(manifest)
+                    return
+                pod = self._adopt(manifest)
+            pod.manifest = manifest
+            if "deletionTimestamp" in metadata:
+                if pod.terminate(now):
+                    self._delete_object(manifest)
+                    self._forget(pod)
+                    return
+            else:
+                pod.sync(now)
+            self._write_status(pod)
+        except ApiRefused as refusal:
+            # Gone or changed meanwhile, or a ConfigMap that is not there yet: the next look sees what is true.
+            if refusal.status not in (404, 409):
+                raise
+
+    def _adopt(self, manifest: Json) -> Pod:
+        metadata = manifest["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        if not manifest["spec"].get("nodeName"):
+            self._bind(namespace, name)
+        folder = self._folder / "pods" / namespace / name
+        folder.mkdir(parents=True, exist_ok=True)
+        volumes = PodVolumes(self._api, manifest, folder / metadata["uid"], self._folder / "claims")
+        address = self._addresses.take()
+        place = PodPlace(address, folder, self._hosts.path, volumes, self._workers, self._addresses.give_back)
+        pod = Pod(manifest, place)
+        try:
+            pod.prepare()
+        except BaseException:
+            pod.release_place()
+            raise
+        pod.hold(held=(namespace, name) in self._held)
+        self._pods[metadata["uid"]] = pod
+        return pod
+
+    def _bind(self, namespace: str, name: str) -> None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": NODE_NAME}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        self._api.create(f"/api/v1/namespaces/{namespace}/pods/{name}/binding", binding)
+
+    def _write_status(self, pod: Pod) -> None:
+        inits, containers = pod.container_statuses()
+        spec, stored = pod.manifest["spec"], pod.manifest.get("status", {})
+        view = PodView(
+            address=pod.address,
+            init_statuses=inits,
+            container_statuses=containers,
+            gates=[gate["conditionType"] for gate in spec.get("readinessGates", [])],
+            conditions=pod.written_status.get("conditions", []) + _foreign(stored.get("conditions", [])),
+        )
+        status = pod_status(view, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        if status == pod.written_status:
+            return
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+        self._api.patch(path, {"metadata": {"uid": pod.uid}, "status": status})
+        pod.written_status = status
+
+    def _delete_object(self, manifest: Json) -> None:
+        metadata = manifest["metadata"]
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+        self._api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", options)
+
+    def _end_vanished(self, pod: Pod) -> None:
+        """Its object was removed by force: nothing waits for its processes."""
+        pod.kill(signal.SIGKILL)
+        pod.reap(STOP_TIMEOUT_S)
+        self._forget(pod)
+
+    def _forget(self, pod: Pod) -> None:
+        pod.release_place()
+        del self._pods[pod.uid]
+
+
+def _foreign(conditions: list[Json]) -> list[Json]:
+    own = {"PodScheduled", "Initialized", "ContainersReady", "Ready"}
+    return [condition for condition in conditions if condition["type"] not in own]
+
+
+def _named_services(services: list[Json]) -> list[NamedService]:
+    return [
+        NamedService(
+            namespace=service["metadata"]["namespace"],
+            name=service["metadata"]["name"],
+            selector=tuple(sorted((service["spec"].get("selector") or {}).items())),
+            publishes_not_ready=service["spec"].get("publishNotReadyAddresses", False),
+        )
+        for service in services
+    ]

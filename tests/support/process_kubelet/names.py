@@ -1,0 +1,61 @@
+"""Cluster DNS for processes: a hosts file that name_shim/sitecustomize.py reads in every pod process."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+SHIM = Path(__file__).with_name("name_shim")
+HOSTS_VARIABLE = "PROCESS_KUBELET_HOSTS"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPod:
+    namespace: str
+    hostname: str
+    subdomain: str
+    labels: tuple[tuple[str, str], ...]
+    address: str
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NamedService:
+    namespace: str
+    name: str
+    selector: tuple[tuple[str, str], ...]
+    publishes_not_ready: bool
+
+
+def host_lines(pods: Iterable[NamedPod], services: Iterable[NamedService]) -> list[str]:
+    """`address name name ...`, as cluster DNS would answer: a pod's name and its services' names."""
+    pods = sorted(pods, key=lambda pod: (pod.namespace, pod.hostname))
+    lines = []
+    for pod in pods:
+        if pod.subdomain:
+            lines.append(f"{pod.address} {_forms(f'{pod.hostname}.{pod.subdomain}', pod.namespace)}")
+    for service in services:
+        for pod in pods:
+            chosen = service.selector and set(service.selector) <= set(pod.labels)
+            if chosen and pod.namespace == service.namespace and (pod.ready or service.publishes_not_ready):
+                lines.append(f"{pod.address} {_forms(service.name, service.namespace)}")
+    return lines
+
+
+def _forms(name: str, namespace: str) -> str:
+    return f"{name}.{namespace}.svc.cluster.local {name}.{namespace}.svc {name}.{namespace} {name}"
+
+
+class HostsFile:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._written: list[str] | None = None
+
+    def write(self, lines: list[str]) -> None:
+        """By rename: a reader sees the old names or the new ones, never half of them."""
+        if lines == self._written:
+            return
+        fresh = self.path.with_suffix(".fresh")
+        fresh.write_text("".join(f"{line}\n" for line in lines))
+        os.replace(fresh, self.path)
+        self._written = lines

@@ -1,0 +1,69 @@
+"""The node that the kubelet says it is: a Node object that stays Ready and a Lease that is renewed."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.support.process_kubelet.api import ApiRefused, KubeApi
+
+Json = dict[str, Any]
+
+HEARTBEAT_INTERVAL_S = 5.0
+"""The controller manager calls a node unreachable after 50 s without one."""
+
+CAPACITY = {"cpu": "64", "memory": "64Gi", "pods": "200", "ephemeral-storage": "100Gi"}
+
+
+class Node:
+    def __init__(self, api: KubeApi, name: str) -> None:
+        self.name = name
+        self._api = api
+        self._next_beat_at = 0.0
+
+    def register(self) -> None:
+        labels = {"kubernetes.io/hostname": self.name, "kubernetes.io/os": "linux"}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": self.name, "labels": labels},
+            "spec": {},
+        }
+        try:
+            self._api.create("/api/v1/nodes", document)
+        except ApiRefused as error:
+            if error.status != 409:
+                raise
+
+    def beat(self, now: float) -> None:
+        if now < self._next_beat_at:
+            return
+        self._next_beat_at = now + HEARTBEAT_INTERVAL_S
+        time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "plays a kubelet"}
+        ready |= {"lastHeartbeatTime": time, "lastTransitionTime": time}
+        status = {
+            "conditions": [ready],
+            "capacity": CAPACITY,
+            "allocatable": CAPACITY,
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "nodeInfo": _node_info(),
+        }
+        self._api.patch(f"/api/v1/nodes/{self.name}/status", {"status": status})
+        self._renew_lease()
+
+    def _renew_lease(self) -> None:
+        path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+        renew_time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": self.name, "leaseDurationSeconds": 40, "renewTime": renew_time}
+        try:
+            self._api.patch(f"{path}/{self.name}", {"spec": spec})
+        except ApiRefused as error:
+            if error.status != 404:
+                raise
+            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self.name}}
+            self._api.create(path, lease | {"spec": spec})
+
+
+def _node_info() -> Json:
+    names = ("architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "kubeletVersion")
+    more = ("machineID", "operatingSystem", "osImage", "systemUUID")
+    return dict.fromkeys((*names, *more), "process-kubelet")

@@ -1,0 +1,165 @@
+"""One pod: its address, its volumes, its containers, from its binding to its last process's end."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.process_kubelet.container import ContainerProcess, ContainerStart
+from tests.support.process_kubelet.names import HOSTS_VARIABLE, SHIM, NamedPod
+from tests.support.process_kubelet.probes import ProbeTarget, attempt
+from tests.support.process_kubelet.translate import command_line, environment
+from tests.support.process_kubelet.volumes import PodVolumes
+
+Json = dict[str, Any]
+
+REPOSITORY = Path(__file__).parents[3]
+IMAGE_PATHS = (str(REPOSITORY), str(REPOSITORY / "operator"))
+"""What the project's image has on its Python path."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlace:
+    """What the kubelet gives a pod."""
+
+    address: str
+    folder: Path
+    hosts_file: Path
+    volumes: PodVolumes
+    workers: ThreadPoolExecutor
+    give_back_address: Callable[[str], None]
+
+
+class Pod:
+    def __init__(self, manifest: Json, place: PodPlace) -> None:
+        self.manifest = manifest
+        self.namespace: str = manifest["metadata"]["namespace"]
+        self.name: str = manifest["metadata"]["name"]
+        self.uid: str = manifest["metadata"]["uid"]
+        self.address = place.address
+        self.written_status: Json = {}
+        self._place = place
+        self._inits: list[ContainerProcess] = []
+        self._containers: list[ContainerProcess] = []
+        self._terminating_since: float | None = None
+        self._pre_stops: list[Future[tuple[bool, str]]] = []
+        self._sent: set[signal.Signals] = set()
+
+    @property
+    def log(self) -> Path:
+        return self._place.folder / "output.log"
+
+    @property
+    def pids(self) -> list[int]:
+        return [container.pid for container in self._containers if container.pid is not None]
+
+    @property
+    def ready(self) -> bool:
+        return bool(self._containers) and not self._inits and all(container.ready for container in self._containers)
+
+    @property
+    def terminating(self) -> bool:
+        return self._terminating_since is not None
+
+    def prepare(self) -> None:
+        """May be refused with ApiRefused while something that the pod names is not there yet."""
+        self._place.volumes.prepare()
+        self._inits = [self._container(spec) for spec in self.manifest["spec"].get("initContainers", [])]
+        self._containers = [self._container(spec) for spec in self.manifest["spec"]["containers"]]
+
+    def sync(self, now: float) -> None:
+        while self._inits and self._inits[0].completed():
+            self._inits.pop(0)
+        for container in self._inits[:1] or self._containers:
+            container.sync(now)
+
+    def terminate(self, now: float) -> bool:
+        """One step of the way to the end; True when no process is left."""
+        containers = [container for container in self._inits + self._containers if container.pid is not None]
+        if self._terminating_since is None:
+            self._terminating_since = now
+            self._pre_stops = [
+                self._place.workers.submit(attempt, hook, target)
+                for container in containers
+                if (hook := _pre_stop(container.spec)) is not None
+                for target in [container.probe_target]
+            ]
+        grace_s = self.manifest["metadata"].get("deletionGracePeriodSeconds", 30)
+        overdue = now >= self._terminating_since + grace_s
+        if overdue or all(hook.done() for hook in self._pre_stops):
+            self._send_once(signal.SIGTERM, containers)
+        if overdue:
+            self._send_once(signal.SIGKILL, containers)
+        return not containers
+
+    def kill(self, number: signal.Signals) -> None:
+        for container in self._inits + self._containers:
+            container.send(number)
+
+    def reap(self, timeout_s: float) -> None:
+        for container in self._inits + self._containers:
+            container.reap(timeout_s)
+
+    def hold(self, *, held: bool) -> None:
+        for container in self._containers:
+            container.held = held
+
+    def release_place(self) -> None:
+        self._place.volumes.remove()
+        self._place.give_back_address(self.address)
+
+    def container_statuses(self) -> tuple[list[Json], list[Json]]:
+        return [c.status() for c in self._inits], [c.status() for c in self._containers]
+
+    def named(self) -> NamedPod:
+        spec, metadata = self.manifest["spec"], self.manifest["metadata"]
+        return NamedPod(
+            namespace=self.namespace,
+            hostname=spec.get("hostname", self.name),
+            subdomain=spec.get("subdomain", ""),
+            labels=tuple(sorted(metadata.get("labels", {}).items())),
+            address=self.address,
+            ready=self.ready and not self.terminating,
+        )
+
+    def _container(self, spec: Json) -> ContainerProcess:
+        mounts = self._place.volumes.mounts(spec)
+        declared = environment(self.manifest, spec, self.address, self._place.volumes.keys)
+        paths = [str(SHIM), *IMAGE_PATHS, *filter(None, [declared.get("PYTHONPATH")])]
+        env = {name: mounts.rewrite(value) for name, value in declared.items()} | {
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
+            "HOSTNAME": self.name,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONUNBUFFERED": "1",
+            HOSTS_VARIABLE: str(self._place.hosts_file),
+        }
+        ports = {port["name"]: port["containerPort"] for port in spec.get("ports", []) if "name" in port}
+        start = ContainerStart(
+            command=command_line(spec, declared, mounts),
+            env=env,
+            working_dir=self._place.folder,
+            log=self.log,
+            probe_target=ProbeTarget(self.address, ports, env, mounts),
+        )
+        return ContainerProcess(spec, start, self._place.workers)
+
+    def _send_once(self, number: signal.Signals, containers: list[ContainerProcess]) -> None:
+        if number not in self._sent:
+            self._sent.add(number)
+            for container in containers:
+                container.send(number)
+
+
+def _pre_stop(container: Json) -> Json | None:
+    """As a probe, which knows how to call; `sleep` becomes the command."""
+    hook: Json | None = container.get("lifecycle", {}).get("preStop")
+    if hook is None:
+        return None
+    if "sleep" in hook:
+        seconds = hook["sleep"]["seconds"]
+        return {"exec": {"command": ["sleep", str(seconds)]}, "timeoutSeconds": seconds + 1}
+    return hook | {"timeoutSeconds": 60}

@@ -1,0 +1,46 @@
+"""Pure: a pod's status as the API server shall have it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    address: str
+    init_statuses: list[Json]
+    container_statuses: list[Json]
+    gates: list[str]
+    conditions: list[Json]
+    """As stored: readiness gates are set by others, and transition times stay when a status stays."""
+
+
+def pod_status(view: PodView, now: str) -> Json:
+    inits_done = all(status["state"].get("running") is None and status["ready"] for status in view.init_statuses)
+    initialized = not view.init_statuses or inits_done or any(s["started"] for s in view.container_statuses)
+    containers_ready = bool(view.container_statuses) and all(status["ready"] for status in view.container_statuses)
+    started = any(status["started"] or status["restartCount"] for status in view.container_statuses)
+    stored = {condition["type"]: condition for condition in view.conditions}
+    gates_open = all(stored.get(gate, {}).get("status") == "True" for gate in view.gates)
+    states = {
+        "PodScheduled": True,
+        "Initialized": initialized,
+        "ContainersReady": containers_ready,
+        "Ready": containers_ready and gates_open,
+    }
+    return {
+        "phase": "Running" if started else "Pending",
+        "podIP": view.address,
+        "podIPs": [{"ip": view.address}],
+        "hostIP": "127.0.0.1",
+        "containerStatuses": view.container_statuses,
+        "initContainerStatuses": view.init_statuses,
+        "conditions": [_condition(kind, state, stored.get(kind), now) for kind, state in states.items()],
+    }
+
+
+def _condition(kind: str, state: bool, stored: Json | None, now: str) -> Json:
+    status = "True" if state else "False"
+    since = stored["lastTransitionTime"] if stored and stored["status"] == status else now
+    return {"type": kind, "status": status, "lastTransitionTime": since}

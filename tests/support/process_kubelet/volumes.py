@@ -1,0 +1,111 @@
+"""Volumes as folders of the host: ConfigMaps and Secrets written out, claims kept over a pod's restarts."""
+
+import base64
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tests.support.process_kubelet.api import ApiRefused, KubeApi
+from tests.support.process_kubelet.translate import Mounts
+
+Json = dict[str, Any]
+
+
+class PodVolumes:
+    """`own` is the pod's folder and goes with it; `claims` outlives pods."""
+
+    def __init__(self, api: KubeApi, pod: Json, own: Path, claims: Path) -> None:
+        self._api = api
+        self._pod = pod
+        self._namespace: str = pod["metadata"]["namespace"]
+        self._own = own
+        self._claims = claims
+        self._folders: dict[str, Path] = {}
+        self.keys: dict[tuple[str, str, str], str] = {}
+
+    def prepare(self) -> None:
+        """Reads what the pod names. ApiRefused (404) when it is not there yet: the pod waits, as with a kubelet."""
+        for volume in self._pod["spec"].get("volumes", []):
+            self._folders[volume["name"]] = self._folder(volume)
+        for container in self._pod["spec"].get("initContainers", []) + self._pod["spec"]["containers"]:
+            for kind, name in _env_sources(container):
+                self._read(kind, name)
+
+    def mounts(self, container: Json) -> Mounts:
+        """Text files are written once the mount paths are known, for paths inside them must be host paths as well."""
+        folders = {}
+        for mount in container.get("volumeMounts", []):
+            folder = self._folders[mount["name"]]
+            folders[mount["mountPath"]] = str(folder / mount["subPath"]) if mount.get("subPath") else str(folder)
+        mounts = Mounts(folders)
+        for volume in self._pod["spec"].get("volumes", []):
+            self._write_files(volume, mounts)
+        return mounts
+
+    def remove(self) -> None:
+        shutil.rmtree(self._own, ignore_errors=True)
+
+    def _folder(self, volume: Json) -> Path:
+        if "persistentVolumeClaim" in volume:
+            name = volume["persistentVolumeClaim"]["claimName"]
+            claim = self._api.get(f"/api/v1/namespaces/{self._namespace}/persistentvolumeclaims/{name}")
+            folder = self._claims / self._namespace / f"{name}-{claim['metadata']['uid'][:8]}"
+        else:
+            folder = self._own / "volumes" / volume["name"]
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind, name, optional in _file_sources(volume):
+            self._read(kind, name, optional=optional)
+        return folder
+
+    def _read(self, kind: str, name: str, *, optional: bool = False) -> None:
+        if any(key[:2] == (kind, name) for key in self.keys):
+            return
+        plural = {"ConfigMap": "configmaps", "Secret": "secrets"}[kind]
+        try:
+            found = self._api.get(f"/api/v1/namespaces/{self._namespace}/{plural}/{name}")
+        except ApiRefused as refusal:
+            if optional and refusal.status == 404:
+                return
+            raise
+        for key, value in (found.get("data") or {}).items():
+            self.keys[kind, name, key] = base64.b64decode(value).decode() if kind == "Secret" else value
+
+    def _write_files(self, volume: Json, mounts: Mounts) -> None:
+        items = {item["key"]: item["path"] for item in _items(volume)}
+        for kind, name, _ in _file_sources(volume):
+            for (k, n, key), text in self.keys.items():
+                if (k, n) != (kind, name) or (items and key not in items):
+                    continue
+                file = self._folders[volume["name"]] / items.get(key, key)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(mounts.rewrite(text))
+
+
+def _items(volume: Json) -> list[Json]:
+    source = volume.get("configMap") or volume.get("secret") or {}
+    found: list[Json] = source.get("items") or []
+    return found
+
+
+def _file_sources(volume: Json) -> list[tuple[str, str, bool]]:
+    found = []
+    for source in [volume, *volume.get("projected", {}).get("sources", [])]:
+        if "configMap" in source:
+            # kube-root-ca.crt comes with every service account mount; nothing here talks to the API from a pod.
+            found.append(("ConfigMap", source["configMap"]["name"], source["configMap"].get("optional", False)))
+        if "secret" in source:
+            name = source["secret"].get("secretName") or source["secret"]["name"]
+            found.append(("Secret", name, source["secret"].get("optional", False)))
+    return found
+
+
+def _env_sources(container: Json) -> list[tuple[str, str]]:
+    found = []
+    for entry in container.get("env", []):
+        origin = entry.get("valueFrom", {})
+        found += [("ConfigMap", origin["configMapKeyRef"]["name"])] if "configMapKeyRef" in origin else []
+        found += [("Secret", origin["secretKeyRef"]["name"])] if "secretKeyRef" in origin else []
+    for source in container.get("envFrom", []):
+        found += [("ConfigMap", source["configMapRef"]["name"])] if "configMapRef" in source else []
+        found += [("Secret", source["secretRef"]["name"])] if "secretRef" in source else []
+    return found
