@@ -6,6 +6,7 @@ Writes are confirmed by the controller and reach the broker's own view a little 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
@@ -15,6 +16,7 @@ from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kafka_admin.views import ConfigSource, NewTopic, TopicView
 from tests.support.apache_kafka import ApacheKafka, KafkaUnavailable
+from tests.support.broker_process import BrokerProcess
 
 DEADLINE_S = 10.0
 RATE = "max.connection.creation.rate"
@@ -32,16 +34,21 @@ class RunningNode:
     port: int
 
 
-@pytest.fixture(scope="module", params=["apache"])
+IMPLEMENTATIONS: Mapping[str, type[ApacheKafka] | type[BrokerProcess]] = {
+    "apache": ApacheKafka,
+    "sluicegate": BrokerProcess,
+}
+
+
+@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
 def node(request: pytest.FixtureRequest) -> Iterator[RunningNode]:
-    try:
-        kafka = ApacheKafka(listeners=["EXTERNAL"]).__enter__()
-    except KafkaUnavailable as error:
-        pytest.skip(str(error))
-    try:
-        yield RunningNode(kafka.node_id, kafka.host, kafka.port())
-    finally:
-        kafka.__exit__()
+    running = IMPLEMENTATIONS[request.param](listeners=["EXTERNAL"])
+    with ExitStack() as stop:
+        try:
+            stop.enter_context(running)
+        except KafkaUnavailable as error:
+            pytest.skip(str(error))
+        yield RunningNode(running.node_id, running.host, running.port())
 
 
 @pytest.fixture
