@@ -107,6 +107,7 @@ class PeerTransport(asyncio.Transport):
         self._protocol = protocol
         self._received = bytearray()
         self.closed = False
+        self.lost = asyncio.Event()
 
     def write(self, data: "bytes | bytearray | memoryview") -> None:
         self._received += data
@@ -137,4 +138,5 @@ class PeerTransport(asyncio.Transport):
     def _lose(self, error: Exception | None) -> None:
         if not self.closed:
             self.closed = True
+            self.lost.set()
             self._protocol.connection_lost(error)

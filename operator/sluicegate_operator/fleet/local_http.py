@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 MAX_RESPONSE_BYTES = 4 << 20
 
+Address = tuple[str, int]
+
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
@@ -12,8 +14,9 @@ class HttpAnswer:
     body: str
 
 
-async def http_get(host: str, port: int, path: str, *, timeout_s: float = 2.0) -> HttpAnswer:
-    """Raises OSError, TimeoutError included, when there is no whole answer in time."""
+async def http_get(address: Address, path: str, *, timeout_s: float = 2.0) -> HttpAnswer:
+    """`address` is host and port. Raises OSError, TimeoutError included, when there is no whole answer in time."""
+    host, port = address
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(host, port)
         try:

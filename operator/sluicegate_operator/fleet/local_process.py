@@ -107,7 +107,7 @@ class Child:
         if self.pid is None:
             return "not running"
         try:
-            answer = await http_get(*self.spec.http, "/readyz", timeout_s=1.0)
+            answer = await http_get(self.spec.http, "/readyz", timeout_s=1.0)
         except OSError:
             return "not listening yet"
         return None if answer.status == 200 else answer.body.strip() or f"HTTP {answer.status}"

@@ -71,8 +71,9 @@ class BrokerHandle(AdminApi):
         await asyncio.sleep(max(0.0, self._retry_at_s - loop.time()))
         try:
             connection = await Connection.open(self.address, self._settings, self._connect)
-        except Exception:
-            # Half of the delay is chance, so that many callers do not come back together.
+        except BaseException:
+            # A caller that gave up while connecting counts as well: nothing else would notice a broker whose
+            # packets vanish. Half of the delay is chance, so that many callers do not come back together.
             delay_s = min(MAX_BACK_OFF_S, FIRST_BACK_OFF_S * 2**self._failures) * random.uniform(0.5, 1.0)
             self._failures = min(self._failures + 1, 16)
             self._retry_at_s = loop.time() + delay_s

@@ -52,6 +52,14 @@ async def open_tcp(address: Address, factory: Callable[[], asyncio.Protocol]) ->
     return transport
 
 
+@dataclass(frozen=True, slots=True)
+class _InFlight:
+    """A sent request. It holds its slot and its deadline until the reply, also when nobody waits for it any more."""
+
+    reply: asyncio.Future[bytes]
+    overdue: asyncio.TimerHandle
+
+
 class Connection(asyncio.Protocol):
     """Use `Connection.open`. After `closed` is true every call raises; make a new one."""
 
@@ -63,7 +71,7 @@ class Connection(asyncio.Protocol):
         self._failure = AdminConnectionError(address, "not connected yet")
         self._splitter = FrameSplitter()
         self._correlation_ids = count()
-        self._in_flight: dict[int, asyncio.Future[bytes]] = {}
+        self._in_flight: dict[int, _InFlight] = {}
         self._slots = asyncio.Semaphore(settings.max_in_flight)
         self._versions: dict[int, tuple[int, int]] = {}
 
@@ -116,43 +124,56 @@ class Connection(asyncio.Protocol):
 
     def _take(self, frame: bytes) -> None:
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
-        waiting = self._in_flight.pop(correlation_id, None)
-        if waiting is None:
+        request = self._in_flight.pop(correlation_id, None)
+        if request is None:
             raise MalformedError(f"a reply to request {correlation_id}, which was not asked")
-        # A caller that gave up (cancelled) leaves its entry, so that its late reply is not taken for garbage.
-        if not waiting.done():
-            waiting.set_result(frame)
+        self._settle(request)
+        if not request.reply.done():
+            request.reply.set_result(frame)
+
+    def _settle(self, request: _InFlight) -> None:
+        request.overdue.cancel()
+        self._slots.release()
 
     def _fail(self, error: AdminConnectionError) -> None:
         if self.closed:
             return
         self.closed = True
-        for waiting in self._in_flight.values():
-            if not waiting.done():
-                waiting.set_exception(error)
-        self._in_flight.clear()
         self._failure = error
+        for request in self._in_flight.values():
+            self._settle(request)
+            if not request.reply.done():
+                request.reply.set_exception(error)
+        self._in_flight.clear()
         if self._transport is not None:
             self._transport.abort()
 
+    def _overdue(self, correlation_id: int, api: str) -> None:
+        timeout_s = self._settings.request_timeout_s
+        reply = self._in_flight[correlation_id].reply
+        if not reply.done():
+            reply.set_exception(AdminTimeoutError(self.address, api, timeout_s))
+        self._fail(AdminConnectionError(self.address, f"closed, because {api} was not answered within {timeout_s:g} s"))
+
     async def _round_trip(self, request: RequestPayload, api: str) -> bytes:
         """The whole reply frame, header included."""
-        try:
-            async with asyncio.timeout(self._settings.request_timeout_s), self._slots:
-                return await self._send(request)
-        except TimeoutError:
-            error = AdminTimeoutError(self.address, api, self._settings.request_timeout_s)
-            self._fail(AdminConnectionError(self.address, f"closed, because {api} was not answered in time"))
-            raise error from None
-
-    def _send(self, request: RequestPayload) -> asyncio.Future[bytes]:
-        if self.closed or self._transport is None:
-            raise AdminConnectionError(self.address, self._failure.reason)
         correlation_id = next(self._correlation_ids) % MAX_CORRELATION_ID
-        waiting: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._in_flight[correlation_id] = waiting
-        self._transport.write(encode_request(request, correlation_id, self._settings.client_id))
-        return waiting
+        frame = encode_request(request, correlation_id, self._settings.client_id)
+        timeout_s = self._settings.request_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise AdminTimeoutError(self.address, api, timeout_s) from None
+        if self.closed or self._transport is None:
+            self._slots.release()
+            raise AdminConnectionError(self.address, self._failure.reason)
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[bytes] = loop.create_future()
+        overdue = loop.call_later(timeout_s, self._overdue, correlation_id, api)
+        self._in_flight[correlation_id] = _InFlight(reply, overdue)
+        self._transport.write(frame)
+        return await reply
 
     def _decode(self, kind: type[Reply], frame: bytes) -> Reply:
         try:

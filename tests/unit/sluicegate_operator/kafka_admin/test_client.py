@@ -224,6 +224,18 @@ async def test_a_late_reply_to_a_caller_that_gave_up_is_dropped(peer: ScriptedPe
     assert len(peer.connections) == 1
 
 
+async def test_a_broker_that_stopped_answering_is_noticed_although_the_callers_gave_up(peer: ScriptedPeer) -> None:
+    async with client(peer, request_timeout_s=0.05) as admin:
+        await admin.describe_cluster()
+        peer.script(DESCRIBE_CLUSTER, lambda _: None)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(admin.describe_cluster(), timeout=0.001)
+        await asyncio.wait_for(peer.connections[0].lost.wait(), timeout=5)
+        peer.answer(CLUSTER)
+        assert await admin.describe_cluster() == CLUSTER_VIEW
+    assert len(peer.connections) == 2
+
+
 async def test_a_connection_that_ended_while_idle_is_made_again(peer: ScriptedPeer) -> None:
     async with client(peer) as admin:
         await admin.describe_cluster()

@@ -1,0 +1,75 @@
+"""How a fleet talks to the brokers of one cluster: all at once, each within its own time, or any one that is there.
+
+A slow or absent broker never delays the others, and what it did not say is a value, not an exception.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
+from sluicegate_operator.kafka_admin.errors import AdminConnectionError, AdminTimeoutError, KafkaAdminError
+
+Answer = TypeVar("Answer")
+Question = Callable[[BrokerAddress, BrokerHandle], Awaitable[Answer]]
+
+ASK_TIMEOUT_S = 2.0
+
+
+class NoBrokerError(Exception):
+    """None of the brokers could be reached; the message says why for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """A broker that did not say; `reason` is for people."""
+
+    broker_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPool:
+    """The brokers of one cluster, and the client that keeps the connections to them."""
+
+    admin: AdminClient
+    brokers: tuple[BrokerAddress, ...]
+    ask_timeout_s: float = ASK_TIMEOUT_S
+
+    def handle(self, broker: BrokerAddress) -> BrokerHandle:
+        return self.admin.broker(broker.host, broker.port)
+
+    async def ask(self, broker: BrokerAddress, question: Question[Answer]) -> Answer | Unreachable:
+        try:
+            async with asyncio.timeout(self.ask_timeout_s):
+                return await question(broker, self.handle(broker))
+        except TimeoutError:
+            return Unreachable(broker.broker_id, f"no answer within {self.ask_timeout_s:g} s")
+        except KafkaAdminError as error:
+            return Unreachable(broker.broker_id, str(error))
+
+    async def ask_each(
+        self, question: Question[Answer], brokers: Iterable[BrokerAddress] | None = None
+    ) -> dict[int, Answer | Unreachable]:
+        """By broker id."""
+        asked = self.brokers if brokers is None else tuple(brokers)
+        answers = await asyncio.gather(*(self.ask(broker, question) for broker in asked))
+        return {broker.broker_id: answer for broker, answer in zip(asked, answers, strict=True)}
+
+    async def ask_any(self, question: Question[Answer]) -> Answer:
+        """The first broker that can be reached; a refusal (KafkaApiError) is an answer. Raises NoBrokerError.
+
+        Only for what may be asked twice: a broker that did not answer may have done it.
+        """
+        reasons = []
+        for broker in sorted(self.brokers, key=lambda broker: self.handle(broker).is_away):
+            try:
+                async with asyncio.timeout(self.ask_timeout_s):
+                    return await question(broker, self.handle(broker))
+            except (AdminConnectionError, AdminTimeoutError) as error:
+                reasons.append(str(error))
+            except TimeoutError:
+                reasons.append(f"broker {broker.broker_id}: no answer within {self.ask_timeout_s:g} s")
+        raise NoBrokerError("; ".join(reasons) or "the cluster has no brokers")
