@@ -1,7 +1,7 @@
 """The composition root: builds the parts of one process, starts and stops them in order.
 
-A process is a controller, a broker or both. Start: data folder and logs, HTTP, controller, its listener, then the broker:
-its listeners are bound (so that a taken port is noticed and port 0 has a number), metadata is followed, the broker
+A process is a controller, a broker or both. Start: data folder and logs, HTTP, controller, its listener, then the
+broker: its listeners are bound (a taken port is noticed, port 0 gets its number), metadata is followed, the broker
 registers, and clients are let in once it is unfenced. Stop is the reverse, beginning with a controlled shutdown.
 """
 
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 _SHUTDOWN_DEADLINE_S = 20.0
 """For the controller's word that the broker may go; Kubernetes' default grace period is 30 s."""
-_DRAIN_DEADLINE_S = 2.0
 
 
 class StartError(Exception):
@@ -64,11 +63,7 @@ class Broker:
 
     async def _start(self) -> None:
         settings = self.settings
-        log_dir = Path(settings.log_dir)
-        try:
-            log_dir.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigError(f"log.dirs: {log_dir} cannot be made: {error}") from error
+        log_dir = _made(Path(settings.log_dir))
         logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock)
         log.info("%s", logs.open(lambda _topic: TopicConfig()))
         self._undo.append(_as_async(logs.close))
@@ -194,6 +189,14 @@ class Broker:
         for undo in reversed([undo for undo in self._undo if undo not in leave]):
             await undo()
         log.info("node %d has stopped", self.settings.node_id)
+
+
+def _made(log_dir: Path) -> Path:
+    try:
+        log_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"log.dirs: {log_dir} cannot be made: {error}") from error
+    return log_dir
 
 
 def _as_async(act: Callable[[], None]) -> Callable[[], Awaitable[None]]:

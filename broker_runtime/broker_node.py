@@ -151,9 +151,8 @@ class BrokerNode:
 
     def _drop(self, name: str) -> None:
         for key in [key for key in self._led if key[0] == name]:
-            replica, _ = self._led.pop(key)
+            del self._led[key]
             self.logs.delete(*key)
-            replica.wake_waiters()
 
     def _configure_topic(self, name: str) -> None:
         config = self.topic_config(name)

@@ -12,7 +12,7 @@ from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.controller.image import Changes, MetadataImage
 from broker_runtime.controller.records import METADATA_TOPIC, decode_record
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import iterate_records
+from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.wire.versions import FETCH
 
 log = logging.getLogger(__name__)
@@ -88,10 +88,11 @@ class MetadataFollower:
             raise KafkaError(ErrorCode(int(found.error_code)), "the controller refused a metadata fetch")
         changes = Changes()
         if found.records:
-            for record in iterate_records(memoryview(found.records)):
-                if record.offset >= self.next_offset:
-                    changes.merge(self._image.apply(decode_record(record.value), record.offset))
-                    self.next_offset = record.offset + 1
+            for _, batch in iter_batches(found.records):
+                for record in iter_records(batch):
+                    if record.offset >= self.next_offset:
+                        changes.merge(self._image.apply(decode_record(record.value), record.offset))
+                        self.next_offset = record.offset + 1
         self.end_offset = found.high_watermark
         if changes:
             self._on_changes(changes)

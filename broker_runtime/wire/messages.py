@@ -48,7 +48,7 @@ def decode_response(api_key: int, version: int, body: memoryview) -> Entity:
 
 def _decode(kind: type[Entity], body: memoryview) -> Entity:
     try:
-        entity, _size = entity_reader(kind)(body, 0)
+        entity, _size = entity_reader(kind)(body.toreadonly(), 0)
     except (SerialError, ValueError, TypeError, OverflowError, MemoryError) as error:
         raise ProtocolError("malformed", f"{kind.__name__} v{kind.__version__} cannot be read: {error}") from error
     return entity

@@ -1,0 +1,227 @@
+"""What is asked of a broker, with ordinary clients; each function runs in a process of its own and returns figures.
+
+The client is the same for both subjects and shares their cores, so a ratio understates the difference of the brokers.
+"""
+
+import asyncio
+import json
+import selectors
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from itertools import cycle
+from pathlib import Path
+
+import uvloop
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+ROOT = Path(__file__).resolve().parents[1]
+RUN_TIMEOUT_S = 180
+API_VERSIONS = b"\x00\x00\x00\x15\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0bsluicegate!"
+CONNECT_SOURCES = 8
+
+
+def create_topic(bootstrap: str, name: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+        future.result(30)
+
+
+def produce(
+    bootstrap: str, topic: str, *, size: int, batch_bytes: int, seconds: float, one: bool = False
+) -> dict[str, float]:
+    """Messages of `size` bytes as fast as the client goes; acks=1. `one`: a batch for each message, five in flight."""
+    settings: dict[str, object] = {
+        "bootstrap.servers": bootstrap,
+        "acks": 1,
+        "linger.ms": 0 if one else 20,
+        "batch.size": batch_bytes,
+        "message.max.bytes": max(1_000_000, batch_bytes),
+        "batch.num.messages": 1 if one else 1_000_000,
+        "queue.buffering.max.messages": 100_000 if one else 1_000_000,
+        "queue.buffering.max.kbytes": 262_144,
+        "max.in.flight.requests.per.connection": 5,
+    }
+    producer = Producer(settings)
+    payload = bytes(size)
+    failed: list[str] = []
+
+    def delivered(error: object, _message: object) -> None:
+        if error is not None:
+            failed.append(str(error))
+
+    producer.produce(topic, payload, on_delivery=delivered)
+    if producer.flush(30) or failed:
+        raise RuntimeError(f"the first message was not acknowledged within 30 s {failed}")
+    count = 0
+    began = time.perf_counter()
+    end = began + seconds
+    while time.perf_counter() < end:
+        try:
+            for _ in range(200):
+                producer.produce(topic, payload)
+                count += 1
+        except BufferError:
+            producer.poll(0.001)
+    if producer.flush(60):
+        raise RuntimeError("messages were left when the time was over")
+    took = time.perf_counter() - began
+    return {"messages_per_s": count / took, "mb_per_s": count * size / took / 1e6}
+
+
+def consume(bootstrap: str, topic: str, *, seconds: float) -> dict[str, float]:
+    """One assigned partition from its beginning, over and over, with large fetches."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "benchmark",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "fetch.message.max.bytes": 16_000_000,
+            "queued.max.messages.kbytes": 262_144,
+        }
+    )
+    start = TopicPartition(topic, 0, 0)
+    consumer.assign([start])
+    while not consumer.consume(1, timeout=10):
+        pass
+    count = size = 0
+    began = time.perf_counter()
+    while (now := time.perf_counter()) < began + seconds:
+        for message in consumer.consume(10_000, timeout=1):
+            if message.error() is not None:
+                consumer.seek(start)
+                continue
+            count += 1
+            size += len(message.value())
+    took = now - began
+    consumer.close()
+    return {"messages_per_s": count / took, "mb_per_s": size / took / 1e6}
+
+
+def connect(host: str, port: int, *, seconds: float, workers: int = 64) -> dict[str, float]:
+    """Connect, ApiVersions, close, from eight loopback addresses; closed loop with `workers` connections at a time."""
+    times: list[float] = []
+    refused = 0
+    selector = selectors.DefaultSelector()
+    sources = cycle([f"127.0.1.{n + 1}" for n in range(CONNECT_SOURCES)])
+    began = time.perf_counter()
+
+    def open_one() -> None:
+        client = socket.socket()
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_IP, 24, 1)  # IP_BIND_ADDRESS_NO_PORT
+        client.bind((next(sources), 0))
+        opened_s = time.perf_counter()
+        client.connect_ex((host, port))
+        try:
+            client.send(API_VERSIONS)
+        except BlockingIOError:
+            selector.register(client, selectors.EVENT_WRITE, opened_s)
+        else:
+            selector.register(client, selectors.EVENT_READ, opened_s)
+
+    for _ in range(workers):
+        open_one()
+    while time.perf_counter() < began + seconds:
+        for key, mask in selector.select(0.1):
+            client = key.fileobj
+            assert isinstance(client, socket.socket)
+            try:
+                if mask & selectors.EVENT_WRITE:
+                    client.send(API_VERSIONS)
+                    selector.modify(client, selectors.EVENT_READ, key.data)
+                    continue
+                answered = bool(client.recv(65536))
+            except OSError:
+                answered = False
+            times.append(time.perf_counter() - key.data)
+            refused += not answered
+            selector.unregister(client)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+            open_one()
+    took = time.perf_counter() - began
+    times.sort()
+    return {
+        "per_s": (len(times) - refused) / took,
+        "refused": refused,
+        "worst_ms": times[-1] * 1000 if times else float("nan"),
+    }
+
+
+def paced_produce(bootstrap: str, topic: str, *, seconds: float, interval_ms: float = 4.0) -> dict[str, float]:
+    """A well-behaved client: one produce each interval, acks=1; percentiles of the time to its acknowledgement."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0})
+    times: list[float] = []
+    producer.produce(topic, b"warm up")
+    producer.flush(30)
+    began = time.perf_counter()
+    step = 0
+    while (due := began + step * interval_ms / 1000) < began + seconds:
+        step += 1
+        while (left := due - time.perf_counter()) > 0:
+            producer.poll(left)
+        sent = time.perf_counter()
+        producer.produce(
+            topic, b"x" * 100, on_delivery=lambda error, _m, sent=sent: times.append(time.perf_counter() - sent)
+        )
+        producer.poll(0)
+    producer.flush(30)
+    times.sort()
+    return {f"p{int(q * 100)}_ms": times[min(int(len(times) * q), len(times) - 1)] * 1000 for q in (0.5, 0.99)}
+
+
+def hold_idle(host: str, port: int, *, connections: int) -> dict[str, float]:
+    """Open connections that have asked for ApiVersions once; says so on stdout and keeps them until stdin ends."""
+
+    async def run() -> None:
+        opened = []
+        for number in range(connections):
+            source = (f"127.0.2.{number % 200 + 1}", 0)
+            reader, writer = await asyncio.open_connection(host, port, local_addr=source)
+            writer.write(API_VERSIONS)
+            await reader.readexactly(4)
+            opened.append((reader, writer))
+        print(json.dumps({"open": len(opened)}), flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+    uvloop.run(run())
+    return {}
+
+
+WORKLOADS: Mapping[str, Callable[..., dict[str, float]]] = {
+    "produce": produce,
+    "consume": consume,
+    "connect": connect,
+    "paced_produce": paced_produce,
+    "hold_idle": hold_idle,
+}
+
+
+def start(name: str, *arguments: object, **options: object) -> subprocess.Popen[str]:
+    call = json.dumps({"name": name, "arguments": arguments, "options": options})
+    command = [sys.executable, "-m", "benchmarks.workloads", call]
+    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> dict[str, float]:
+    out, _ = process.communicate(timeout=RUN_TIMEOUT_S)
+    if process.returncode != 0:
+        raise RuntimeError(f"a workload ended with code {process.returncode}")
+    figures: dict[str, float] = json.loads(out.splitlines()[-1])
+    return figures
+
+
+def run(name: str, *arguments: object, **options: object) -> dict[str, float]:
+    return finish(start(name, *arguments, **options))
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.argv[1])
+    print(json.dumps(WORKLOADS[asked["name"]](*asked["arguments"], **asked["options"])))
