@@ -7,7 +7,6 @@ import socket
 import sys
 import threading
 from dataclasses import dataclass
-from enum import StrEnum
 from types import FrameType
 from typing import Annotated
 
@@ -15,17 +14,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from sluicegate_operator.cli.options import Output
 from sluicegate_operator.cli.storm_load import Storm, StormPlan
 from sluicegate_operator.cli.storm_report import Outcome, StormReport
 from sluicegate_operator.cli.storm_targets import StormInputError, check_target_allowed, parse_sources, parse_target
 
 OTHER_FILES = 64
 """Descriptors left for everything that is no storm socket."""
-
-
-class Output(StrEnum):
-    TABLE = "table"
-    JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)

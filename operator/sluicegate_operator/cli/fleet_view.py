@@ -1,0 +1,111 @@
+"""Asks the running brokers of a local fleet what they do: admin protocol for limits, HTTP for readiness and metrics.
+
+What a broker does not answer in time is missing from its view, with the reason beside it; the others are not held up.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sluicegate_operator.cli.quota_rows import BrokerQuotas, QuotaRow, parse_metrics, quota_keys, quota_rows
+from sluicegate_operator.fleet.local_data import read_state
+from sluicegate_operator.fleet.local_http import http_get
+from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+
+ANSWER_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """`problem` is None for a node that answers and is ready."""
+
+    id: int
+    roles: tuple[str, ...]
+    pid: int | None
+    restarts: int
+    listeners: Mapping[str, str]
+    http: str
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    name: str
+    nodes: tuple[NodeView, ...]
+    quotas: tuple[QuotaRow, ...]
+    resources: tuple[Mapping[str, Any], ...]
+    """What `up` says of each resource: kind, name, ready, message."""
+
+
+def as_dict(clusters: list[ClusterView]) -> dict[str, Any]:
+    return {"clusters": [asdict(cluster) for cluster in clusters]}
+
+
+class FleetView:
+    """Keeps its admin connections between two looks, so that watching quotas opens no connection each second."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._clients: dict[tuple[str, int], AdminClient] = {}
+
+    async def look(self) -> list[ClusterView]:
+        """Raises DataDirError when no `up` runs there."""
+        state = read_state(self._data_dir)
+        return [await self._cluster(name, cluster) for name, cluster in sorted(state["clusters"].items())]
+
+    async def aclose(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+
+    async def _cluster(self, name: str, state: Mapping[str, Any]) -> ClusterView:
+        answers = await asyncio.gather(*(self._node(node, state["admin_listener"]) for node in state["nodes"]))
+        rows = [row for _, quotas in answers if quotas is not None for row in quota_rows(quotas)]
+        rows.sort(key=lambda row: (TARGET_ORDER.index(row.target.split()[0]), row.target, row.broker_id))
+        return ClusterView(name, tuple(node for node, _ in answers), tuple(rows), tuple(state["resources"]))
+
+    async def _node(self, node: Mapping[str, Any], admin_listener: str) -> tuple[NodeView, BrokerQuotas | None]:
+        quotas: BrokerQuotas | None = None
+        problem: str | None = "not running"
+        if node["pid"] is not None:
+            try:
+                async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                    problem = await self._readiness(node)
+                    if "broker" in node["roles"]:
+                        quotas = await self._quotas(node, admin_listener)
+            except (OSError, KafkaAdminError, ValueError) as error:
+                problem = str(error) or "no answer in time"
+        listeners = {name: f"{host}:{port}" for name, (host, port) in node["listeners"].items()}
+        view = NodeView(
+            node["id"],
+            tuple(node["roles"]),
+            node["pid"],
+            node["restarts"],
+            listeners,
+            "{}:{}".format(*node["http"]),
+            problem,
+        )
+        return view, quotas
+
+    async def _readiness(self, node: Mapping[str, Any]) -> str | None:
+        answer = await http_get(node["http"], "/readyz", timeout_s=ANSWER_TIMEOUT_S)
+        return None if answer.status == 200 else answer.body.strip() or f"HTTP {answer.status}"
+
+    async def _quotas(self, node: Mapping[str, Any], admin_listener: str) -> BrokerQuotas:
+        host, port = node["listeners"][admin_listener]
+        client = self._clients.setdefault((host, port), AdminClient([(host, port)], client_id="sluicegate-status"))
+        listeners = tuple(sorted(node["listeners"]))
+        configs = await client.describe_broker_configs(node["id"], quota_keys(listeners))
+        metrics = await http_get(node["http"], "/metrics", timeout_s=ANSWER_TIMEOUT_S)
+        return BrokerQuotas(
+            node["id"],
+            listeners,
+            {name: entry.value for name, entry in configs.items()},
+            await client.describe_ip_quotas(),
+            parse_metrics(metrics.body),
+        )
+
+
+TARGET_ORDER = ("broker", "listener", "defaultIp", "ip")

@@ -1,0 +1,25 @@
+"""Options that several commands share, so that they are spelled and explained once."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+DATA_DIR = Path(".sluicegate")
+
+DataDirOption = Annotated[
+    Path,
+    typer.Option("--data-dir", envvar="SLUICEGATE_DATA_DIR", help="Folder of the brokers' files and of their state."),
+]
+
+FilesOption = Annotated[
+    list[Path],
+    typer.Option("-f", "--filename", help="A manifest, or a folder of manifests; may be given several times."),
+]
