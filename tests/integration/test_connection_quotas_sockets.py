@@ -1,93 +1,27 @@
-"""Connection quotas over real loopback sockets, on both event loops: what `tests/simulation` plays in virtual time."""
+"""Connection quotas over real loopback sockets: what tests/simulation plays in virtual time, on both event loops."""
 
 import asyncio
+import resource
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-import uvloop
 
-from broker_runtime.clock import SystemClock
-from broker_runtime.network.connection import Connection
-from broker_runtime.network.poller import EpollPoller, LoopPoller, Poller
-from broker_runtime.network.server import SocketServer
-from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.acceptor import ListenerBindError
+from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
+from tests.support.socket_bench import BENCHES, PING, Bench, bench_on
 
-PING = b"\x00\x00\x00\x04ping"
+SHORT = QuotaSettings(quota_window_num=2, inter_broker_listener="REPLICATION")
 
 
-def echo(frame: memoryview, connection: Connection) -> tuple[bytes, bytes]:
-    del connection
-    return len(frame).to_bytes(4, "big"), bytes(frame)
-
-
-class Bench:
-    """A server on one loop, and blocking clients beside it: each call lets the loop run until its wish comes true."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, new_poller: Callable[[asyncio.AbstractEventLoop], Poller]):
-        self.loop = loop
-        self.new_poller = new_poller
-        self.clients: list[socket.socket] = []
-        self.server: SocketServer
-
-    def serve(self, quotas: QuotaSettings, *listeners: str, limits: NetworkLimits | None = None) -> SocketServer:
-        limits = replace(limits or NetworkLimits(), quotas=quotas)
-        self.server = SocketServer(echo, limits, SystemClock(), self.loop, self.new_poller(self.loop))
-        for name in listeners or ("EXTERNAL",):
-            self.server.add_listener(name, "127.0.0.1", 0)
-        self.server.start()
-        return self.server
-
-    def connect(self, listener: str = "EXTERNAL", source: str = "127.0.0.1") -> socket.socket:
-        client = socket.create_connection(self.server.address(listener), timeout=5, source_address=(source, 0))
-        client.setblocking(False)
-        self.clients.append(client)
-        return client
-
-    def run_until(self, condition: Callable[[], bool], within_s: float = 5.0) -> None:
-        async def poll() -> None:
-            deadline = self.loop.time() + within_s
-            while not condition():
-                assert self.loop.time() < deadline, "the condition did not come true in time"
-                await asyncio.sleep(0.002)
-
-        self.loop.run_until_complete(poll())
-
-    def receive(self, client: socket.socket, within_s: float = 5.0) -> bytes | None:
-        """What the client gets next; None when the connection was reset."""
-
-        async def get() -> bytes | None:
-            try:
-                return await asyncio.wait_for(self.loop.sock_recv(client, 65536), within_s)
-            except ConnectionResetError:
-                return None
-
-        return self.loop.run_until_complete(get())
-
-    def ask(self, client: socket.socket) -> bool:
-        """Whether the server answers."""
-        client.sendall(PING)
-        return self.receive(client) == PING
-
-    def metric(self, name: str, **labels: str) -> float:
-        return next(s.value for s in self.server.collect() if s.name.endswith(name) and s.labels == labels)
-
-
-@pytest.fixture(params=["uvloop+epoll", "asyncio+epoll", "uvloop+loop", "asyncio+loop"])
+@pytest.fixture(params=BENCHES)
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    loop_kind, poller_kind = request.param.split("+")
-    loop = uvloop.new_event_loop() if loop_kind == "uvloop" else asyncio.new_event_loop()
-    bench = Bench(loop, EpollPoller if poller_kind == "epoll" else LoopPoller)
-    yield bench
-    for client in bench.clients:
-        client.close()
-    loop.run_until_complete(bench.server.shutdown(drain_s=1))
-    loop.close()
+    yield from bench_on(request.param)
 
 
 def test_a_listener_over_its_rate_makes_the_next_client_wait_and_then_serves_it(bench: Bench) -> None:
-    bench.serve(QuotaSettings(max_connection_creation_rate=5, quota_window_num=2))
+    bench.serve(replace(SHORT, max_connection_creation_rate=5))
     clients = [bench.connect() for _ in range(6)]
     assert all(bench.ask(client) for client in clients[:5])
     bench.run_until(lambda: bench.server.quotas.listeners["EXTERNAL"].waiting is not None)
@@ -95,4 +29,256 @@ def test_a_listener_over_its_rate_makes_the_next_client_wait_and_then_serves_it(
     assert bench.ask(clients[5])
     assert 0.05 < bench.loop.time() - start_s < 1
     assert bench.metric("blocked_seconds_total", listener="EXTERNAL") > 0.1
+    assert 0 < bench.metric("blocked_percent", listener="EXTERNAL") <= 1
     assert bench.metric("connection_accept_throttle_time_ms", listener="EXTERNAL") > 0
+
+
+def test_a_listener_that_waits_leaves_the_others_alone(bench: Bench) -> None:
+    bench.serve(replace(SHORT, listener_max_connection_creation_rate={"EXTERNAL": 1}), "EXTERNAL", "ADMIN")
+    for _ in range(3):
+        bench.connect("EXTERNAL")
+    bench.run_until(lambda: bench.server.quotas.listeners["EXTERNAL"].waiting is not None)
+    assert all(bench.ask(bench.connect("ADMIN")) for _ in range(20))
+    assert bench.server.quotas.listeners["EXTERNAL"].waiting is not None
+    assert bench.metric("blocked_seconds_total", listener="ADMIN") == 0
+
+
+def test_a_lifted_rate_holds_for_the_next_client_without_a_restart(bench: Bench) -> None:
+    bench.serve(replace(SHORT, max_connection_creation_rate=2))
+    assert all(bench.ask(bench.connect()) for _ in range(3))
+    bench.server.update_limits(SHORT)
+    start_s = bench.loop.time()
+    assert all(bench.ask(bench.connect()) for _ in range(50))
+    assert bench.loop.time() - start_s < 1
+    waits = bench.metric("waits_total", listener="EXTERNAL")
+    bench.server.update_limits(replace(SHORT, max_connection_creation_rate=20))
+    assert bench.ask(bench.connect())
+    assert bench.metric("waits_total", listener="EXTERNAL") == waits + 1
+
+
+def test_an_address_over_its_connection_count_is_closed_at_once(bench: Bench) -> None:
+    """testMaxConnectionsPerIp, testDynamicConnectionQuota"""
+    bench.serve(replace(SHORT, max_connections_per_ip=5, max_connections_per_ip_overrides={"127.0.1.9": 7}))
+    clients = [bench.connect() for _ in range(5)]
+    assert all(bench.ask(client) for client in clients)
+    assert not bench.ask(bench.connect())
+    assert bench.ask(bench.connect(source="127.0.1.2"))
+    assert all(bench.ask(bench.connect(source="127.0.1.9")) for _ in range(7))
+    assert not bench.ask(bench.connect(source="127.0.1.9"))
+    clients[0].close()
+    bench.run_until(lambda: bench.server.quotas.ip_count("127.0.0.1") == 4)
+    assert bench.ask(bench.connect())
+    assert bench.metric("connections_rejected_total", listener="EXTERNAL", reason="too_many") == 2
+
+
+def test_without_a_free_slot_a_client_waits_until_another_leaves(bench: Bench) -> None:
+    bench.serve(replace(SHORT, max_connections=2))
+    first, second = bench.connect(), bench.connect()
+    assert bench.ask(first)
+    assert bench.ask(second)
+    third = bench.connect()
+    third.sendall(PING)
+    bench.run_until(lambda: bench.server.quotas.listeners["EXTERNAL"].waiting is not None)
+    assert bench.server.connection_count == 2
+    first.close()
+    assert bench.receive(third) == PING
+
+
+def test_a_raised_slot_limit_wakes_the_waiting_client(bench: Bench) -> None:
+    bench.serve(replace(SHORT, max_connections=1))
+    assert bench.ask(bench.connect())
+    third = bench.connect()
+    bench.run_until(lambda: bench.server.quotas.listeners["EXTERNAL"].waiting is not None)
+    bench.server.update_limits(replace(SHORT, max_connections=2))
+    assert bench.ask(third)
+
+
+def test_inter_broker_connections_above_the_limit_push_out_the_least_recently_used(bench: Bench) -> None:
+    """testDynamicListenerConnectionQuota"""
+    quotas = replace(SHORT, max_connections=4, listener_max_connections={"REPLICATION": 10})
+    bench.serve(quotas, "EXTERNAL", "REPLICATION")
+    old, older, young = (bench.connect("EXTERNAL") for _ in range(3))
+    for client in (old, older, young, old):
+        assert bench.ask(client)
+    between_brokers = [bench.connect("REPLICATION") for _ in range(3)]
+    assert all(bench.ask(client) for client in between_brokers)
+    bench.run_until(lambda: bench.server.quotas.total == 4)
+    assert not bench.is_open(older)
+    assert not bench.is_open(young)
+    assert bench.ask(old)
+    assert all(bench.ask(client) for client in between_brokers)
+    assert bench.metric("connections_evicted_total") == 2
+
+
+def test_a_lowered_limit_closes_the_least_recently_used_and_never_more_than_needed(bench: Bench) -> None:
+    bench.serve(SHORT)
+    clients = [bench.connect() for _ in range(20)]
+    assert all(bench.ask(client) for client in clients)
+    bench.server.update_limits(replace(SHORT, max_connections=5))
+    bench.run_until(lambda: bench.server.connection_count == 5)
+    assert [bench.is_open(client) for client in clients] == [False] * 15 + [True] * 5
+    assert all(bench.ask(client) for client in clients[15:])
+    assert bench.metric("connections_evicted_total") == 15
+
+
+def test_an_address_over_its_rate_is_held_unread_and_then_closed(bench: Bench) -> None:
+    """testConnectionRatePerIp"""
+    bench.serve(SHORT)
+    bench.server.update_ip_rate("127.0.1.7", 5)
+    assert all(bench.ask(bench.connect(source="127.0.1.7")) for _ in range(5))
+    refused = bench.connect(source="127.0.1.7")
+    bench.run_until(lambda: bench.metric("connections_delayed", listener="EXTERNAL") == 1)
+    assert bench.is_open(refused)
+    assert bench.ask(bench.connect(source="127.0.1.8"))
+    assert bench.server.quotas.listeners["EXTERNAL"].count == 6
+    start_s = bench.loop.time()
+    assert bench.receive(refused, within_s=2) == b""
+    assert bench.loop.time() - start_s < 1
+    assert bench.metric("connections_delayed", listener="EXTERNAL") == 0
+    assert bench.metric("connections_rejected_total", listener="EXTERNAL", reason="delayed") == 1
+    assert bench.metric("ip_connection_accept_throttle_time_ms", listener="EXTERNAL") > 0
+    assert bench.metric("ip_connection_accept_rate", ip="127.0.1.7") == pytest.approx(5, abs=3)
+
+
+def test_a_stream_of_refusals_is_closed_earliest_first(bench: Bench) -> None:
+    """Kafka looks at the latest deadline only, so that descriptors pile up."""
+    bench.serve(SHORT)
+    bench.server.update_ip_rate(None, 1)
+    order: list[int] = []
+    clients: list[socket.socket] = []
+    end_s = bench.loop.time() + 1.8
+    while bench.loop.time() < end_s:
+        clients.append(bench.connect(source="127.0.1.7"))
+        bench.run_until(lambda: True)
+        order += [i for i, client in enumerate(clients) if i not in order and not bench.is_open(client)]
+    # While new ones keep coming, the old ones have gone.
+    assert 1 in order
+    assert bench.metric("connections_delayed", listener="EXTERNAL") < len(clients)
+
+
+def test_delayed_closes_have_a_bound(bench: Bench) -> None:
+    bench.serve(replace(SHORT, max_delayed_closes=3))
+    bench.server.update_ip_rate(None, 0)
+    clients = [bench.connect() for _ in range(8)]
+    bench.run_until(lambda: sum(not bench.is_open(client) for client in clients) == 5)
+    assert bench.metric("connections_delayed", listener="EXTERNAL") == 3
+
+
+def test_drop_closes_at_once(bench: Bench) -> None:
+    bench.serve(replace(SHORT, ip_action=IpAction.DROP, max_connection_creation_rate_per_ip=2))
+    assert all(bench.ask(bench.connect()) for _ in range(2))
+    start_s = bench.loop.time()
+    assert bench.receive(bench.connect()) == b""
+    assert bench.loop.time() - start_s < 0.2
+    assert bench.metric("connections_rejected_total", listener="EXTERNAL", reason="dropped") == 1
+    assert bench.metric("connections_delayed", listener="EXTERNAL") == 0
+
+
+def test_an_ip_storm_does_not_eat_the_listeners_budget(bench: Bench) -> None:
+    quotas = replace(SHORT, ip_action=IpAction.DROP, listener_max_connection_creation_rate={"EXTERNAL": 30})
+    bench.serve(quotas, limits=NetworkLimits(listen_backlog=200))
+    bench.server.update_ip_rate("127.0.1.7", 5)
+    for _ in range(100):
+        bench.connect(source="127.0.1.7")
+    assert all(bench.ask(bench.connect(source="127.0.1.8")) for _ in range(20))
+    assert bench.metric("waits_total", listener="EXTERNAL") == 0
+    assert bench.metric("connection_creation_total", listener="EXTERNAL") <= 5 + 20 + 5
+
+
+def test_the_token_bucket_admits_one_seconds_worth_and_then_evenly(bench: Bench) -> None:
+    bench.serve(QuotaSettings(strategy=Strategy.TOKEN_BUCKET, listener_max_connection_creation_rate={"EXTERNAL": 20}))
+    clients = [bench.connect() for _ in range(30)]
+    start_s = bench.loop.time()
+    assert all(bench.ask(client) for client in clients)
+    assert 0.4 < bench.loop.time() - start_s < 2
+
+
+def test_waiting_and_delayed_sockets_are_closed_on_shutdown(bench: Bench) -> None:
+    """testThrottledSocketsClosedOnShutdown"""
+    bench.serve(replace(SHORT, max_connections=1))
+    bench.server.update_ip_rate("127.0.1.7", 0)
+    delayed = bench.connect(source="127.0.1.7")
+    served = bench.connect()
+    assert bench.ask(served)
+    held = bench.connect()
+    bench.run_until(lambda: bench.server.quotas.listeners["EXTERNAL"].waiting is not None)
+    assert bench.is_open(delayed)
+    bench.loop.run_until_complete(bench.server.shutdown(drain_s=1))
+    for client in (delayed, served, held):
+        assert bench.receive(client) == b""
+    assert bench.server.quotas.total == 0
+
+
+def test_pending_connects_wait_in_the_backlog_before_the_listener_starts(bench: Bench) -> None:
+    """testListenBacklogSize"""
+    bench.serve(limits=NetworkLimits(listen_backlog=128))
+    bench.server.add_listener("LATE", "127.0.0.1", 0)
+    clients = [bench.connect("LATE") for _ in range(128)]
+    assert bench.server.connection_count == 0
+    bench.server.start("LATE")
+    assert all(bench.ask(client) for client in clients)
+
+
+def test_a_removed_listener_closes_its_connections_only(bench: Bench) -> None:
+    bench.serve(SHORT, "EXTERNAL", "ADMIN")
+    external, admin = bench.connect("EXTERNAL"), bench.connect("ADMIN")
+    assert bench.ask(external)
+    assert bench.ask(admin)
+    bench.server.remove_listener("ADMIN")
+    assert bench.receive(admin) == b""
+    assert bench.ask(external)
+    assert bench.server.listeners == ("EXTERNAL",)
+
+
+def test_an_idle_connection_is_closed_and_a_busy_one_is_not(bench: Bench) -> None:
+    """testIdleConnection"""
+    bench.serve(limits=NetworkLimits(connections_max_idle_ms=1_200))
+    idle, busy = bench.connect(), bench.connect()
+    assert bench.ask(idle)
+
+    def idle_has_gone() -> bool:
+        assert bench.is_open(busy)
+        busy.send(PING)
+        return not bench.is_open(idle)
+
+    bench.run_until(idle_has_gone)
+    assert bench.metric("connections_idle_closed_total") == 1
+    assert bench.server.connection_count == 1
+
+
+def test_a_port_that_is_taken_is_named(bench: Bench) -> None:
+    bench.serve()
+    host, port = bench.server.address("EXTERNAL")
+    with pytest.raises(ListenerBindError, match=rf"listener ADMIN: cannot listen on {host}:{port}: Address already"):
+        bench.server.add_listener("ADMIN", host, port)
+    with pytest.raises(ListenerBindError, match=r"listener ADMIN: cannot use no-such-host\.invalid:9092"):
+        bench.server.add_listener("ADMIN", "no-such-host.invalid", 9092)
+    assert bench.server.listeners == ("EXTERNAL",)
+
+
+def test_running_out_of_descriptors_pauses_accepting_and_then_goes_on(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.serve(limits=NetworkLimits(accept_error_pause_s=0.01))
+    first = bench.connect()
+    assert bench.ask(first)
+    client = socket.socket()
+    client.setblocking(False)
+    bench.clients.append(client)
+
+    async def connect_without_a_descriptor_to_spare() -> bytes:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, hard))
+        try:
+            await bench.loop.sock_connect(client, bench.server.address("EXTERNAL"))
+            while bench.metric("accept_errors_total", listener="EXTERNAL") < 3:
+                assert not bench.server.quotas.listeners["EXTERNAL"].waiting
+                await asyncio.sleep(0.002)
+            await bench.loop.sock_sendall(first, PING)
+            return await bench.loop.sock_recv(first, 100)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert bench.loop.run_until_complete(asyncio.wait_for(connect_without_a_descriptor_to_spare(), 5)) == PING
+    assert bench.ask(client)
+    assert sum("cannot accept" in record.message for record in caplog.records) == 1

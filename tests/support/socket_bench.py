@@ -1,0 +1,116 @@
+"""A network server and plain blocking-style clients on one event loop, for tests over real loopback sockets."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import uvloop
+
+from broker_runtime.clock import SystemClock
+from broker_runtime.network.connection import Connection, Handler
+from broker_runtime.network.poller import EpollPoller, LoopPoller, Poller
+from broker_runtime.network.server import SocketServer
+from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+
+BENCHES = ("uvloop+epoll", "asyncio+epoll", "uvloop+loop", "asyncio+loop")
+
+PING = b"\x00\x00\x00\x04ping"
+
+
+def echo(frame: memoryview, connection: Connection) -> tuple[bytes, bytes]:
+    del connection
+    return len(frame).to_bytes(4, "big"), bytes(frame)
+
+
+class Bench:
+    """A server on one loop, and blocking clients beside it: each call lets the loop run until its wish comes true."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, new_poller: Callable[[asyncio.AbstractEventLoop], Poller]):
+        self.loop = loop
+        self.new_poller = new_poller
+        self.clients: list[socket.socket] = []
+        self.server: SocketServer
+
+    def serve(
+        self,
+        quotas: QuotaSettings | None = None,
+        *listeners: str,
+        limits: NetworkLimits | None = None,
+        handler: Handler = echo,
+    ) -> SocketServer:
+        limits = replace(limits or NetworkLimits(), quotas=quotas or QuotaSettings())
+        self.server = SocketServer(handler, limits, SystemClock(), self.loop, self.new_poller(self.loop))
+        for name in listeners or ("EXTERNAL",):
+            self.server.add_listener(name, "127.0.0.1", 0)
+        self.server.start()
+        return self.server
+
+    def connect(self, listener: str = "EXTERNAL", source: str = "127.0.0.1") -> socket.socket:
+        client = socket.create_connection(self.server.address(listener), timeout=5, source_address=(source, 0))
+        client.setblocking(False)
+        self.clients.append(client)
+        return client
+
+    def run_until(self, condition: Callable[[], bool], within_s: float = 5.0) -> None:
+        async def poll() -> None:
+            deadline = self.loop.time() + within_s
+            while not condition():
+                assert self.loop.time() < deadline, "the condition did not come true in time"
+                await asyncio.sleep(0.002)
+
+        self.loop.run_until_complete(poll())
+
+    def receive(self, client: socket.socket, within_s: float = 5.0) -> bytes:
+        """What the client gets next; nothing when the connection has ended."""
+
+        async def get() -> bytes:
+            try:
+                return await asyncio.wait_for(self.loop.sock_recv(client, 65536), within_s)
+            except ConnectionResetError:
+                return b""
+
+        return self.loop.run_until_complete(get())
+
+    def receive_exactly(self, client: socket.socket, count: int) -> bytes:
+        parts = []
+        while count > 0:
+            part = self.receive(client)
+            assert part, f"the connection ended with {count} bytes missing"
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    def ask(self, client: socket.socket) -> bool:
+        """Whether the server answers."""
+        try:
+            client.sendall(PING)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return self.receive(client) == PING
+
+    def is_open(self, client: socket.socket) -> bool:
+        """Whether the server still holds its end, as far as the client can see now."""
+        try:
+            return client.recv(1, socket.MSG_PEEK) != b""
+        except BlockingIOError:
+            return True
+        except ConnectionResetError:
+            return False
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Zero for a series that has not appeared yet."""
+        found = [s.value for s in self.server.collect() if s.name.endswith(name) and s.labels == labels]
+        return found[0] if found else 0.0
+
+
+def bench_on(kind: str) -> Iterator[Bench]:
+    """For a fixture: `kind` is one of BENCHES."""
+    loop_kind, poller_kind = kind.split("+")
+    loop = uvloop.new_event_loop() if loop_kind == "uvloop" else asyncio.new_event_loop()
+    bench = Bench(loop, EpollPoller if poller_kind == "epoll" else LoopPoller)
+    yield bench
+    for client in bench.clients:
+        client.close()
+    loop.run_until_complete(bench.server.shutdown(drain_s=1))
+    loop.close()
