@@ -7,8 +7,10 @@ registers, and clients are let in once it is unfenced. Stop is the reverse, begi
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
+
+from prometheus_client.metrics_core import Metric
 
 from broker_runtime.broker_node import BrokerNode
 from broker_runtime.clock import Clock, SystemClock
@@ -19,7 +21,7 @@ from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.controller_node import ControllerNode
 from broker_runtime.errors import ConfigError
 from broker_runtime.http_listener import HttpListener
-from broker_runtime.metrics import process_metrics
+from broker_runtime.metrics import families, gauge, process_families
 from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.storage.filesystem import OsFileSystem
 from broker_runtime.storage.manager import LogManager
@@ -48,14 +50,12 @@ class Broker:
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Start, serve until `stop` is set, stop. Raises ConfigError or StartError."""
-        self._failed = asyncio.get_running_loop().create_future()
+        failed = self._failed = asyncio.get_running_loop().create_future()
         try:
             await self._start()
-            stopped = asyncio.ensure_future(stop.wait())
-            await asyncio.wait({stopped, self._failed}, return_when=asyncio.FIRST_COMPLETED)
-            if self._failed.done() and not stop.is_set():
-                stopped.cancel()
-                self._failed.result()
+            stopped = asyncio.create_task(stop.wait())
+            stopped.add_done_callback(lambda _: None if failed.done() else failed.set_result(None))
+            await failed
         except ListenerBindError as error:
             raise StartError(str(error)) from error
         finally:
@@ -86,8 +86,10 @@ class Broker:
     async def _start_broker(self, logs: LogManager, cluster_id: str) -> None:
         settings = self.settings
         link: ControllerLink
+        metadata_link: ControllerLink
         if self.controller is not None:
-            link, metadata_link = LoopbackLink(self.controller.dispatcher), LoopbackLink(self.controller.dispatcher)
+            link = LoopbackLink(self.controller.dispatcher)
+            metadata_link = LoopbackLink(self.controller.dispatcher)
         else:
             in_flight = settings.integer("controller.request.queue.max")
             link, metadata_link = SocketLink(settings.quorum, in_flight), SocketLink(settings.quorum, in_flight)
@@ -118,7 +120,6 @@ class Broker:
             lambda: (follower.next_offset - 1, follower.caught_up),
         )
         self._spawn(membership.run(), "membership")
-        self._undo.append(self._leave)
         self._spawn(self._serve_when_running(), "start")
 
     async def _serve_when_running(self) -> None:
@@ -128,15 +129,14 @@ class Broker:
         self.broker.serve()
         log.info("broker %d serves clients on %s", self.settings.node_id, ", ".join(map(str, self.broker.advertised())))
 
-    async def _leave(self) -> None:
-        assert self.membership is not None
-        if not await self.membership.leave(_SHUTDOWN_DEADLINE_S if self.controller is None else 1.0):
+    async def _leave(self, membership: Membership) -> None:
+        if not await membership.leave(_SHUTDOWN_DEADLINE_S if self.controller is None else 1.0):
             log.warning("the controller has not released this broker in time; it stops all the same")
 
     async def _start_http(self) -> None:
         if self.settings.http is None:
             return
-        listener = HttpListener(self._why_not_ready, lambda: process_metrics(self))
+        listener = HttpListener(self._why_not_ready, self._metrics)
         try:
             host, port = await listener.start(*self.settings.http)
         except OSError as error:
@@ -156,16 +156,27 @@ class Broker:
                 return "fenced by the controller"
         return None
 
+    def _metrics(self) -> Iterator[Metric]:
+        yield from process_families()
+        if self.broker is not None:
+            yield from families(self.broker.server.collect())
+        if self.membership is not None:
+            yield gauge("kafka_server_broker_state", "BrokerState of this broker", self.membership.state)
+            yield gauge("sluicegate_broker_epoch", "Epoch of this broker's registration", self.membership.epoch)
+            yield gauge("sluicegate_broker_fenced", "1 while the controller fences this broker", self.membership.fenced)
+        node = self.broker or self.controller
+        if node is not None:
+            yield gauge("sluicegate_metadata_offset", "Last metadata record applied", node.image.offset)
+
     async def _tick(self, logs: LogManager) -> None:
         """Retention, rolls by time, flush.ms; a second is fine-grained enough for all of them."""
         while True:
             await asyncio.sleep(1.0)
             logs.tick()
 
-    def _spawn(self, work: Awaitable[None], name: str) -> None:
+    def _spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         """A background task whose failure ends the process: none may die unnoticed."""
-        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]
-        task.set_name(name)
+        task = asyncio.create_task(work, name=name)
         self._background.add(task)
         task.add_done_callback(self._ended)
 
@@ -180,13 +191,12 @@ class Broker:
 
     async def _stop(self) -> None:
         self._stopping = True
-        leave = [undo for undo in self._undo if undo == self._leave]
-        for undo in leave:
-            await undo()
+        if self.membership is not None:
+            await self._leave(self.membership)
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        for undo in reversed([undo for undo in self._undo if undo not in leave]):
+        for undo in reversed(self._undo):
             await undo()
         log.info("node %d has stopped", self.settings.node_id)
 

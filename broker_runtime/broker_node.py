@@ -7,7 +7,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
 from broker_runtime.apis.context import Timer
 from broker_runtime.apis.dispatch import Dispatcher
@@ -187,7 +186,7 @@ class BrokerNode:
         for name, address in found.items():
             if address is None:
                 log.error("max.connections.per.ip.overrides: %s cannot be resolved; its override is not enforced", name)
-        self._hosts = {name: cast("str", address) for name, address in found.items() if address is not None}
+        self._hosts = {name: address for name, address in found.items() if address is not None}
         self._update_limits()
 
     def _update_limits(self) -> None:

@@ -3,19 +3,29 @@
 from collections.abc import Iterable, Iterator
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
 
 from broker_runtime.network.metrics import Sample
 
-_FAMILIES = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
+_PROCESS = ProcessCollector(registry=None)
 
 
 def families(samples: Iterable[Sample]) -> Iterator[Metric]:
     """Groups samples by name, keeping their order."""
-    found: dict[str, Metric] = {}
+    found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
     for sample in samples:
         family = found.get(sample.name)
         if family is None:
-            names = tuple(sample.labels)
-            family = found[sample.name] = _FAMILIES[sample.kind](sample.name, sample.help, labels=names)
-        family.add_metric(tuple(sample.labels.values()), sample.value)  # type: ignore[attr-defined]
+            kind = CounterMetricFamily if sample.kind == "counter" else GaugeMetricFamily
+            family = found[sample.name] = kind(sample.name, sample.help, labels=tuple(sample.labels))
+        family.add_metric(tuple(sample.labels.values()), sample.value)
     yield from found.values()
+
+
+def process_families() -> Iterable[Metric]:
+    """Memory, descriptors, CPU and start time of this process, where the system tells them."""
+    return _PROCESS.collect()
+
+
+def gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)

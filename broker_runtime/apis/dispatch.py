@@ -49,7 +49,7 @@ class Dispatcher:
         self._api_versions = ApiVersionsAnswers(self._served.values())
         self._tasks: set[asyncio.Task[Reply | None]] = set()
 
-    def handle(self, frame: memoryview, peer: Peer) -> Reply | PendingReply:
+    def handle(self, frame: memoryview, connection: Peer) -> Reply | PendingReply:
         """`frame` excludes its size field and is valid only during the call."""
         header = read_header(frame)
         api = self._served.get(header.api_key)
@@ -66,7 +66,7 @@ class Dispatcher:
         if api.runs_on == "controller" and self._forwarder is not None:
             body = bytes(frame[header.body :])
             return self._later(self._forwarded(header, memoryview(body), self._forwarder))
-        return self._handled(api, frame, header, peer)
+        return self._handled(api, frame, header, connection)
 
     def _handled(self, api: ApiSpec, frame: memoryview, header: RequestHeader, peer: Peer) -> Reply | PendingReply:
         request = decode_request(header.api_key, header.version, frame[header.body :])
@@ -89,7 +89,7 @@ class Dispatcher:
         task = asyncio.ensure_future(self._finish(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        pending = PendingReply(on_cancel=task.cancel)
+        pending = PendingReply(on_cancel=lambda: _cancel(task))
         task.add_done_callback(lambda done: pending.complete(None if done.cancelled() else done.result()))
         return pending
 
@@ -104,6 +104,11 @@ class Dispatcher:
             return None
 
     async def close(self) -> None:
+        """Cancel what is still being answered."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _cancel(task: asyncio.Task[Reply | None]) -> None:
+    task.cancel()

@@ -23,15 +23,16 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     else:
         may_create = getattr(request, "allow_auto_topic_creation", True)
         topics = [await _wanted_topic(item, may_create, ctx, node) for item in wanted]
+    reachable = [b for b in node.image.brokers.values() if not b.fenced and b.endpoint(ctx.listener) is not None]
     brokers = [
         {"node_id": broker.id, "host": endpoint.host, "port": endpoint.port, "rack": broker.rack}
-        for broker in node.image.brokers.values()
-        if not broker.fenced and (endpoint := broker.endpoint(ctx.listener)) is not None
+        for broker in reachable
+        if (endpoint := broker.endpoint(ctx.listener)) is not None
     ]
     return {
         "brokers": brokers,
         "cluster_id": node.cluster_id,
-        "controller_id": min((broker["node_id"] for broker in brokers), default=-1),
+        "controller_id": min((broker.id for broker in reachable), default=-1),
         "topics": topics,
         "cluster_authorized_operations": _OPERATIONS_NOT_ASKED,
     }
