@@ -20,13 +20,16 @@ def read_offsets(fs: FileSystem, path: Path) -> dict[Partition, int]:
     """Empty when the file is missing; raises ValueError when it is no checkpoint."""
     if not fs.exists(path):
         return {}
-    lines = read_file(fs, path).decode().splitlines()
-    if len(lines) < 2 or lines[0] != "0" or int(lines[1]) != len(lines) - 2:
-        raise ValueError(f"{path} is no offset checkpoint of version 0")
-    found = {}
-    for line in lines[2:]:
-        topic, partition, offset = line.split(" ")
-        found[topic, int(partition)] = int(offset)
+    try:
+        version, count, *lines = read_file(fs, path).decode().splitlines()
+        found = {}
+        for line in lines:
+            topic, partition, offset = line.split(" ")
+            found[topic, int(partition)] = int(offset)
+        if version != "0" or int(count) != len(lines):
+            raise ValueError(f"version {version} with {len(lines)} of {count} lines")
+    except ValueError as error:
+        raise ValueError(f"{path} is no offset checkpoint of version 0: {error}") from None
     return found
 
 

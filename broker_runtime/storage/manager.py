@@ -97,7 +97,9 @@ class LogManager:
         return report
 
     def _take_lock(self) -> None:
-        self._fs.mkdir(self._log_dir)
+        if not self._fs.exists(self._log_dir):
+            self._fs.mkdir(self._log_dir)
+            self._fs.fsync_dir(self._log_dir.parent)
         try:
             self._lock = self._fs.lock(self._log_dir / ".lock")
         except BlockingIOError:
@@ -137,7 +139,7 @@ class LogManager:
     # Partitions
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
-        """Raises KafkaError: KAFKA_STORAGE_ERROR when the disk refuses, INCONSISTENT_TOPIC_ID for another topic's log."""
+        """Raises KafkaError: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID when another topic's log has the name."""
         key = (topic, partition)
         existing = self._logs.get(key)
         if existing is not None:
@@ -170,6 +172,7 @@ class LogManager:
         log = self._logs.pop((topic, partition), None)
         if log is None:
             return
+        log.on_start_moved = None
         log.end()
         folder = log.place.folder
         doomed = folder.with_name(f"{folder.name}.{uuid4().hex}{_DELETED}")

@@ -44,7 +44,7 @@ class MemoryFile:
             raise OSError(errno.ENOSPC, "no space left on device")
 
     def truncate(self, size: int) -> None:
-        self._fs.check_writable()
+        self._fs.check_truncate()
         content = self._inode.content
         content += bytes(max(0, size - len(content)))
         del content[size:]
@@ -64,28 +64,40 @@ class _Held:
         self._locks.discard(self._path)
 
 
+class _Folder:
+    def __init__(self) -> None:
+        self.entries: dict[str, _Inode | _Folder] = {}
+        self.durable: dict[str, _Inode | _Folder] = {}
+
+
 class MemoryFileSystem:
-    """`capacity_bytes` limits all contents together; `failing_fsync` and `read_only` make those calls raise EIO."""
+    """`capacity_bytes` limits all contents together; `failing_*` and `read_only` make those calls raise EIO."""
 
     def __init__(self) -> None:
         self.capacity_bytes: int | None = None
         self.failing_fsync = False
+        self.failing_truncate = False
         self.read_only = False
         self.fsyncs = 0
-        self._files: dict[Path, _Inode] = {}
-        self._folders: set[Path] = {Path("/")}
-        self._durable_files: dict[Path, _Inode] = {}
-        self._durable_folders: set[Path] = {Path("/")}
+        self._root = _Folder()
         self._locks: set[Path] = set()
 
     def room_for(self, extra: int) -> int:
+        self.check_writable()
         if self.capacity_bytes is None:
             return max(extra, 0)
-        used = sum(len(inode.content) for inode in self._files.values())
-        return max(0, min(extra, self.capacity_bytes - used))
+        return max(0, min(extra, self.capacity_bytes - _used(self._root)))
+
+    def used_bytes(self) -> int:
+        return _used(self._root)
 
     def check_writable(self) -> None:
         if self.read_only:
+            raise OSError(errno.EIO, "input/output error")
+
+    def check_truncate(self) -> None:
+        self.check_writable()
+        if self.failing_truncate:
             raise OSError(errno.EIO, "input/output error")
 
     def check_fsync(self) -> None:
@@ -93,107 +105,113 @@ class MemoryFileSystem:
         if self.failing_fsync:
             raise OSError(errno.EIO, "input/output error")
 
+    def _find(self, path: Path) -> _Inode | _Folder:
+        found: _Inode | _Folder = self._root
+        for name in path.parts[1:]:
+            below = found.entries.get(name) if isinstance(found, _Folder) else None
+            if below is None:
+                raise FileNotFoundError(errno.ENOENT, "no such file or folder", str(path))
+            found = below
+        return found
+
+    def _folder(self, path: Path) -> _Folder:
+        found = self._find(path)
+        if not isinstance(found, _Folder):
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path))
+        return found
+
     def open(self, path: Path, *, create: bool = False) -> MemoryFile:
-        inode = self._files.get(path)
         if create:
-            self._need_folder(path.parent)
+            entries = self._folder(path.parent).entries
             self.check_writable()
-            if inode is None:
+            if path.name not in entries:
                 if self.capacity_bytes == 0:
                     raise OSError(errno.ENOSPC, "no space left on device")
-                inode = self._files[path] = _Inode()
-            inode.content.clear()
-        if inode is None:
-            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
-        return MemoryFile(self, inode)
-
-    def _need_folder(self, path: Path) -> None:
-        if path not in self._folders:
-            raise FileNotFoundError(errno.ENOENT, "no such folder", str(path))
+                entries[path.name] = _Inode()
+        found = self._find(path)
+        if isinstance(found, _Folder):
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+        if create:
+            found.content.clear()
+        return MemoryFile(self, found)
 
     def exists(self, path: Path) -> bool:
-        return path in self._files or path in self._folders
+        try:
+            self._find(path)
+        except FileNotFoundError:
+            return False
+        return True
 
     def is_dir(self, path: Path) -> bool:
-        return path in self._folders
+        return self.exists(path) and isinstance(self._find(path), _Folder)
 
     def listdir(self, path: Path) -> list[str]:
-        self._need_folder(path)
-        entries = [*self._files, *self._folders]
-        return sorted(entry.name for entry in entries if entry.parent == path and entry != path)
+        return sorted(self._folder(path).entries)
 
     def mkdir(self, path: Path) -> None:
-        self._folders.update([path, *path.parents])
+        folder = self._root
+        for name in path.parts[1:]:
+            below = folder.entries.setdefault(name, _Folder())
+            if not isinstance(below, _Folder):
+                raise FileExistsError(errno.EEXIST, "a file has that name", str(path))
+            folder = below
 
     def rename(self, source: Path, target: Path) -> None:
-        if source in self._folders:
-            self._files = {_moved(path, source, target): inode for path, inode in self._files.items()}
-            self._folders = {_moved(path, source, target) for path in self._folders}
-        elif source in self._files:
-            self._files[target] = self._files.pop(source)
-        else:
-            raise FileNotFoundError(errno.ENOENT, "no such file", str(source))
+        moved = self._find(source)
+        self._folder(target.parent).entries[target.name] = moved
+        del self._folder(source.parent).entries[source.name]
 
     def unlink(self, path: Path) -> None:
-        if path not in self._files:
-            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
-        del self._files[path]
+        if isinstance(self._find(path), _Folder):
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+        del self._folder(path.parent).entries[path.name]
 
     def rmdir(self, path: Path) -> None:
-        if self.listdir(path):
+        if self._folder(path).entries:
             raise OSError(errno.ENOTEMPTY, "folder not empty", str(path))
-        self._folders.discard(path)
+        del self._folder(path.parent).entries[path.name]
 
     def fsync_dir(self, path: Path) -> None:
-        self._need_folder(path)
+        folder = self._folder(path)
         self.check_fsync()
-        gone = {entry for entry in self._durable_folders if entry.parent == path and entry not in self._folders}
-        self._durable_folders = {
-            entry for entry in self._durable_folders if not (gone & {entry, *entry.parents})
-        } | {entry for entry in self._folders if entry.parent == path}
-        self._durable_files = {
-            entry: inode
-            for entry, inode in self._durable_files.items()
-            if entry.parent != path and not (gone & set(entry.parents))
-        } | {
-            entry: inode
-            for entry, inode in self._files.items()
-            if path in entry.parents and (entry.parent == path or entry.parent not in self._durable_with_files())
-        }
-
-    def _durable_with_files(self) -> set[Path]:
-        return {entry.parent for entry in self._durable_files}
+        folder.durable = dict(folder.entries)
 
     def lock(self, path: Path) -> _Held:
         if path in self._locks:
             raise BlockingIOError(errno.EWOULDBLOCK, "locked", str(path))
-        if path not in self._files:
-            self._files[path] = _Inode()
+        self._folder(path.parent).entries.setdefault(path.name, _Inode())
         return _Held(self._locks, path)
 
     def process_killed(self) -> "MemoryFileSystem":
         """The next process sees the whole page cache; locks are gone."""
         after = MemoryFileSystem()
-        after._files, after._folders = self._files, self._folders
-        after._durable_files, after._durable_folders = self._durable_files, self._durable_folders
+        after._root = self._root
         return after
 
     def power_loss(self, rng: random.Random) -> "MemoryFileSystem":
         """Only durable names are left; of what was not fsynced each file keeps a random, perhaps garbled, part."""
         after = MemoryFileSystem()
-        after._folders = set(self._durable_folders)
-        copies: dict[int, _Inode] = {}
-        for path, inode in self._durable_files.items():
-            copy = copies.setdefault(id(inode), _Inode())
-            copy.content[:] = _torn(inode, rng)
-            copy.durable = bytes(copy.content)
-            after._files[path] = copy
-        after._durable_files, after._durable_folders = dict(after._files), set(after._folders)
+        after._root = _survivor(self._root, rng)
         return after
 
 
-def _moved(path: Path, source: Path, target: Path) -> Path:
-    return target / path.relative_to(source) if path == source or source in path.parents else path
+def _used(folder: _Folder) -> int:
+    below = folder.entries.values()
+    return sum(_used(entry) if isinstance(entry, _Folder) else len(entry.content) for entry in below)
+
+
+def _survivor(folder: _Folder, rng: random.Random) -> _Folder:
+    after = _Folder()
+    for name, entry in folder.durable.items():
+        if isinstance(entry, _Folder):
+            after.entries[name] = _survivor(entry, rng)
+        else:
+            inode = _Inode()
+            inode.durable = _torn(entry, rng)
+            inode.content[:] = inode.durable
+            after.entries[name] = inode
+    after.durable = dict(after.entries)
+    return after
 
 
 def _torn(inode: _Inode, rng: random.Random) -> bytes:

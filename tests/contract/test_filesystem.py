@@ -1,0 +1,93 @@
+"""What the log relies on, held against the real file system and its in-memory twin."""
+
+from pathlib import Path
+
+import pytest
+
+from broker_runtime.storage.filesystem import FileSystem, OsFileSystem, read_file, replace_file
+from tests.support.memory_filesystem import MemoryFileSystem
+
+
+@pytest.fixture(params=["os", "memory"])
+def fs(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
+    made: FileSystem = OsFileSystem() if request.param == "os" else MemoryFileSystem()
+    made.mkdir(tmp_path)
+    return made
+
+
+def test_buffers_are_written_in_order_at_the_position(fs: FileSystem, tmp_path: Path) -> None:
+    file = fs.open(tmp_path / "a", create=True)
+    file.write_at([b"abc", memoryview(b"defg"), bytearray(b"h")], 0)
+    file.write_at([b"XY"], 2)
+    assert file.pread(100, 0) == b"abXYefgh"
+    assert file.pread(3, 4) == b"efg"
+    assert file.pread(3, 8) == b""
+    assert file.size() == 8
+
+
+def test_open_without_create_needs_the_file_and_keeps_its_content(fs: FileSystem, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        fs.open(tmp_path / "a")
+    fs.open(tmp_path / "a", create=True).write_at([b"12"], 0)
+    assert fs.open(tmp_path / "a").pread(9, 0) == b"12"
+    assert fs.open(tmp_path / "a", create=True).size() == 0
+
+
+def test_truncate_shortens_and_a_later_write_goes_on_there(fs: FileSystem, tmp_path: Path) -> None:
+    file = fs.open(tmp_path / "a", create=True)
+    file.write_at([b"abcdef"], 0)
+    file.truncate(2)
+    file.write_at([b"Z"], 2)
+    file.fsync()
+    assert read_file(fs, tmp_path / "a") == b"abZ"
+
+
+def test_an_unlinked_or_renamed_file_stays_readable_through_its_reference(fs: FileSystem, tmp_path: Path) -> None:
+    file = fs.open(tmp_path / "a", create=True)
+    file.write_at([b"kept"], 0)
+    fs.rename(tmp_path / "a", tmp_path / "b")
+    assert fs.listdir(tmp_path) == ["b"]
+    fs.unlink(tmp_path / "b")
+    assert fs.listdir(tmp_path) == []
+    assert file.pread(4, 0) == b"kept"
+    with pytest.raises(FileNotFoundError):
+        fs.unlink(tmp_path / "b")
+
+
+def test_folders_are_made_listed_renamed_and_removed(fs: FileSystem, tmp_path: Path) -> None:
+    fs.mkdir(tmp_path / "x" / "y")
+    fs.mkdir(tmp_path / "x" / "y")
+    fs.open(tmp_path / "x" / "y" / "f", create=True)
+    assert fs.is_dir(tmp_path / "x" / "y")
+    assert not fs.is_dir(tmp_path / "x" / "y" / "f")
+    fs.fsync_dir(tmp_path / "x")
+    fs.rename(tmp_path / "x", tmp_path / "z")
+    assert fs.listdir(tmp_path / "z" / "y") == ["f"]
+    assert not fs.exists(tmp_path / "x")
+    with pytest.raises(OSError, match=r"not empty"):
+        fs.rmdir(tmp_path / "z" / "y")
+    fs.unlink(tmp_path / "z" / "y" / "f")
+    fs.rmdir(tmp_path / "z" / "y")
+    assert fs.listdir(tmp_path / "z") == []
+
+
+def test_replace_file_swaps_the_whole_content(fs: FileSystem, tmp_path: Path) -> None:
+    replace_file(fs, tmp_path / "c", b"a long first version")
+    replace_file(fs, tmp_path / "c", b"second")
+    assert read_file(fs, tmp_path / "c") == b"second"
+    assert fs.listdir(tmp_path) == ["c"]
+
+
+def test_a_lock_is_exclusive_until_its_holder_goes(fs: FileSystem, tmp_path: Path) -> None:
+    held = fs.lock(tmp_path / ".lock")
+    with pytest.raises(BlockingIOError):
+        fs.lock(tmp_path / ".lock")
+    del held
+    assert fs.lock(tmp_path / ".lock") is not None
+
+
+def test_many_buffers_past_one_page_arrive_whole(fs: FileSystem, tmp_path: Path) -> None:
+    parts = [bytes([number % 256]) * 1000 for number in range(500)]
+    file = fs.open(tmp_path / "big", create=True)
+    file.write_at(parts, 0)
+    assert file.pread(500_000, 0) == b"".join(parts)

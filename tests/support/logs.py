@@ -1,0 +1,68 @@
+"""Logs in memory for tests: a folder that can be opened, killed and opened again, and batches to append."""
+
+import random
+from pathlib import Path
+from uuid import UUID
+
+from broker_runtime.clock import ManualClock
+from broker_runtime.config import TopicConfig
+from broker_runtime.storage.batch import NO_PRODUCER, Header, ProducerStamp, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.recovery import RecoveryReport
+from tests.support.memory_filesystem import MemoryFileSystem
+
+LOG_DIR = Path("/data")
+TOPIC_ID = UUID(int=7)
+
+
+class LogHouse:
+    """One log.dirs folder with one partition `orders-0`, and what may happen to its machine."""
+
+    def __init__(self, config: TopicConfig | None = None) -> None:
+        self.config = config if config is not None else TopicConfig()
+        self.clock = ManualClock()
+        self.fs = MemoryFileSystem()
+        self.report = self._open()
+
+    def _open(self) -> RecoveryReport:
+        self.logs = LogManager(LOG_DIR, fs=self.fs, clock=self.clock)
+        report = self.logs.open(lambda _topic: self.config)
+        self.log: Log = self.logs.create("orders", 0, TOPIC_ID, self.config)
+        return report
+
+    def restart(self) -> RecoveryReport:
+        self.logs.close()
+        self.report = self._open()
+        return self.report
+
+    def kill(self) -> RecoveryReport:
+        self.fs = self.fs.process_killed()
+        self.report = self._open()
+        return self.report
+
+    def lose_power(self, seed: int) -> RecoveryReport:
+        self.fs = self.fs.power_loss(random.Random(seed))
+        self.report = self._open()
+        return self.report
+
+    def append(self, *values: bytes, producer: ProducerStamp = NO_PRODUCER, timestamp_ms: int | None = None) -> int:
+        """Append one batch of these values; returns its base offset."""
+        at = self.clock.wall_ms() if timestamp_ms is None else timestamp_ms
+        batch = encode_batch([(b"k", value) for value in values], at, producer)
+        return self.log.append(memoryview(batch)).base_offset
+
+
+def read_all(log: Log, max_bytes: int = 1 << 20) -> list[tuple[Header, bytes]]:
+    """Every readable batch from the log's start, as a consumer pages through it."""
+    found = []
+    offset = log.log_start_offset
+    while (region := log.read(offset, max_bytes, min_one=True, up_to=log.high_watermark)) is not None:
+        for header, batch in iter_batches(region.read()):
+            found.append((header, bytes(batch)))
+            offset = header.last_offset + 1
+    return found
+
+
+def values_of(log: Log) -> list[bytes | None]:
+    return [record.value for _, batch in read_all(log) for record in iter_records(batch)]

@@ -1,0 +1,257 @@
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.config import TopicConfig
+from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.storage.checkpoint import read_offsets, write_offsets
+from broker_runtime.storage.filesystem import read_file
+from broker_runtime.storage.manager import LogManager
+from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
+
+FOLDER = LOG_DIR / "orders-0"
+FIRST = "00000000000000000000"
+
+
+def _filled(config: TopicConfig | None = None, batches: int = 50) -> LogHouse:
+    house = LogHouse(config if config is not None else TopicConfig(segment_bytes=1000, index_interval_bytes=100))
+    for number in range(batches):
+        house.append(b"%02d" % number)
+    return house
+
+
+EVERYTHING = [b"%02d" % number for number in range(50)]
+
+
+def test_a_clean_restart_scans_nothing_and_says_so() -> None:
+    house = _filled()
+    report = house.restart()
+    assert (report.clean, report.segments_scanned, report.bytes_truncated) == (True, 0, 0)
+    assert str(report).startswith("log recovery after clean shutdown: 1 partitions, 0 of ")
+    assert values_of(house.log) == EVERYTHING
+    assert house.append(b"next") == 50
+
+
+def test_the_marker_counts_for_one_start_only() -> None:
+    house = _filled()
+    house.restart()
+    assert not house.kill().clean
+
+
+def test_after_a_kill_everything_acknowledged_is_there() -> None:
+    house = _filled()
+    report = house.kill()
+    assert not report.clean
+    assert report.segments_scanned == report.segments_total > 1
+    assert values_of(house.log) == EVERYTHING
+
+
+def test_segments_below_the_recovery_point_are_not_scanned_again() -> None:
+    house = _filled()
+    house.log.flush()
+    house.clock.advance(61)
+    house.logs.tick()
+    house.append(b"more")
+    report = house.kill()
+    assert report.segments_scanned == 1
+    assert values_of(house.log) == [*EVERYTHING, b"more"]
+
+
+def test_a_torn_tail_is_cut() -> None:
+    house = _filled()
+    file = house.fs.open(FOLDER / f"{house.log.segments[-1].base_offset:020d}.log")
+    file.write_at([b"\x00" * 40], file.size())
+    report = house.kill()
+    assert report.bytes_truncated == 40
+    assert "40 bytes truncated" in str(report)
+    assert values_of(house.log) == EVERYTHING
+    assert house.append(b"next") == 50
+
+
+def test_a_flipped_bit_ends_the_log_before_its_batch() -> None:
+    house = _filled()
+    third = house.log.segments[2]
+    byte = third.file.pread(1, 70)
+    third.file.write_at([bytes([byte[0] ^ 1])], 70)
+    report = house.kill()
+    assert report.segments_dropped > 0
+    assert house.log.log_end_offset == third.base_offset
+    assert values_of(house.log) == EVERYTHING[: third.base_offset]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_indexes_that_do_not_fit_are_rebuilt(suffix: str, damage: str) -> None:
+    house = _filled()
+    before = read_file(house.fs, FOLDER / (FIRST + suffix))
+    house.logs.close()
+    if damage == "missing":
+        house.fs.unlink(FOLDER / (FIRST + suffix))
+    else:
+        house.fs.open(FOLDER / (FIRST + suffix)).truncate(5)
+    house.kill()
+    assert house.report.indexes_rebuilt == 1
+    assert read_file(house.fs, FOLDER / (FIRST + suffix)) == before
+    assert values_of(house.log) == EVERYTHING
+
+
+def test_the_checkpoints_have_kafkas_form() -> None:
+    house = _filled()
+    house.log.delete_records(7)
+    house.logs.close()
+    assert read_file(house.fs, LOG_DIR / "recovery-point-offset-checkpoint") == b"0\n1\norders 0 50\n"
+    assert read_file(house.fs, LOG_DIR / "log-start-offset-checkpoint") == b"0\n1\norders 0 7\n"
+    metadata = read_file(house.fs, FOLDER / "partition.metadata")
+    assert metadata == b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABw\n"
+    assert house.fs.exists(LOG_DIR / ".kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize("content", [b"", b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\nbroken\n"])
+def test_a_damaged_checkpoint_means_checking_from_the_start(content: bytes) -> None:
+    house = _filled()
+    house.fs.open(LOG_DIR / "recovery-point-offset-checkpoint", create=True).write_at([content], 0)
+    with pytest.raises(ValueError, match="no offset checkpoint"):
+        read_offsets(house.fs, LOG_DIR / "recovery-point-offset-checkpoint")
+    assert house.kill().segments_scanned > 1
+    assert values_of(house.log) == EVERYTHING
+
+
+def test_offsets_read_back() -> None:
+    house = LogHouse()
+    offsets = {("b", 1): 5, ("a", 0): 2**40}
+    write_offsets(house.fs, LOG_DIR / "x", offsets)
+    assert read_offsets(house.fs, LOG_DIR / "x") == offsets
+    assert read_offsets(house.fs, LOG_DIR / "none") == {}
+
+
+def test_a_second_process_is_told_that_the_folder_is_taken() -> None:
+    house = LogHouse()
+    with pytest.raises(ConfigError, match="another process uses this folder"):
+        LogManager(LOG_DIR, fs=house.fs, clock=house.clock).open(lambda _topic: TopicConfig())
+
+
+def test_create_returns_the_log_that_is_there_and_refuses_another_topics() -> None:
+    house = LogHouse()
+    smaller = TopicConfig(max_message_bytes=10)
+    assert house.logs.create("orders", 0, TOPIC_ID, smaller) is house.log
+    assert house.log.config is smaller
+    assert house.logs.get("orders", 0) is house.log
+    with pytest.raises(KafkaError) as caught:
+        house.logs.create("orders", 0, UUID(int=8), smaller)
+    assert caught.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_a_deleted_partition_is_gone_at_once_and_its_files_later() -> None:
+    house = _filled()
+    region = house.log.read(0, 100, min_one=True, up_to=50)
+    assert region is not None
+    held = region.read()
+    house.logs.delete("orders", 0)
+    house.logs.delete("orders", 0)
+    with pytest.raises(KafkaError, match="closed"):
+        house.append(b"late")
+    again = house.logs.create("orders", 0, UUID(int=9), house.config)
+    assert again.log_end_offset == 0
+    assert sum(name.endswith("-delete") for name in house.fs.listdir(LOG_DIR)) == 1
+    house.clock.advance(60)
+    house.logs.tick()
+    assert not any(name.endswith("-delete") for name in house.fs.listdir(LOG_DIR))
+    assert region.read() == held
+
+
+def test_a_crash_before_the_files_went_is_made_good_at_start() -> None:
+    house = _filled()
+    house.logs.delete("orders", 0)
+    house.kill()
+    assert house.log.log_end_offset == 0
+    assert [name for name in house.fs.listdir(LOG_DIR) if "delete" in name] == []
+
+
+def test_a_folder_without_a_topic_id_is_named() -> None:
+    house = _filled()
+    house.fs.unlink(FOLDER / "partition.metadata")
+    with pytest.raises(ConfigError, match=r"partition\.metadata is missing"):
+        house.kill()
+
+
+def test_a_folder_that_a_crash_left_empty_is_removed() -> None:
+    house = LogHouse()
+    house.fs.mkdir(LOG_DIR / "half-3")
+    house.kill()
+    assert not house.fs.exists(LOG_DIR / "half-3")
+
+
+def test_old_segments_go_by_time() -> None:
+    house = _filled(TopicConfig(segment_bytes=1000, retention_ms=10_000, segment_ms=2**60))
+    house.clock.advance(5)
+    house.append(b"young")
+    house.clock.advance(5.001)
+    house.logs.tick()
+    assert house.log.log_start_offset == house.log.segments[0].base_offset > 0
+    assert values_of(house.log)[-1] == b"young"
+    house.clock.advance(10)
+    house.logs.tick()
+    assert (house.log.log_start_offset, house.log.log_end_offset) == (51, 51)
+    assert any(name.endswith(".deleted") for name in house.fs.listdir(FOLDER))
+    house.clock.advance(60)
+    house.logs.tick()
+    assert not any(name.endswith(".deleted") for name in house.fs.listdir(FOLDER))
+    house.kill()
+    assert house.append(b"on") == 51
+
+
+def test_old_segments_go_by_size_and_only_whole_ones() -> None:
+    house = _filled(TopicConfig(segment_bytes=1000, retention_bytes=2000))
+    sizes = [segment.size for segment in house.log.segments]
+    house.logs.tick()
+    assert house.log.size >= 2000
+    assert house.log.size - house.log.segments[0].size < 2000
+    assert house.log.size < sum(sizes)
+
+
+@pytest.mark.parametrize("policy", [("compact",)])
+def test_compacted_logs_keep_everything(policy: tuple[str, ...]) -> None:
+    house = _filled(TopicConfig(segment_bytes=1000, retention_bytes=0, retention_ms=1, cleanup_policy=policy))
+    house.clock.advance(1000)
+    house.logs.tick()
+    assert values_of(house.log) == EVERYTHING
+
+
+def test_records_above_the_high_watermark_are_not_expired() -> None:
+    house = LogHouse(TopicConfig(retention_ms=1))
+    house.log.sole_replica = False
+    house.append(b"a")
+    house.clock.advance(10)
+    house.logs.tick()
+    assert (house.log.log_start_offset, house.log.log_end_offset) == (0, 1)
+
+
+def test_an_idle_segment_is_rolled_by_time() -> None:
+    house = LogHouse(TopicConfig(segment_ms=1000))
+    house.append(b"a")
+    house.clock.advance(2)
+    house.logs.tick()
+    house.clock.advance(2)
+    house.logs.tick()
+    assert [segment.base_offset for segment in house.log.segments] == [0, 1]
+
+
+def test_sealed_segments_are_synced_one_per_tick() -> None:
+    house = _filled()
+    points = []
+    for _ in range(3):
+        house.logs.tick()
+        points.append(house.log.recovery_point)
+    assert points == [segment.base_offset for segment in house.log.segments[1:4]]
+
+
+def test_a_failed_sync_stops_the_log_and_leaves_no_clean_marker() -> None:
+    house = _filled()
+    house.fs.failing_fsync = True
+    house.logs.tick()
+    house.fs.failing_fsync = False
+    with pytest.raises(KafkaError, match="fsync failed"):
+        house.append(b"x")
+    house.logs.close()
+    assert not house.fs.exists(LOG_DIR / ".kafka_cleanshutdown")
+    assert values_of(house.log) == EVERYTHING

@@ -1,0 +1,103 @@
+import pytest
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import ProducerStamp
+from broker_runtime.storage.producers import ProducerStates, StoredBatch
+from tests.support.logs import LogHouse, values_of
+
+
+def _stamp(sequence: int, epoch: int = 0) -> ProducerStamp:
+    return ProducerStamp(42, epoch, sequence)
+
+
+def _refused(house: LogHouse, sequence: int, epoch: int = 0) -> ErrorCode:
+    before = house.log.log_end_offset
+    with pytest.raises(KafkaError) as caught:
+        house.append(b"x", producer=_stamp(sequence, epoch))
+    assert house.log.log_end_offset == before
+    return caught.value.code
+
+
+def test_a_gap_in_the_sequence_is_refused_and_the_next_in_line_taken() -> None:
+    house = LogHouse()
+    house.append(b"a", b"b", producer=_stamp(0))
+    assert _refused(house, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert house.append(b"c", producer=_stamp(2)) == 2
+
+
+def test_each_of_the_last_five_batches_is_answered_with_its_first_offset_when_repeated() -> None:
+    house = LogHouse()
+    for sequence in range(6):
+        house.append(b"%d" % sequence, producer=_stamp(sequence))
+    assert [house.append(b"again", producer=_stamp(sequence)) for sequence in range(1, 6)] == [1, 2, 3, 4, 5]
+    assert _refused(house, 0) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert values_of(house.log) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+
+
+def test_a_new_epoch_begins_at_zero_and_fences_the_old() -> None:
+    house = LogHouse()
+    house.append(b"a", producer=_stamp(0))
+    assert _refused(house, 1, epoch=1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    house.append(b"b", producer=_stamp(0, epoch=1))
+    assert _refused(house, 1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert values_of(house.log) == [b"a", b"b"]
+
+
+def test_an_unknown_producer_may_begin_anywhere() -> None:
+    house = LogHouse()
+    assert house.append(b"a", producer=_stamp(77)) == 0
+
+
+def test_sequences_wrap_around() -> None:
+    house = LogHouse()
+    house.append(b"a", b"b", producer=_stamp(2**31 - 2))
+    assert house.append(b"c", producer=_stamp(0)) == 2
+
+
+@pytest.mark.parametrize("stop", ["restart", "kill"])
+def test_sequences_are_remembered_across_a_restart(stop: str) -> None:
+    house = LogHouse()
+    for sequence in range(3):
+        house.append(b"%d" % sequence, producer=_stamp(sequence))
+    getattr(house, stop)()
+    assert house.append(b"again", producer=_stamp(2)) == 2
+    assert _refused(house, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert house.append(b"3", producer=_stamp(3)) == 3
+
+
+def test_a_snapshot_is_followed_by_the_batches_after_it() -> None:
+    house = LogHouse()
+    house.append(b"0", producer=_stamp(0))
+    house.restart()
+    for sequence in (1, 2, 3):
+        house.append(b"x", producer=_stamp(sequence))
+    house.kill()
+    assert [house.append(b"again", producer=_stamp(sequence)) for sequence in range(4)] == [0, 1, 2, 3]
+
+
+def test_a_producer_that_is_silent_for_a_day_is_forgotten() -> None:
+    house = LogHouse()
+    house.append(b"a", producer=_stamp(5))
+    house.clock.advance(86_399)
+    house.logs.tick()
+    assert _refused(house, 9) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    house.clock.advance(1)
+    house.logs.tick()
+    assert house.append(b"b", producer=_stamp(9)) == 1
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00\x01", b"\x00" * 40])
+def test_a_damaged_snapshot_is_refused(damage: bytes) -> None:
+    with pytest.raises(ValueError, match="snapshot"):
+        ProducerStates().decode(damage)
+
+
+def test_snapshots_keep_the_last_batch_of_each_producer() -> None:
+    states = ProducerStates()
+    for number in range(8):
+        states.record(number % 2, 3, StoredBatch(number, number, number * 10, number * 10, 99), 99)
+    loaded = ProducerStates()
+    loaded.decode(states.encode())
+    assert len(loaded) == 2
+    assert loaded.duplicate_or_check(1, 3, 7, 7) == StoredBatch(7, 7, 70, 70, 99)
+    assert loaded.encode() == states.encode()

@@ -1,0 +1,110 @@
+import struct
+from collections.abc import Callable
+
+import pytest
+from crc32c import crc32c
+
+from broker_runtime.config import TopicConfig
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, ProducerStamp, encode_batch
+from broker_runtime.storage.validation import check_batch
+
+NOW_MS = 1_700_000_000_000
+GOOD = encode_batch([(b"k", b"one"), (b"k", b"two")], NOW_MS)
+
+
+def _patched(at: int, layout: str, value: int, batch: bytes = GOOD) -> bytes:
+    """`batch` with one header field changed and the checksum made right again."""
+    changed = bytearray(batch)
+    struct.pack_into(layout, changed, at, value)
+    struct.pack_into(">I", changed, 17, crc32c(memoryview(changed)[21:]))
+    return bytes(changed)
+
+
+def _code(batch: bytes, config: TopicConfig) -> ErrorCode | None:
+    try:
+        check_batch(memoryview(batch), config, NOW_MS)
+    except KafkaError as error:
+        return error.code if error.message else None
+    return None
+
+
+def test_a_good_batch_passes_with_its_header() -> None:
+    raw = check_batch(memoryview(GOOD), TopicConfig(), NOW_MS)
+    assert raw[6] == 1
+    assert raw[12] == 2
+
+
+@pytest.mark.parametrize(
+    ("batch", "code"),
+    [
+        (GOOD[:60], ErrorCode.CORRUPT_MESSAGE),
+        (GOOD[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (GOOD + b"\x00", ErrorCode.CORRUPT_MESSAGE),
+        (GOOD + GOOD, ErrorCode.INVALID_RECORD),
+        (GOOD[:-1] + b"\x01", ErrorCode.CORRUPT_MESSAGE),
+        (_patched(16, ">b", 1), ErrorCode.INVALID_RECORD),
+        (_patched(16, ">b", 3), ErrorCode.CORRUPT_MESSAGE),
+        (_patched(8, ">i", -5), ErrorCode.CORRUPT_MESSAGE),
+        (_patched(0, ">q", 5), ErrorCode.INVALID_RECORD),
+        (_patched(23, ">i", 5), ErrorCode.INVALID_RECORD),
+        (_patched(23, ">i", -1), ErrorCode.INVALID_RECORD),
+        (_patched(57, ">i", 0), ErrorCode.INVALID_RECORD),
+        (_patched(21, ">h", CONTROL), ErrorCode.INVALID_RECORD),
+        (_patched(21, ">h", TRANSACTIONAL), ErrorCode.INVALID_RECORD),
+        (_patched(21, ">h", LOG_APPEND_TIME), ErrorCode.INVALID_TIMESTAMP),
+        (_patched(21, ">h", 5), ErrorCode.INVALID_RECORD),
+        (
+            _patched(53, ">i", -1, encode_batch([(b"k", b"v")], NOW_MS, ProducerStamp(1, 0, 0))),
+            ErrorCode.INVALID_RECORD,
+        ),
+        (encode_batch([(b"k", b"v")], NOW_MS + 3_600_001), ErrorCode.INVALID_TIMESTAMP),
+    ],
+)
+def test_what_kafka_refuses_is_refused_with_its_code(batch: bytes, code: ErrorCode) -> None:
+    assert _code(batch, TopicConfig()) == code
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        (TopicConfig(max_message_bytes=len(GOOD) - 1), ErrorCode.MESSAGE_TOO_LARGE),
+        (TopicConfig(max_message_bytes=len(GOOD)), None),
+        (TopicConfig(message_timestamp_before_max_ms=0, message_timestamp_after_max_ms=0), None),
+        (TopicConfig(cleanup_policy=("compact",)), None),
+    ],
+)
+def test_the_topic_sets_the_limits(config: TopicConfig, code: ErrorCode | None) -> None:
+    assert _code(GOOD, config) == code
+
+
+def test_old_timestamps_are_refused_only_where_the_topic_says_so_and_never_missing_ones() -> None:
+    limited = TopicConfig(message_timestamp_before_max_ms=10)
+    assert _code(encode_batch([(None, b"v")], NOW_MS - 11), limited) == ErrorCode.INVALID_TIMESTAMP
+    assert _code(encode_batch([(None, b"v")], -1), limited) is None
+    assert _code(encode_batch([(None, b"v")], 0), TopicConfig()) is None
+
+
+def test_log_append_time_ignores_the_producers_timestamps() -> None:
+    stamped = TopicConfig(message_timestamp_type="LogAppendTime", message_timestamp_before_max_ms=1)
+    assert _code(encode_batch([(None, b"v")], 5), stamped) is None
+
+
+@pytest.mark.parametrize("policy", [("compact",), ("compact", "delete")])
+def test_a_compacted_topic_needs_keys_in_every_record(policy: tuple[str, ...]) -> None:
+    config = TopicConfig(cleanup_policy=policy)
+    assert _code(encode_batch([(b"k", b"v"), (None, b"v")], NOW_MS), config) == ErrorCode.INVALID_RECORD
+
+
+def test_compressed_records_are_not_looked_into() -> None:
+    opaque = _patched(21, ">h", 2, encode_batch([(None, b"not really snappy")], NOW_MS))
+    assert _code(opaque, TopicConfig(cleanup_policy=("compact",))) is None
+
+
+def test_flipping_any_byte_behind_the_leader_epoch_is_noticed() -> None:
+    flips: list[Callable[[int], int]] = [lambda byte: byte ^ 1, lambda byte: byte ^ 0x80]
+    for at in range(16, len(GOOD)):
+        for flip in flips:
+            bad = bytearray(GOOD)
+            bad[at] = flip(bad[at])
+            assert _code(bytes(bad), TopicConfig()) is not None
