@@ -31,11 +31,13 @@ class Sample:
 
 
 class NetworkFigures:
-    __slots__ = ("evicted_total", "idle_closed_total")
+    __slots__ = ("buffered_bytes", "evicted_total", "idle_closed_total", "unfinished_requests")
 
     def __init__(self) -> None:
         self.evicted_total = 0
         self.idle_closed_total = 0
+        self.buffered_bytes = 0
+        self.unfinished_requests = 0
 
 
 class AcceptorFigures(Protocol):
@@ -89,6 +91,12 @@ def _broker(quotas: ConnectionQuotas, figures: NetworkFigures, now_ms: int) -> I
         figures.idle_closed_total,
         "counter",
         "Connections closed after connections.max.idle.ms",
+    )
+    yield Sample(
+        _SERVER + "buffered_request_bytes", figures.buffered_bytes, "gauge", "Bytes held for unfinished requests"
+    )
+    yield Sample(
+        _SERVER + "unfinished_requests", figures.unfinished_requests, "gauge", "Requests of which a part has arrived"
     )
     yield Sample(
         _SERVER + "tracked_ips", len(quotas.ip_rates), "gauge", "Addresses whose connection rate is remembered"

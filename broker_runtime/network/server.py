@@ -175,6 +175,8 @@ class SocketServer:
     # Figures
 
     def collect(self) -> Iterable[Sample]:
+        self.figures.buffered_bytes = self._shared.buffered_bytes
+        self.figures.unfinished_requests = len(self._shared.unfinished)
         return collect(self.quotas, self.figures, self.refusals, self._acceptors.values(), self._now_ms())
 
     # The end

@@ -26,9 +26,9 @@ def echo(frame: memoryview, connection: Connection) -> tuple[bytes, bytes]:
 class Bench:
     """A server on one loop, and blocking clients beside it: each call lets the loop run until its wish comes true."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, new_poller: Callable[[asyncio.AbstractEventLoop], Poller]):
+    def __init__(self, loop: asyncio.AbstractEventLoop, poller_kind: str) -> None:
         self.loop = loop
-        self.new_poller = new_poller
+        self.poller_kind = poller_kind
         self.clients: list[socket.socket] = []
         self.server: SocketServer
 
@@ -40,11 +40,18 @@ class Bench:
         handler: Handler = echo,
     ) -> SocketServer:
         limits = replace(limits or NetworkLimits(), quotas=quotas or QuotaSettings())
-        self.server = SocketServer(handler, limits, SystemClock(), self.loop, self.new_poller(self.loop))
+        self.server = SocketServer(handler, limits, SystemClock(), self.loop, self.new_poller())
         for name in listeners or ("EXTERNAL",):
             self.server.add_listener(name, "127.0.0.1", 0)
         self.server.start()
         return self.server
+
+    def new_poller(self) -> Poller:
+        return EpollPoller(self.loop) if self.poller_kind == "epoll" else LoopPoller(self.loop)
+
+    @property
+    def buffered_bytes(self) -> float:
+        return self.metric("buffered_request_bytes")
 
     def connect(self, listener: str = "EXTERNAL", source: str = "127.0.0.1") -> socket.socket:
         client = socket.create_connection(self.server.address(listener), timeout=5, source_address=(source, 0))
@@ -81,6 +88,21 @@ class Bench:
             count -= len(part)
         return b"".join(parts)
 
+    def exchange(self, client: socket.socket, sent: bytes, expected_bytes: int) -> bytes:
+        """Send and receive at the same time, so that neither side waits for the other to read."""
+
+        async def both() -> bytes:
+            sending = asyncio.ensure_future(self.loop.sock_sendall(client, sent))
+            received = bytearray()
+            while len(received) < expected_bytes:
+                part = await asyncio.wait_for(self.loop.sock_recv(client, 1 << 20), 5)
+                assert part, f"the connection ended after {len(received)} of {expected_bytes} bytes"
+                received += part
+            await sending
+            return bytes(received)
+
+        return self.loop.run_until_complete(both())
+
     def ask(self, client: socket.socket) -> bool:
         """Whether the server answers."""
         try:
@@ -108,7 +130,7 @@ def bench_on(kind: str) -> Iterator[Bench]:
     """For a fixture: `kind` is one of BENCHES."""
     loop_kind, poller_kind = kind.split("+")
     loop = uvloop.new_event_loop() if loop_kind == "uvloop" else asyncio.new_event_loop()
-    bench = Bench(loop, EpollPoller if poller_kind == "epoll" else LoopPoller)
+    bench = Bench(loop, poller_kind)
     yield bench
     for client in bench.clients:
         client.close()

@@ -1,0 +1,258 @@
+"""Requests and replies over one connection: order, large requests, pending replies, slow readers, file regions."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from broker_runtime.network.connection import Connection
+from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.wire.reply import NO_REPLY, FileRegion, PendingReply, Reply
+from tests.support.socket_bench import BENCHES, PING, Bench, bench_on, echo
+
+
+@pytest.fixture(params=BENCHES)
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    yield from bench_on(request.param)
+
+
+def request(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+class Promises:
+    """A handler whose replies come when the test says so; a request `now:...` is answered at once."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[bytes, PendingReply]] = []
+        self.cancelled: list[bytes] = []
+
+    def handle(self, frame: memoryview, connection: Connection) -> Reply | PendingReply:
+        body = bytes(frame)
+        if body.startswith(b"now:"):
+            return echo(frame, connection)
+        promise = PendingReply(partial(self.cancelled.append, body))
+        self.waiting.append((body, promise))
+        return promise
+
+    def keep(self) -> None:
+        body, promise = self.waiting.pop(0)
+        promise.complete((request(body),))
+
+
+@pytest.mark.parametrize("length", [0, 1, 65_530, 262_140, 262_141, 300_000, 3_000_000])
+def test_requests_of_all_sizes_are_answered(bench: Bench, length: int) -> None:
+    bench.serve()
+    client = bench.connect()
+    body = bytes(range(256)) * (length // 256) + bytes(range(length % 256))
+    sent = request(body) + PING
+    answer = bench.exchange(client, sent, len(sent))
+    assert answer == sent
+    assert bench.buffered_bytes == 0
+
+
+def test_many_requests_in_one_write_are_answered_in_order(bench: Bench) -> None:
+    bench.serve()
+    client = bench.connect()
+    sent = b"".join(request(b"%d" % number) for number in range(20_000))
+    assert bench.exchange(client, sent, len(sent)) == sent
+
+
+def test_a_pending_reply_mutes_the_connection_until_it_is_there(bench: Bench) -> None:
+    promises = Promises()
+    bench.serve(handler=promises.handle)
+    client, other = bench.connect(), bench.connect()
+    client.sendall(request(b"now:1") + request(b"later") + request(b"now:2"))
+    assert bench.receive_exactly(client, 9) == request(b"now:1")
+    bench.run_until(lambda: len(promises.waiting) == 1)
+    # More arrives while it is muted, and is not handled before its turn.
+    client.sendall(request(b"later too") + request(b"now:3"))
+    other.sendall(request(b"now:x"))
+    assert bench.receive_exactly(other, 9) == request(b"now:x")
+    assert [body for body, _ in promises.waiting] == [b"later"]
+    promises.keep()
+    expected = request(b"later") + request(b"now:2")
+    assert bench.receive_exactly(client, len(expected)) == expected
+    bench.run_until(lambda: len(promises.waiting) == 1)
+    promises.keep()
+    expected = request(b"later too") + request(b"now:3")
+    assert bench.receive_exactly(client, len(expected)) == expected
+
+
+def test_a_promise_that_is_kept_already_is_answered_in_the_same_pass(bench: Bench) -> None:
+    def handle(frame: memoryview, connection: Connection) -> PendingReply:
+        promise = PendingReply()
+        promise.complete(echo(frame, connection))
+        return promise
+
+    bench.serve(handler=handle)
+    client = bench.connect()
+    assert bench.exchange(client, PING * 100, len(PING) * 100) == PING * 100
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "half-close"])
+def test_a_client_that_goes_cancels_its_pending_reply(bench: Bench, how: str) -> None:
+    if bench.poller_kind == "loop":
+        # Without epoll a peer that goes is noticed when reading goes on, so the request is answered first.
+        return_after_answer(bench, how)
+        return
+    promises = Promises()
+    bench.serve(handler=promises.handle)
+    client = bench.connect()
+    client.sendall(request(b"later"))
+    bench.run_until(lambda: len(promises.waiting) == 1)
+    leave(client, how)
+    bench.run_until(lambda: promises.cancelled == [b"later"])
+    assert bench.server.connection_count == 0
+    # A late answer harms nobody.
+    promises.keep()
+
+
+def return_after_answer(bench: Bench, how: str) -> None:
+    promises = Promises()
+    bench.serve(handler=promises.handle)
+    client = bench.connect()
+    client.sendall(request(b"later"))
+    bench.run_until(lambda: len(promises.waiting) == 1)
+    leave(client, how)
+    bench.run_until(lambda: True)
+    promises.keep()
+    bench.run_until(lambda: bench.server.connection_count == 0)
+
+
+def leave(client: socket.socket, how: str) -> None:
+    if how == "half-close":
+        client.shutdown(socket.SHUT_WR)
+        return
+    if how == "reset":
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+def test_no_reply_and_a_promise_of_a_hang_up(bench: Bench) -> None:
+    promises: list[PendingReply] = []
+
+    def handle(frame: memoryview, connection: Connection) -> Reply | PendingReply:
+        if bytes(frame) == b"none":
+            return NO_REPLY
+        if bytes(frame) == b"hang up":
+            promises.append(PendingReply())
+            return promises[-1]
+        return echo(frame, connection)
+
+    bench.serve(handler=handle)
+    client = bench.connect()
+    client.sendall(request(b"none") + PING + request(b"hang up"))
+    assert bench.receive_exactly(client, len(PING)) == PING
+    bench.run_until(lambda: len(promises) == 1)
+    promises[0].complete(None)
+    assert bench.receive(client) == b""
+
+
+def test_a_client_that_does_not_read_is_not_read_from(bench: Bench) -> None:
+    handled: list[int] = []
+    reply = request(bytes(1_000_000))
+
+    def handle(frame: memoryview, connection: Connection) -> Reply:
+        del connection
+        handled.append(len(frame))
+        return (reply,)
+
+    bench.serve(handler=handle)
+    client, other = bench.connect(), bench.connect()
+    client.sendall(PING * 100)
+    bench.run_until(lambda: len(handled) >= 1)
+    assert bench.receive_exactly(other_asks(other), len(reply)) == reply
+    # A few megabytes fit into the kernel's buffers; the rest of the requests has to wait.
+    assert len(handled) < 30
+    assert bench.receive_exactly(client, 100 * len(reply)) == reply * 100
+    assert len(handled) == 101
+
+
+def other_asks(client: socket.socket) -> socket.socket:
+    client.sendall(PING)
+    return client
+
+
+@pytest.mark.parametrize("length", [1, 30_000, 40_000, 5_000_000])
+def test_file_regions_are_sent_between_bytes(bench: Bench, tmp_path: Path, length: int) -> None:
+    content = bytes(range(251)) * (length // 251 + 2)
+    path = tmp_path / "segment.log"
+    path.write_bytes(content)
+    with path.open("rb") as file:
+
+        def handle(frame: memoryview, connection: Connection) -> Reply:
+            del frame, connection
+            header = struct.pack(">i", 2 * length + 3)
+            return (header, b"a", FileRegion(file, 7, length), bytearray(b"b"), FileRegion(file, 0, length), b"c")
+
+        bench.serve(handler=handle)
+        client = bench.connect()
+        expected = struct.pack(">i", 2 * length + 3) + b"a" + content[7 : 7 + length] + b"b" + content[:length] + b"c"
+        assert bench.exchange(client, PING * 3, 3 * len(expected)) == expected * 3
+
+
+def test_a_file_that_is_too_short_ends_the_connection(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "segment.log"
+    path.write_bytes(bytes(1_000))
+    with path.open("rb") as file:
+
+        def handle(frame: memoryview, connection: Connection) -> Reply:
+            del connection
+            return (struct.pack(">i", 100_000), FileRegion(file, 0, 500 if bytes(frame) == b"ping" else 100_000))
+
+        bench.serve(handler=handle)
+        client = bench.connect()
+        client.sendall(request(b"too much"))
+        while bench.receive(client):
+            continue
+        assert bench.metric("refused_total", kind="reply-truncated") == 1
+
+
+def test_shutdown_answers_what_is_in_progress_and_takes_nothing_more(bench: Bench) -> None:
+    promises = Promises()
+    bench.serve(handler=promises.handle)
+    client, idle = bench.connect(), bench.connect()
+    client.sendall(request(b"later"))
+    bench.run_until(lambda: len(promises.waiting) == 1)
+    stopping = bench.loop.create_task(bench.server.shutdown(drain_s=5))
+    assert bench.receive(idle) == b""
+    assert not stopping.done()
+    client.sendall(request(b"now:too late"))
+    promises.keep()
+    assert bench.receive_exactly(client, 9) == request(b"later")
+    assert bench.receive(client) == b""
+    bench.loop.run_until_complete(stopping)
+    assert promises.cancelled == []
+
+
+def test_shutdown_has_a_deadline(bench: Bench) -> None:
+    promises = Promises()
+    bench.serve(handler=promises.handle)
+    client = bench.connect()
+    client.sendall(request(b"never"))
+    bench.run_until(lambda: len(promises.waiting) == 1)
+    bench.loop.run_until_complete(bench.server.shutdown(drain_s=0.05))
+    assert promises.cancelled == [b"never"]
+    assert bench.receive(client) == b""
+
+
+def test_a_connection_knows_its_listener_its_peer_and_keeps_state_for_the_api_layer(bench: Bench) -> None:
+    def handle(frame: memoryview, connection: Connection) -> Reply:
+        seen = connection.state
+        connection.state = bytes(frame)
+        text = f"{connection.listener} {connection.peer[0]} {connection.peer[1]} {seen!r}"
+        return (request(text.encode()),)
+
+    bench.serve(None, "EXTERNAL", "ADMIN", handler=handle, limits=NetworkLimits())
+    first, second = bench.connect("ADMIN", "127.0.1.4"), bench.connect("EXTERNAL")
+    first.sendall(PING)
+    port = first.getsockname()[1]
+    assert bench.receive(first)[4:] == b"ADMIN 127.0.1.4 %d None" % port
+    first.sendall(PING)
+    assert bench.receive(first)[4:] == b"ADMIN 127.0.1.4 %d b'ping'" % port
+    second.sendall(PING)
+    assert bench.receive(second)[4:].split()[0] == b"EXTERNAL"
