@@ -19,6 +19,12 @@ help:  ## show this help
 .PHONY: venv
 venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
+# What a broker image has: no packages of developers, so that its memory is measured as it is in production.
+.venv-runtime/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-runtime
+	.venv-runtime/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[broker]'
+	touch $@
+
 .PHONY: check
 check: venv  ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .
@@ -56,7 +62,7 @@ up: venv  ## run examples/quickstart on this machine until Ctrl-C
 	$(BIN)/sluicegate up -f examples/quickstart --watch
 
 .PHONY: bench
-bench: venv  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/
+bench: venv .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/
 	$(BIN)/python -m benchmarks
 
 .PHONY: crds

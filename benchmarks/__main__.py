@@ -1,0 +1,64 @@
+"""`make bench`: both subjects in turn, row by row, several rounds; writes a table and a picture to benchmarks/results/.
+
+A ratio is taken within each round, so that a machine whose speed drifts does not bend it; the table gives the median
+ratio with its least and greatest, and both subjects' medians. Nothing is thrown away.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from benchmarks.apply_to_enforced import measure_apply_to_enforced
+
+from benchmarks.report import write_picture, write_table
+from benchmarks.rows import ROWS, SUBJECTS, Row, machine, needs
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser("benchmarks")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", default="", help="only rows whose name contains this")
+    options = parser.parse_args(arguments)
+    RESULTS.mkdir(exist_ok=True)
+    enforced = measure_apply_to_enforced(changes=100, brokers=3)
+    print("apply to enforced:", enforced, flush=True)
+    missing = needs()
+    if missing:
+        print(f"the comparison with Apache Kafka is left out: {missing}")
+        return 0
+    measured = {row.name: _measure(row, options.rounds) for row in ROWS if options.rows in row.name}
+    figures = {"machine": machine(), "rounds": options.rounds, "apply_to_enforced": enforced, "rows": measured}
+    if options.rows:
+        print(json.dumps(figures, indent=1))
+        return 0
+    (RESULTS / "latest.json").write_text(json.dumps(figures, indent=1) + "\n")
+    write_table(figures, RESULTS / "latest.md")
+    write_picture(figures, RESULTS / "latest.png")
+    print((RESULTS / "latest.md").read_text())
+    return 0
+
+
+def _measure(row: Row, rounds: int) -> Mapping[str, object]:
+    values: dict[str, list[float]] = {name: [] for name in SUBJECTS}
+    for _ in range(rounds):
+        for name, make in SUBJECTS.items():
+            values[name].append(row.measure(make))
+            print(f"{row.name}: {name} {values[name][-1]:,.2f} {row.unit}", flush=True)
+    ours, theirs = values.values()
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "unit": row.unit,
+        "more_is_better": row.more_is_better,
+        "floor": row.floor,
+        "values": values,
+        "ratio": {"median": median(ratios), "least": min(ratios), "greatest": max(ratios)},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

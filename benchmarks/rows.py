@@ -1,0 +1,221 @@
+"""The rows of the comparison: each measures one figure of one subject, for both in turn, several times."""
+
+import contextlib
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks import workloads
+from tests.support.apache_kafka import ApacheKafka, java
+from tests.support.broker_process import BrokerProcess
+
+ROOT = Path(__file__).resolve().parents[1]
+LISTENER = "STORM"
+RATE_KEY = "max.connection.creation.rate"
+STORM_LIMIT = 100
+MESSAGE_MAX = {"message.max.bytes": "2000000"}
+
+
+class Subject(Protocol):
+    """A running broker with a PLAINTEXT listener and one for the storm."""
+
+    host: str
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def started_in_s(self) -> float: ...
+
+    def port(self, listener: str = ...) -> int: ...
+
+
+Maker = Callable[[Mapping[str, str]], contextlib.AbstractContextManager[Subject]]
+
+
+def sluicegate(properties: Mapping[str, str]) -> contextlib.AbstractContextManager[Subject]:
+    """The broker as it is installed for production: without the packages of developers."""
+    python = str(ROOT / ".venv-runtime" / "bin" / "python")
+    return BrokerProcess(listeners=[LISTENER], properties=MESSAGE_MAX | dict(properties), python=python)
+
+
+def apache_kafka(properties: Mapping[str, str]) -> contextlib.AbstractContextManager[Subject]:
+    return ApacheKafka(listeners=[LISTENER], properties=MESSAGE_MAX | dict(properties), heap_mb=1024)
+
+
+SUBJECTS: Mapping[str, Maker] = {"sluicegate": sluicegate, "Apache Kafka 4.3.0": apache_kafka}
+
+
+@dataclass(frozen=True)
+class Row:
+    """`floor` bounds the ratio of ours to theirs: from below where more is better, else from above."""
+
+    name: str
+    unit: str
+    more_is_better: bool
+    floor: float | None
+    measure: Callable[[Maker], float]
+
+
+def resident_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]) / 1024
+
+
+def _produce(unit: str, **options: object) -> Callable[[Maker], float]:
+    def measure(make: Maker) -> float:
+        with make({}) as subject:
+            workloads.create_topic(subject.bootstrap, "load")
+            workloads.run("produce", subject.bootstrap, "load", seconds=2, **options)
+            return workloads.run("produce", subject.bootstrap, "load", seconds=6, **options)[unit]
+
+    return measure
+
+
+def _consume(make: Maker) -> float:
+    with make({}) as subject:
+        workloads.create_topic(subject.bootstrap, "load")
+        workloads.run("produce", subject.bootstrap, "load", size=1000, batch_bytes=1_000_000, seconds=3)
+        workloads.run("consume", subject.bootstrap, "load", seconds=2)
+        return workloads.run("consume", subject.bootstrap, "load", seconds=6)["mb_per_s"]
+
+
+def _connections(make: Maker) -> float:
+    with make({}) as subject:
+        workloads.run("connect", subject.host, subject.port(LISTENER), seconds=3)
+        return workloads.run("connect", subject.host, subject.port(LISTENER), seconds=6)["per_s"]
+
+
+def _storm(properties: Mapping[str, str], *, storm: bool) -> Callable[[Maker], float]:
+    """p99 of a client on PLAINTEXT that produces every 4 ms, while 64 workers connect on the other listener."""
+
+    def measure(make: Maker) -> float:
+        with make(properties) as subject:
+            workloads.create_topic(subject.bootstrap, "paced")
+            workloads.run("paced_produce", subject.bootstrap, "paced", seconds=4)
+            connecting = None
+            if storm:
+                connecting = workloads.start("connect", subject.host, subject.port(LISTENER), seconds=13)
+                # The windowed limit admits its burst first; what is measured is the storm after it.
+                workloads.run("paced_produce", subject.bootstrap, "paced", seconds=3)
+            figures = workloads.run("paced_produce", subject.bootstrap, "paced", seconds=8)
+            if connecting is not None:
+                workloads.finish(connecting)
+            return figures["p99_ms"]
+
+    return measure
+
+
+def _start_up(make: Maker) -> float:
+    """From starting the process to the first acknowledged record, on an existing data folder."""
+    with make({}) as subject:
+        workloads.create_topic(subject.bootstrap, "load")
+        workloads.run("produce", subject.bootstrap, "load", size=100, batch_bytes=10_000, seconds=0.2)
+        assert isinstance(subject, BrokerProcess | ApacheKafka)
+        subject.stop()
+        began = time.perf_counter()
+        subject.start()
+        workloads.first_produce(subject.bootstrap, "load")
+        return time.perf_counter() - began
+
+
+def _idle_memory(make: Maker) -> float:
+    with make({}) as subject:
+        workloads.create_topic(subject.bootstrap, "load")
+        return resident_mb(subject.pid)
+
+
+def _memory_with_connections(make: Maker) -> float:
+    with make({}) as subject, _idle_connections(subject, 5_000):
+        return resident_mb(subject.pid)
+
+
+@contextlib.contextmanager
+def _idle_connections(subject: Subject, count: int) -> Iterator[None]:
+    holder = workloads.start("hold_idle", subject.host, subject.port(LISTENER), connections=count)
+    assert holder.stdout is not None
+    assert holder.stdin is not None
+    if not holder.stdout.readline():
+        raise RuntimeError("the idle connections could not be opened")
+    try:
+        yield
+    finally:
+        holder.stdin.close()
+        holder.wait(30)
+        holder.stdout.close()
+
+
+def _memory_after_load(make: Maker) -> float:
+    with make({}) as subject:
+        workloads.create_topic(subject.bootstrap, "load")
+        workloads.run("produce", subject.bootstrap, "load", size=1000, batch_bytes=1_000_000, seconds=5)
+        workloads.run("produce", subject.bootstrap, "load", size=100, batch_bytes=100, seconds=3, one=True)
+        workloads.run("consume", subject.bootstrap, "load", seconds=4)
+        workloads.run("connect", subject.host, subject.port(LISTENER), seconds=3)
+        return resident_mb(subject.pid)
+
+
+LIMITED = {f"listener.name.storm.{RATE_KEY}": str(STORM_LIMIT)}
+
+ROWS = (
+    Row(
+        "produce, 1 KB messages in 1 MB batches",
+        "MB/s",
+        True,
+        1.5,
+        _produce("mb_per_s", size=1000, batch_bytes=1_000_000),
+    ),
+    Row(
+        "produce, 1 KB messages in 64 KB batches",
+        "MB/s",
+        True,
+        1.5,
+        _produce("mb_per_s", size=1000, batch_bytes=65_536),
+    ),
+    Row(
+        "produce, one 100 B message a batch, 5 in flight",
+        "messages/s",
+        True,
+        2.0,
+        _produce("messages_per_s", size=100, batch_bytes=65_536, one=True),
+    ),
+    Row("consume, 1 MB batches", "MB/s", True, 1.2, _consume),
+    Row("connect, ApiVersions, close", "connections/s", True, 1.5, _connections),
+    Row("produce p99 without a storm", "ms", False, None, _storm({}, storm=False)),
+    Row("produce p99 in a storm without a limit", "ms", False, 0.7, _storm({}, storm=True)),
+    Row("produce p99 in a storm limited to 100/s", "ms", False, 0.7, _storm(LIMITED, storm=True)),
+    Row("start-up to first produce", "s", False, 0.25, _start_up),
+    Row("resident memory, idle", "MB", False, 0.125, _idle_memory),
+    Row("resident memory, 5,000 idle connections", "MB", False, None, _memory_with_connections),
+    Row("resident memory after load", "MB", False, 0.125, _memory_after_load),
+)
+
+
+def machine() -> str:
+    """What the figures were taken on."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        "unknown processor",
+    )
+    version = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
+    cores = len([line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("processor")])
+    return f"{cores} cores, {model}; {version}; librdkafka clients on the same cores"
+
+
+def needs() -> str | None:
+    """What is missing for the comparison, None when nothing is."""
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            return f"{tool} is not installed"
+    return None
