@@ -2,11 +2,8 @@
 
 import json
 import signal
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,32 +178,3 @@ def test_pods_go_on_while_the_api_server_is_away_and_it_comes_back_with_its_data
         plane.resume_api_server()
     after = ready_pod(plane)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-
-
-def test_a_folder_without_the_programs_is_refused_with_their_names(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "e2e.cluster.obtain"],
-        env={"SLUICEGATE_KUBE_BINARIES": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "lacks etcd, kube-apiserver, kube-controller-manager, kubectl" in done.stderr
-
-
-def test_without_go_and_without_a_download_the_error_says_what_to_set(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "e2e.cluster.obtain"],
-        env={"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)},
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "Install Go" in done.stderr
-    assert "SLUICEGATE_KUBE_BINARIES" in done.stderr

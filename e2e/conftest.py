@@ -1,0 +1,45 @@
+"""One control plane, one kubelet, one operator and one cluster for the whole run; each test finds it settled."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.control_plane import ControlPlane
+from e2e.operator_process import OperatorProcess
+from e2e.shop import CRDS, Shop
+from tests.support.process_kubelet.api import Access
+from tests.support.process_kubelet.kubelet import ProcessKubelet
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as plane:
+        plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+        plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def kubelet(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessKubelet]:
+    access = Access(plane.url, str(plane.certificate), plane.token)
+    with ProcessKubelet(access, tmp_path_factory.mktemp("kubelet")) as kubelet:
+        yield kubelet
+
+
+@pytest.fixture(scope="session")
+def operator(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorProcess]:
+    log = tmp_path_factory.mktemp("operator") / "operator.log"
+    with OperatorProcess(plane.kubeconfig, log, "operator-one") as operator:
+        yield operator
+
+
+@pytest.fixture(scope="session")
+def standing_shop(plane: ControlPlane, kubelet: ProcessKubelet, operator: OperatorProcess) -> Shop:
+    return Shop(plane, kubelet, operator)
+
+
+@pytest.fixture
+def shop(standing_shop: Shop) -> Shop:
+    """Settled before each test, whatever the one before it left behind."""
+    standing_shop.settle()
+    return standing_shop

@@ -1,0 +1,72 @@
+"""The operator as people run it, a process of its own, for the tests to start, kill and start again."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+REPOSITORY = Path(__file__).parents[1]
+STOP_TIMEOUT_S = 20.0
+RESYNC_S = 3
+"""Drift is looked for this often; the default of 60 s is for clusters, not for tests."""
+
+
+class OperatorProcess:
+    def __init__(self, kubeconfig: Path, log: Path, identity: str) -> None:
+        self.log = log
+        self.identity = identity
+        self._kubeconfig = kubeconfig
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        settings = {
+            "KUBECONFIG": str(self._kubeconfig),
+            "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "operator")]),
+            "PYTHONUNBUFFERED": "1",
+            "SLUICEGATE_RESYNC_SECONDS": str(RESYNC_S),
+            "SLUICEGATE_IDENTITY": self.identity,
+        }
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "sluicegate_operator"],
+                env={**os.environ, **settings},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def must_run(self) -> None:
+        if not self.running:
+            raise RuntimeError(f"the operator {self.identity} is not running; its last words:\n{self.output()[-4000:]}")
+
+    def output(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def stop(self) -> int:
+        """As Kubernetes does it: SIGTERM, then the exit code."""
+        if self._process is None:
+            raise RuntimeError("the operator was not started")
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(STOP_TIMEOUT_S)
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None

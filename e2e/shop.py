@@ -1,0 +1,208 @@
+"""The cluster `shop` of examples/quickstart on a control plane, and what the tests ask of it and do to it."""
+
+import asyncio
+import json
+import re
+import urllib.request
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.waiting import wait_for
+from e2e.operator_process import OperatorProcess
+from sluicegate_operator.cli.storm_load import Storm, StormPlan
+from sluicegate_operator.cli.storm_report import StormReport
+from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
+from sluicegate_operator.kafka_admin.configs import ConfigChange
+from tests.support.process_kubelet.kubelet import ProcessKubelet
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+NAMESPACE = "default"
+CLUSTER = "shop"
+BROKERS = 3
+EXTERNAL_PORT = 9094
+EXTERNAL_RATE_KEY = "listener.name.external.max.connection.creation.rate"
+QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart"
+CRDS = Path(__file__).parents[1] / "crds"
+UNLIMITED = 2147483647
+
+READY_TIMEOUT_S = 60.0
+ENFORCED_TIMEOUT_S = 20.0
+"""The aim is a second; what is asserted about time is asserted on the status, not on this."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPod:
+    id: int
+    name: str
+    uid: str
+    address: str
+    ready: bool
+    restarts: int
+    http_port: int
+    internal_port: int
+
+
+class Shop:
+    def __init__(self, plane: ControlPlane, kubelet: ProcessKubelet, operator: OperatorProcess) -> None:
+        self.plane = plane
+        self.kubelet = kubelet
+        self.operator = operator
+
+    # -- resources ---------------------------------------------------------------------------------------------
+
+    def apply(self, *documents: Json) -> None:
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
+        self.plane.kubectl("apply", "-f", "-", input=json.dumps(listed))
+
+    def delete(self, kind: str, name: str, *arguments: str) -> None:
+        self.plane.kubectl("delete", kind, name, "--ignore-not-found", *arguments)
+
+    def quota(self, name: str) -> Json:
+        found: Json = self.plane.get("connectionquota", name)
+        return found
+
+    def settle(self) -> None:
+        """The quickstart as it is in the repository, every quota of it in force on every broker."""
+        self.plane.kubectl("apply", "-f", str(QUICKSTART))
+        wait_for("all brokers ready", self.all_brokers_ready, timeout_s=READY_TIMEOUT_S, interval_s=0.2)
+        for name in ("shop-external-rate", "shop-noisy-neighbour"):
+            self.await_enforced(name)
+
+    def all_brokers_ready(self) -> bool:
+        self.operator.must_run()
+        pods = self.broker_pods()
+        return len(pods) == BROKERS and all(pod.ready for pod in pods)
+
+    def await_enforced(self, name: str, brokers: str = f"{BROKERS}/{BROKERS}") -> Json:
+        """The quota's status once it speaks of the newest spec and says that so many brokers enforce it."""
+
+        def look() -> Json:
+            quota = self.quota(name)
+            status: Json = quota.get("status", {})
+            assert status.get("observedGeneration") == quota["metadata"]["generation"], f"status {status}"
+            assert status.get("brokers") == brokers, f"status {status}"
+            return quota
+
+        return wait_for(f"quota {name} on {brokers} brokers", look, timeout_s=ENFORCED_TIMEOUT_S, interval_s=0.1)
+
+    def await_condition(self, kind: str, name: str, condition: str, status: str) -> Json:
+        def look() -> Json:
+            document = self.plane.get(kind, name)
+            found = condition_of(document, condition)
+            assert found.get("status") == status, f"status {document.get('status')}"
+            assert found.get("observedGeneration") == document["metadata"]["generation"], f"condition {found}"
+            return found
+
+        return wait_for(f"{kind} {name} has {condition}={status}", look, timeout_s=ENFORCED_TIMEOUT_S, interval_s=0.1)
+
+    # -- brokers -----------------------------------------------------------------------------------------------
+
+    def broker_pods(self) -> list[BrokerPod]:
+        listed = self.plane.get("pods", "-l", "app.kubernetes.io/component=broker")["items"]
+        pods = [broker_pod(pod) for pod in listed if "deletionTimestamp" not in pod["metadata"]]
+        return sorted(pods, key=lambda pod: pod.id)
+
+    def pod(self, broker_id: int) -> BrokerPod:
+        return next(pod for pod in self.broker_pods() if pod.id == broker_id)
+
+    def fingerprint(self) -> list[tuple[str, int, list[int], float]]:
+        """What changes when a broker is restarted in any way."""
+        return [
+            (
+                pod.uid,
+                pod.restarts,
+                self.kubelet.pids(NAMESPACE, pod.name),
+                self.metric(pod, "process_start_time_seconds"),
+            )
+            for pod in self.broker_pods()
+        ]
+
+    def metric(self, pod: BrokerPod, series: str) -> float:
+        """`name` or `name{label="value"}` as it stands in the exposition."""
+        with urllib.request.urlopen(f"http://{pod.address}:{pod.http_port}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+        found = re.search(rf"^{re.escape(series)} (\S+)$", text, re.MULTILINE)
+        assert found is not None, f"broker {pod.id} has no metric {series}"
+        return float(found.group(1))
+
+    def admin(self, pod: BrokerPod, work: Callable[[BrokerHandle], Coroutine[Any, Any, T]]) -> T:
+        async def run() -> T:
+            async with AdminClient([(pod.address, pod.internal_port)]) as client:
+                return await work(client.broker(pod.address, pod.internal_port))
+
+        return asyncio.run(run())
+
+    def external_rates(self) -> list[int]:
+        """The effective limit of listener EXTERNAL on each broker that is up, asked of the broker itself."""
+        return [self.broker_config(pod, EXTERNAL_RATE_KEY) for pod in self.broker_pods() if pod.ready]
+
+    def broker_config(self, pod: BrokerPod, key: str) -> int:
+        async def read(broker: BrokerHandle) -> int:
+            configs = await broker.describe_broker_configs(pod.id, [key])
+            return int((configs[key].value if key in configs else None) or UNLIMITED)
+
+        return self.admin(pod, read)
+
+    def ip_rates(self, pod: BrokerPod) -> dict[str | None, float]:
+        return self.admin(pod, lambda broker: broker.describe_ip_quotas())
+
+    def alter_by_hand(self, pod: BrokerPod, broker_id: int | None, change: ConfigChange) -> None:
+        """As someone with kafka-configs would; None changes the default of all brokers."""
+        self.admin(pod, lambda broker: broker.incremental_alter_configs(broker_id, change))
+
+    def await_external_rate(self, rate: int) -> None:
+        wait_for(
+            f"EXTERNAL limited to {rate} on {BROKERS} brokers",
+            lambda: self.external_rates() == [rate] * BROKERS,
+            timeout_s=ENFORCED_TIMEOUT_S,
+            interval_s=0.1,
+        )
+
+    # -- load --------------------------------------------------------------------------------------------------
+
+    def storm(self, pod: BrokerPod, *, rate: float, seconds: float, source: str = "127.0.1.1") -> StormReport:
+        plan = StormPlan(
+            address=pod.address,
+            port=EXTERNAL_PORT,
+            seconds=seconds,
+            rate=rate,
+            sources=(source,),
+            timeout_s=seconds,
+        )
+        return Storm(plan).run()
+
+
+def broker_pod(pod: Json) -> BrokerPod:
+    [container] = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    statuses = pod.get("status", {}).get("containerStatuses") or [{"ready": False, "restartCount": 0}]
+    name = pod["metadata"]["name"]
+    return BrokerPod(
+        id=int(name.rpartition("-")[2]),
+        name=name,
+        uid=pod["metadata"]["uid"],
+        address=pod.get("status", {}).get("podIP", ""),
+        ready=statuses[0]["ready"],
+        restarts=statuses[0]["restartCount"],
+        http_port=ports["http"],
+        internal_port=ports["internal"],
+    )
+
+
+def condition_of(document: Json, kind: str) -> Json:
+    conditions: list[Json] = document.get("status", {}).get("conditions", [])
+    return next((condition for condition in conditions if condition["type"] == kind), {})
+
+
+def quota_document(name: str, target: Json, **limits: int) -> Json:
+    return {
+        "apiVersion": "sluicegate.dev/v1alpha1",
+        "kind": "ConnectionQuota",
+        "metadata": {"name": name},
+        "spec": {"clusterRef": {"name": CLUSTER}, "target": target, **limits},
+    }
