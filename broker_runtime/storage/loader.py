@@ -37,7 +37,12 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
         loaded.segments = [_new_segment(place, loaded.log_start_offset)]
     loaded.log_start_offset = max(loaded.log_start_offset, loaded.segments[0].base_offset)
     end = loaded.segments[-1].next_offset
-    loaded.recovery_point = min(loaded.recovery_point, end) if report.clean else end
+    if report.clean:
+        loaded.recovery_point = min(loaded.recovery_point, end)
+    else:
+        # What was scanned is synced; the names of segments that the crash left must be too before that counts.
+        place.fs.fsync_dir(place.folder)
+        loaded.recovery_point = end
     snapshot = load_snapshot(place.fs, place.folder, end, loaded.producers)
     _replay(loaded, snapshot, place.clock.wall_ms())
     report.partitions += 1
@@ -76,8 +81,6 @@ def _load_segments(
         load_segment(segment, config.index_interval_bytes, report, scan=scan)
         broken = report.bytes_truncated > before
         segments.append(segment)
-    if broken:
-        place.fs.fsync_dir(place.folder)
     return segments
 
 

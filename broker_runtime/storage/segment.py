@@ -6,13 +6,24 @@ Knows nothing of producers, retention or clients' rules.
 
 from collections.abc import Iterator
 from pathlib import Path
+from struct import Struct
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import HEADER_BYTES, LOG_APPEND_TIME, MAGIC, Header, iter_records, parse_header
+from broker_runtime.storage.batch import (
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    OVERHEAD_BYTES,
+    Header,
+    iter_records,
+    parse_header,
+)
 from broker_runtime.storage.filesystem import Buffer, File, FileSystem
 from broker_runtime.storage.index import OFFSET_ENTRY, TIME_ENTRY, Index
 
-_SCAN_BYTES = 16 * 1024
+_SCAN_BYTES = 64 * 1024
+_LOOK_BYTES = 4 * 1024
+_EXTENT = Struct(">qi4xb6xi")
 _HINTS_MAX = 64
 
 
@@ -104,6 +115,26 @@ class Segment:
         self.offsets.release()
         self.times.release()
 
+    def _extents(self, position: int) -> Iterator[tuple[int, int, int, int]]:
+        """(position, end, base offset, last offset) of the batches from `position` on; the fetch path's `headers`."""
+        chunk = b""
+        start = position
+        unpack = _EXTENT.unpack_from
+        while position + HEADER_BYTES <= self.size:
+            at = position - start
+            if at + HEADER_BYTES > len(chunk):
+                start, at = position, 0
+                chunk = self.file.pread(min(_LOOK_BYTES, self.size - position), position)
+            base_offset, length, magic, last_delta = unpack(chunk, at)
+            if magic != MAGIC or length < HEADER_BYTES - OVERHEAD_BYTES:
+                raise self._damaged(position)
+            end = position + length + OVERHEAD_BYTES
+            yield position, end, base_offset, base_offset + last_delta
+            position = end
+
+    def _damaged(self, position: int) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path} is damaged at byte {position}")
+
     def headers(self, position: int) -> Iterator[tuple[int, Header]]:
         """(position, header) of the batches from `position` on."""
         chunk = b""
@@ -114,8 +145,8 @@ class Segment:
                 start, at = position, 0
                 chunk = self.file.pread(min(_SCAN_BYTES, self.size - position), position)
             header = parse_header(chunk, at)
-            if header.magic != MAGIC or header.length < HEADER_BYTES - 12:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path} is damaged at byte {position}")
+            if header.magic != MAGIC or header.length < HEADER_BYTES - OVERHEAD_BYTES:
+                raise self._damaged(position)
             yield position, header
             position += header.size
 
@@ -129,8 +160,8 @@ class Segment:
         if offset <= self.base_offset:
             return 0
         entry = self.offsets.floor(offset - self.base_offset)
-        for position, header in self.headers(entry[1] if entry is not None else 0):
-            if header.last_offset >= offset:
+        for position, _, _, last_offset in self._extents(entry[1] if entry is not None else 0):
+            if last_offset >= offset:
                 return position
         return None
 
@@ -138,12 +169,11 @@ class Segment:
         """(end, offset there) of the whole batches from `start` that end at or before `limit`; at least one batch."""
         entry = self.offsets.floor_by_second(limit)
         begin = max(start, entry[1]) if entry is not None else start
-        for position, header in self.headers(begin):
-            end = position + header.size
+        for position, end, base_offset, last_offset in self._extents(begin):
             if end > limit and position > start:
-                return position, header.base_offset
+                return position, base_offset
             if end >= limit:
-                return end, header.last_offset + 1
+                return end, last_offset + 1
         return self.size, self.next_offset
 
     def remember(self, offset: int, position: int) -> None:

@@ -63,6 +63,7 @@ def test_a_torn_tail_is_cut() -> None:
     file.write_at([b"\x00" * 40], file.size())
     report = house.kill()
     assert report.bytes_truncated == 40
+    assert house.log.segments[-1].file.size() == house.log.segments[-1].size
     assert "40 bytes truncated" in str(report)
     assert values_of(house.log) == EVERYTHING
     assert house.append(b"next") == 50
@@ -77,6 +78,18 @@ def test_a_flipped_bit_ends_the_log_before_its_batch() -> None:
     assert report.segments_dropped > 0
     assert house.log.log_end_offset == third.base_offset
     assert values_of(house.log) == EVERYTHING[: third.base_offset]
+
+
+def test_a_segment_that_lost_its_tail_at_a_batch_boundary_ends_the_log() -> None:
+    house = _filled()
+    second = house.log.segments[1]
+    cut_at = house.log.read(second.base_offset, 100, min_one=True, up_to=50)
+    assert cut_at is not None
+    second.file.truncate(cut_at.length)
+    report = house.kill()
+    assert (report.bytes_truncated, report.segments_dropped > 0) == (0, True)
+    assert house.log.log_end_offset == second.base_offset + 1
+    assert values_of(house.log) == EVERYTHING[: second.base_offset + 1]
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
