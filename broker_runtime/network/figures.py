@@ -39,7 +39,7 @@ class ThrottleAverage:
 
 
 class BlockedTime:
-    """How long an acceptor was blocked: in total, and as a share of the last ten seconds."""
+    """How long an acceptor was blocked: in total, and as a share of the last ten whole seconds and the current one."""
 
     __slots__ = ("_seconds", "_since_ms", "_started_ms", "_total_ms")
 
@@ -63,7 +63,7 @@ class BlockedTime:
 
     def _spread(self, start_ms: int, end_ms: int) -> None:
         """Note the blocked milliseconds of each second that the recent window can still show."""
-        position_ms = max(start_ms, end_ms - self.WINDOW_S * 1000)
+        position_ms = max(start_ms, end_ms - (self.WINDOW_S + 1) * 1000)
         while position_ms < end_ms:
             second = position_ms // 1000
             upto_ms = min(end_ms, (second + 1) * 1000)
@@ -84,9 +84,9 @@ class BlockedTime:
         return self._total_ms / 1000
 
     def fraction(self, now_ms: int) -> float:
-        """0 to 1, over the last ten seconds or the time since start if that is shorter."""
+        """0 to 1, over the recent window or the time since start if that is shorter."""
         self._settle(now_ms)
-        first = now_ms // 1000 - self.WINDOW_S + 1
+        first = now_ms // 1000 - self.WINDOW_S
         blocked_ms = sum(ms for second, ms in self._seconds.items() if second >= first)
         span_ms = now_ms - max(first * 1000, self._started_ms)
         return min(blocked_ms / span_ms, 1.0) if span_ms > 0 else 0.0

@@ -84,7 +84,7 @@ class Output:
 
 
 def _read_region(region: FileRegion) -> bytes:
-    data = os.pread(region.file.fileno(), region.length, region.offset)
+    data = region.read()
     if len(data) < region.length:
         raise TruncatedRegionError("a log file is shorter than its index says")
     return data

@@ -1,10 +1,12 @@
 """Requests and replies over one connection: order, large requests, pending replies, slow readers, file regions."""
 
+import os
 import socket
 import struct
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -21,6 +23,17 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 def request(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
+
+
+class OpenFile:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def pread(self, size: int, offset: int) -> bytes:
+        return os.pread(self.fileno(), size, offset)
 
 
 class Promises:
@@ -182,7 +195,8 @@ def test_file_regions_are_sent_between_bytes(bench: Bench, tmp_path: Path, lengt
     content = bytes(range(251)) * (length // 251 + 2)
     path = tmp_path / "segment.log"
     path.write_bytes(content)
-    with path.open("rb") as file:
+    with path.open("rb") as opened:
+        file = OpenFile(opened)
 
         def handle(frame: memoryview, connection: Connection) -> Reply:
             del frame, connection
@@ -198,7 +212,8 @@ def test_file_regions_are_sent_between_bytes(bench: Bench, tmp_path: Path, lengt
 def test_a_file_that_is_too_short_ends_the_connection(bench: Bench, tmp_path: Path) -> None:
     path = tmp_path / "segment.log"
     path.write_bytes(bytes(1_000))
-    with path.open("rb") as file:
+    with path.open("rb") as opened:
+        file = OpenFile(opened)
 
         def handle(frame: memoryview, connection: Connection) -> Reply:
             del connection

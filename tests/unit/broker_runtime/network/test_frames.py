@@ -1,0 +1,48 @@
+"""A buffer that grows with what has arrived, never with what was announced."""
+
+import pytest
+
+from broker_runtime.errors import ProtocolError
+from broker_runtime.network.frames import UnfinishedFrame, check_size
+
+
+def fill(frame: UnfinishedFrame, data: bytes) -> int:
+    space = frame.free_space()
+    count = min(len(space), len(data))
+    space[:count] = data[:count]
+    frame.filled += count
+    return count
+
+
+def test_the_announced_size_is_not_allocated() -> None:
+    frame = UnfinishedFrame(memoryview(bytes(100)), 100_000_004)
+    assert len(frame.buffer) == 65_536
+    while frame.filled < 1_000_000:
+        fill(frame, bytes(50_000))
+        assert len(frame.buffer) <= max(65_536, 4 * frame.filled)
+
+
+def test_what_arrives_in_pieces_is_whole_at_the_end_and_not_a_byte_longer() -> None:
+    content = bytes(range(256)) * 4_000
+    frame = UnfinishedFrame(memoryview(content[:5]), len(content))
+    while frame.missing:
+        fill(frame, content[frame.filled :] + b"the next request")
+    assert bytes(frame.buffer[: frame.needed]) == content
+
+
+def test_a_size_field_that_is_not_complete_keeps_what_is_there() -> None:
+    frame = UnfinishedFrame(memoryview(b"\x00\x00"), 0)
+    assert (bytes(frame.buffer), frame.filled) == (b"\x00\x00", 2)
+
+
+@pytest.mark.parametrize(("size", "kind"), [(-1, "frame-negative-size"), (101, "frame-too-large")])
+def test_sizes_that_are_refused(size: int, kind: str) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        check_size(size, 100)
+    assert refused.value.kind == kind
+
+
+def test_the_largest_size_is_allowed() -> None:
+    check_size(100, 100)
+    check_size(0, 100)
+    assert UnfinishedFrame(memoryview(b""), 104).missing == 104
