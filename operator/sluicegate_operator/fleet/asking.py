@@ -5,7 +5,7 @@ A slow or absent broker never delays the others, and what it did not say is a va
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from sluicegate_operator.fleet.base import BrokerAddress
@@ -40,6 +40,9 @@ class BrokerPool:
 
     def handle(self, broker: BrokerAddress) -> BrokerHandle:
         return self.admin.broker(broker.host, broker.port)
+
+    def only(self, broker: BrokerAddress) -> "BrokerPool":
+        return replace(self, brokers=(broker,))
 
     async def ask(self, broker: BrokerAddress, question: Question[Answer]) -> Answer | Unreachable:
         try:
