@@ -1,0 +1,34 @@
+"""The custom resources: their models, their rules, their CRDs. Pure, but for `manifests` reading files."""
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.manifests import (
+    InvalidManifest,
+    ManifestError,
+    Manifests,
+    Resource,
+    load_manifests,
+    parse_resource,
+    validate,
+)
+from sluicegate_operator.api.metadata import API_VERSION, GROUP, VERSION, Condition
+from sluicegate_operator.api.topic import Topic
+
+__all__ = [
+    "API_VERSION",
+    "GROUP",
+    "VERSION",
+    "BrokerCluster",
+    "BrokerListener",
+    "Condition",
+    "ConnectionQuota",
+    "InvalidManifest",
+    "ManifestError",
+    "Manifests",
+    "Resource",
+    "Topic",
+    "load_manifests",
+    "parse_resource",
+    "validate",
+]

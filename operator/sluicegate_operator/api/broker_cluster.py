@@ -1,0 +1,278 @@
+"""BrokerCluster: brokers and their controller, or an Apache Kafka cluster that runs elsewhere.
+
+Owns the spec, its rules and the status. How nodes are laid out is `planning.cluster_layout`'s business.
+"""
+
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from sluicegate_operator.api import config_keys as keys
+from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Kind, PrinterColumn, Status
+from sluicegate_operator.api.rules import Model, Rule, TransitionRule
+
+NAME_PATTERN = "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
+QUANTITY_PATTERN = "^[0-9]+([.][0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+ADDRESS_PATTERN = "^([-.a-zA-Z0-9]+|[[][0-9a-fA-F:.]+[]]):[0-9]{1,5}$"
+
+Quantity = Annotated[str, Field(max_length=32)]
+_QUANTITY_MESSAGE = "must be a Kubernetes quantity above zero, for example 10Gi"
+
+
+def is_quantity(text: str) -> bool:
+    return re.search(QUANTITY_PATTERN, text) is not None and re.search("[1-9]", text) is not None
+
+
+def _quantity_rule(field: str) -> Rule:
+    return Rule(
+        cel=f"self.{field}.matches('{QUANTITY_PATTERN}') && self.{field}.matches('[1-9]')",
+        message=f"{field} {_QUANTITY_MESSAGE}",
+        holds=lambda model: is_quantity(getattr(model, field)),
+        field=field,
+    )
+
+
+class Storage(Model):
+    rules: ClassVar = (_quantity_rule("size"),)
+
+    size: Quantity
+    """Size of the volume of one node, as a Kubernetes quantity, for example 10Gi."""
+    storage_class_name: str | None = Field(default=None, min_length=1, max_length=253)
+    """StorageClass of the volumes; the default class of the Kubernetes cluster when absent."""
+
+
+ResourceAmounts = Annotated[dict[str, Quantity], Field(max_length=16)]
+
+
+class Resources(Model):
+    rules: ClassVar = tuple(
+        Rule(
+            cel=f"!has(self.{field}) || self.{field}.all(k, self.{field}[k].matches('{QUANTITY_PATTERN}'))",
+            message=f"{field} must hold Kubernetes quantities as strings, for example cpu: 500m or memory: 1Gi",
+            holds=lambda model, field=field: all(
+                re.search(QUANTITY_PATTERN, amount) for amount in (getattr(model, field) or {}).values()
+            ),
+            field=field,
+        )
+        for field in ("requests", "limits")
+    )
+
+    requests: ResourceAmounts | None = None
+    """What a pod is scheduled with, for example cpu: 500m."""
+    limits: ResourceAmounts | None = None
+    """What a pod may use at most, for example memory: 1Gi."""
+
+
+class Brokers(Model):
+    transitions: ClassVar = (
+        TransitionRule(
+            cel="self.replicas >= oldSelf.replicas",
+            message="brokers cannot be taken away yet, their partitions would be lost: keep replicas or raise it",
+            holds=lambda old, new: new.replicas >= old.replicas,
+            field="replicas",
+        ),
+        TransitionRule(
+            cel="self.storage == oldSelf.storage",
+            message="storage cannot be changed after creation: make a new BrokerCluster with the other storage",
+            holds=lambda old, new: new.storage == old.storage,
+            field="storage",
+        ),
+    )
+
+    replicas: int = Field(ge=1, le=100)
+    """Number of brokers; their ids are 0 to replicas - 1."""
+    storage: Storage
+    """The volume of each broker."""
+    resources: Resources | None = None
+    """Requests and limits of each broker's container."""
+
+
+class Controllers(Model):
+    rules: ClassVar = (
+        Rule(
+            cel="self.replicas == 1",
+            message="controllers.replicas must be 1: standby controllers come in a later release",
+            holds=lambda model: model.replicas == 1,
+            field="replicas",
+        ),
+    )
+    transitions: ClassVar = (
+        TransitionRule(
+            cel="has(self.storage) == has(oldSelf.storage) && (!has(self.storage) || self.storage == oldSelf.storage)",
+            message="storage cannot be changed after creation: make a new BrokerCluster with the other storage",
+            holds=lambda old, new: new.storage == old.storage,
+            field="storage",
+        ),
+    )
+
+    replicas: int = Field(default=1, ge=1, le=9)
+    """Number of controllers; only 1 for now."""
+    storage: Storage | None = None
+    """The volume of each controller, which holds metadata only; 1Gi of the default class when absent."""
+
+
+class ConnectionQuotaSettings(Model):
+    """How connection rates are measured and what happens to an address over its rate."""
+
+    strategy: Literal["windowed", "token-bucket"] = "windowed"
+    """windowed averages over all samples, as Apache Kafka does, and admits a burst of the whole window at once;
+    token-bucket admits one second's worth at once."""
+    ip_action: Literal["delay", "drop"] = "delay"
+    """A connection of an address over its rate: delay holds it unread and then closes it, drop closes it at once."""
+    window_num: int = Field(default=11, ge=1, le=1000)
+    """Samples that a rate is taken over, the current one included."""
+    window_size_seconds: int = Field(default=1, ge=1, le=3600)
+    """Length of one sample in seconds; also the longest delay."""
+
+
+ConfigValue = Annotated[str, Field(max_length=4096)]
+_ALL_KEYS = keys.OPERATOR_KEYS + keys.LIMIT_KEYS + keys.WINDOW_KEYS + keys.BROKER_CONFIG_KEYS
+
+
+def _config_rule(refused: tuple[str, ...], message: str, prefix: str | None = None) -> Rule:
+    also = f" && !k.startsWith('{prefix}')" if prefix else ""
+    return Rule(
+        cel=f"!has(self.config) || self.config.all(k, !(k in {keys.cel_list(refused)}){also})",
+        message=message,
+        holds=lambda spec: (
+            not any(key in refused or (prefix is not None and key.startswith(prefix)) for key in spec.config or {})
+        ),
+        field="config",
+    )
+
+
+_CONFIG_RULES = (
+    _config_rule(
+        keys.OPERATOR_KEYS,
+        f"config holds a key that the operator sets for each node; remove it ({', '.join(keys.OPERATOR_KEYS)})",
+    ),
+    _config_rule(
+        keys.LIMIT_KEYS,
+        "config holds a connection limit (max.connection... or listener.name...); use a ConnectionQuota instead",
+        keys.LISTENER_PREFIX,
+    ),
+    _config_rule(
+        keys.WINDOW_KEYS,
+        "config holds a key of the quota window; use spec.connectionQuota instead (strategy, ipAction, windowNum,"
+        " windowSizeSeconds)",
+    ),
+    Rule(
+        cel=f"!has(self.config) || self.config.all(k, k in {keys.cel_list(_ALL_KEYS)}"
+        f" || k.startsWith('{keys.LISTENER_PREFIX}'))",
+        message="config holds a key that the broker does not know; docs/reference/broker-configuration.md lists them",
+        holds=lambda spec: all(key in _ALL_KEYS or key.startswith(keys.LISTENER_PREFIX) for key in spec.config or {}),
+        field="config",
+    ),
+)
+
+
+class BrokerClusterSpec(Model):
+    rules: ClassVar = (
+        Rule(
+            cel="self.runtime != 'Bundled' || has(self.brokers)",
+            message="runtime Bundled needs brokers: say brokers.replicas and brokers.storage.size",
+            holds=lambda spec: spec.runtime != "Bundled" or spec.brokers is not None,
+        ),
+        Rule(
+            cel="self.runtime != 'External' || has(self.bootstrapServers)",
+            message="runtime External needs bootstrapServers: a list of host:port of the Kafka cluster",
+            holds=lambda spec: spec.runtime != "External" or spec.bootstrap_servers is not None,
+        ),
+        Rule(
+            cel="self.runtime != 'Bundled' || !has(self.bootstrapServers)",
+            message="bootstrapServers is for runtime External; remove it or say runtime: External",
+            holds=lambda spec: spec.runtime != "Bundled" or spec.bootstrap_servers is None,
+            field="bootstrapServers",
+        ),
+        Rule(
+            cel="self.runtime != 'External' || (!has(self.brokers) && !has(self.controllers) && !has(self.image)"
+            " && !has(self.config) && !has(self.connectionQuota))",
+            message="runtime External runs elsewhere; remove brokers, controllers, image, config and connectionQuota",
+            holds=lambda spec: (
+                spec.runtime != "External"
+                or all(
+                    value is None
+                    for value in (spec.brokers, spec.controllers, spec.image, spec.config, spec.connection_quota)
+                )
+            ),
+        ),
+        Rule(
+            cel=f"!has(self.bootstrapServers) || self.bootstrapServers.all(s, s.matches('{ADDRESS_PATTERN}'))",
+            message="bootstrapServers must be a list of host:port, for example kafka-0.example.org:9092",
+            holds=lambda spec: all(re.search(ADDRESS_PATTERN, server) for server in spec.bootstrap_servers or ()),
+            field="bootstrapServers",
+        ),
+        *_CONFIG_RULES,
+    )
+    transitions: ClassVar = (
+        TransitionRule(
+            cel="self.runtime == oldSelf.runtime",
+            message="runtime cannot be changed after creation: make a new BrokerCluster",
+            holds=lambda old, new: old.runtime == new.runtime,
+            field="runtime",
+        ),
+    )
+
+    runtime: Literal["Bundled", "External"] = "Bundled"
+    """Bundled runs Sluicegate's own brokers; External governs an existing Kafka cluster over its admin protocol."""
+    bootstrap_servers: (
+        Annotated[tuple[Annotated[str, Field(max_length=270)], ...], Field(min_length=1, max_length=32)] | None
+    ) = None
+    """host:port of an existing Kafka cluster; for runtime External only."""
+    brokers: Brokers | None = None
+    """The brokers; needed for runtime Bundled."""
+    controllers: Controllers | None = None
+    """The controllers; one with 1Gi of storage when absent."""
+    image: str | None = Field(default=None, min_length=1, max_length=512)
+    """Container image of brokers and controllers; the operator's own version when absent."""
+    config: Annotated[dict[str, ConfigValue], Field(max_length=100)] | None = None
+    """Further broker configuration under Kafka's names, every value a string (num.partitions: "3"). A change rolls the
+    brokers. Limits of connections are not set here but through ConnectionQuota, which never restarts a broker."""
+    connection_quota: ConnectionQuotaSettings | None = None
+    """How connection limits are enforced; a change rolls the brokers. The limits are ConnectionQuota objects."""
+    paused: bool = False
+    """The operator leaves this cluster and everything that refers to it alone while true."""
+    resync_seconds: int = Field(default=60, ge=5, le=3600)
+    """How often the operator looks for limits that someone changed by hand on a broker, and mends them."""
+
+
+class BrokerClusterStatus(Status):
+    brokers: str = Field(default="", max_length=32)
+    """Brokers that are ready, of those that should be: 3/3."""
+    ready_brokers: int = 0
+    """Brokers that are ready."""
+    cluster_id: str = Field(default="", max_length=64)
+    """Kafka's id of the cluster."""
+    controller_id: int = -1
+    """The node id of the active controller, -1 while unknown."""
+
+
+def cluster_name_rule(field: str = "metadata.name") -> Rule:
+    return Rule(
+        cel=f"self.{field}.matches('{NAME_PATTERN}')",
+        message="the name of a BrokerCluster must be at most 40 lower-case letters, digits and '-', begin with a letter"
+        " and not end with '-': names of Services and pods begin with it",
+        holds=lambda model: re.search(NAME_PATTERN, model.metadata.name) is not None,
+    )
+
+
+class BrokerCluster(Kind):
+    """Brokers that speak Kafka's protocol, and their controller; or an existing Kafka cluster."""
+
+    plural: ClassVar = "brokerclusters"
+    short_name: ClassVar = "bc"
+    columns: ClassVar = (
+        PrinterColumn(name="Runtime", json_path=".spec.runtime"),
+        PrinterColumn(name="Brokers", json_path=".status.brokers"),
+        READY_COLUMN,
+        REASON_COLUMN,
+        AGE_COLUMN,
+    )
+    rules: ClassVar = (cluster_name_rule(),)
+
+    kind: Literal["BrokerCluster"] = "BrokerCluster"
+    spec: BrokerClusterSpec
+    """What the cluster should be."""
+    status: BrokerClusterStatus = Field(default_factory=BrokerClusterStatus)
+    """What the operator last saw."""

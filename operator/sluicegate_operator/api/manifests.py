@@ -1,0 +1,208 @@
+"""From YAML to models, and from models to problems: what the API server would refuse, said without it.
+
+Reads files; knows nothing of clusters. `problems` runs the same constraints as the CRDs: types and bounds through
+pydantic, rules between fields through `rules`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.metadata import API_VERSION, Kind
+from sluicegate_operator.api.rules import Problem, broken_rules
+from sluicegate_operator.api.topic import Topic
+
+Resource = BrokerCluster | BrokerListener | ConnectionQuota | Topic
+KINDS: Final[Mapping[str, type[Kind]]] = {
+    "BrokerCluster": BrokerCluster,
+    "BrokerListener": BrokerListener,
+    "ConnectionQuota": ConnectionQuota,
+    "Topic": Topic,
+}
+SUFFIXES = (".yaml", ".yml", ".json")
+FILE_BYTES_MAX = 4 << 20
+"""As much as the API server takes in one object is 1.5 MB; a file may hold several."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestError(Exception):
+    """One problem of one document; `document` counts from 0 within the file."""
+
+    file: str
+    document: int
+    field: str
+    sentence: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}, document {self.document + 1}"
+        return f"{where}: {self.field}: {self.sentence}" if self.field else f"{where}: {self.sentence}"
+
+
+class InvalidManifest(ValueError):  # noqa: N818 - it is what the manifest is
+    """`problems` is never empty."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    clusters: tuple[BrokerCluster, ...] = ()
+    listeners: tuple[BrokerListener, ...] = ()
+    quotas: tuple[ConnectionQuota, ...] = ()
+    topics: tuple[Topic, ...] = ()
+    errors: tuple[ManifestError, ...] = field(default=())
+
+    @classmethod
+    def of(cls, resources: Sequence[Resource], errors: Sequence[ManifestError] = ()) -> "Manifests":
+        return cls(
+            clusters=tuple(r for r in resources if isinstance(r, BrokerCluster)),
+            listeners=tuple(r for r in resources if isinstance(r, BrokerListener)),
+            quotas=tuple(r for r in resources if isinstance(r, ConnectionQuota)),
+            topics=tuple(r for r in resources if isinstance(r, Topic)),
+            errors=tuple(errors),
+        )
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        return (*self.clusters, *self.listeners, *self.quotas, *self.topics)
+
+
+def parse_resource(mapping: Mapping[str, Any], old: Resource | None = None) -> Resource:
+    """Raises InvalidManifest with every problem. With `old` the rules of transition are checked as well."""
+    kind = mapping.get("kind")
+    if mapping.get("apiVersion") != API_VERSION:
+        raise InvalidManifest([Problem("apiVersion", f"must be {API_VERSION}")])
+    model = KINDS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        raise InvalidManifest([Problem("kind", f"must be one of {', '.join(KINDS)}, not {kind!r}")])
+    try:
+        resource = model.model_validate_json(json.dumps(_without_nulls(mapping), default=str))
+    except ValidationError as error:
+        raise InvalidManifest([_problem(detail) for detail in error.errors()]) from None
+    broken = list(broken_rules(resource, old))
+    if broken:
+        raise InvalidManifest(broken)
+    return resource  # type: ignore[return-value]
+
+
+def validate(mapping: Mapping[str, Any], old: Resource | None = None) -> list[str]:
+    """A sentence for each thing that the API server would refuse."""
+    try:
+        parse_resource(mapping, old)
+    except InvalidManifest as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def load_manifests(paths: Sequence[Path]) -> Manifests:
+    """Files, and the files directly inside folders, in order of name. Problems are collected, never raised."""
+    resources: list[Resource] = []
+    errors: list[ManifestError] = []
+    seen: dict[tuple[str, str, str], str] = {}
+    for file, index, document in _documents(paths, errors):
+        try:
+            resource = parse_resource(document)
+        except InvalidManifest as error:
+            errors += [ManifestError(file, index, p.field, p.message) for p in error.problems]
+            continue
+        identity = (resource.kind, resource.namespace, resource.name)
+        if identity in seen:
+            sentence = f"{resource.kind} {resource.name} is already in {seen[identity]}; give each object its own name"
+            errors.append(ManifestError(file, index, "metadata.name", sentence))
+            continue
+        seen[identity] = file
+        resources.append(resource)
+    return Manifests.of(resources, errors)
+
+
+def _documents(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[tuple[str, int, Mapping[str, Any]]]:
+    for file in _files(paths, errors):
+        try:
+            if file.stat().st_size > FILE_BYTES_MAX:
+                errors.append(ManifestError(str(file), 0, "", f"is larger than {FILE_BYTES_MAX} bytes; split it"))
+                continue
+            documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_Loader))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            errors.append(ManifestError(str(file), 0, "", f"cannot be read: {' '.join(str(error).split())}"))
+            continue
+        for index, document in enumerate(documents):
+            if document is None:
+                continue
+            if isinstance(document, dict) and document.get("kind") == "List":
+                yield from ((str(file), index, item) for item in document.get("items") or [])
+            elif isinstance(document, dict):
+                yield str(file), index, document
+            else:
+                errors.append(ManifestError(str(file), index, "", "must be a mapping with apiVersion and kind"))
+
+
+def _files(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(entry for entry in path.iterdir() if entry.suffix in SUFFIXES and entry.is_file())
+        elif path.exists():
+            yield path
+        else:
+            errors.append(ManifestError(str(path), 0, "", "there is no such file or folder"))
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as kubectl reads it: dates stay text, a key said twice is refused."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for name in names:
+            if names.count(name) > 1 and name != "<<":
+                raise yaml.constructor.ConstructorError(None, None, f"the key {name} is said twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+def _without_nulls(value: Any) -> Any:
+    """The API server drops nulls before it validates."""
+    if isinstance(value, Mapping):
+        return {str(key): _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+_SENTENCES: Mapping[str, str] = {
+    "missing": "is missing; add it",
+    "extra_forbidden": "is not a field of this kind; remove it or check its spelling",
+    "int_type": "must be a whole number without quotes",
+    "string_type": "must be a string; put quotes around it",
+    "bool_type": "must be true or false without quotes",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "literal_error": "must be {expected}",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "tuple_type": "must be a list",
+    "too_long": "must have at most {max_length} items",
+    "too_short": "must have at least {min_length} items",
+}
+
+
+def _problem(detail: ErrorDetails) -> Problem:
+    path = ".".join(str(part) for part in detail["loc"])
+    template = _SENTENCES.get(detail["type"])
+    return Problem(path, template.format(**detail.get("ctx", {})) if template else detail["msg"])

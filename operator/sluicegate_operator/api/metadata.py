@@ -1,0 +1,110 @@
+"""What all kinds share: the part of ObjectMeta that the operator reads, conditions, the base of every status.
+
+Conditions follow kstatus: Ready says True or False, Reconciling and Stalled are there only while they are True in the
+words of `planning`; each carries the generation that it speaks of.
+"""
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from sluicegate_operator.api.rules import Model
+
+GROUP = "sluicegate.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+INT_MAX = 2**31 - 1
+
+_LENIENT = ConfigDict(
+    alias_generator=to_camel,
+    populate_by_name=True,
+    extra="ignore",
+    frozen=True,
+    strict=True,
+    use_attribute_docstrings=True,
+)
+
+
+class ObjectMeta(Model):
+    model_config = _LENIENT
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class ClusterRef(Model):
+    name: str = Field(min_length=1, max_length=40)
+    """Name of a BrokerCluster in the same namespace."""
+
+
+class Condition(Model):
+    """The shape of metav1.Condition."""
+
+    model_config = _LENIENT
+
+    type: str = Field(max_length=316)
+    """What the condition speaks of, for example Ready."""
+    status: Literal["True", "False", "Unknown"]
+    """True, False or Unknown."""
+    reason: str = Field(max_length=1024)
+    """One word for machines that says why."""
+    message: str = Field(default="", max_length=32768)
+    """A sentence for people that says why, and what to do."""
+    last_transition_time: datetime
+    """When the status last changed."""
+    observed_generation: int = 0
+    """The metadata.generation that this condition speaks of."""
+
+
+class Status(Model):
+    model_config = _LENIENT
+
+    observed_generation: int = -1
+    """The metadata.generation whose outcome this status describes; -1 before the operator has seen the object."""
+    conditions: tuple[Condition, ...] = Field(default=(), max_length=32)
+    """Ready, Reconciling and Stalled as kstatus reads them, and conditions of this kind."""
+
+    def condition(self, kind: str) -> Condition | None:
+        return next((condition for condition in self.conditions if condition.type == kind), None)
+
+
+class PrinterColumn(Model):
+    """A column of `kubectl get`."""
+
+    name: str
+    json_path: str
+    type: Literal["string", "integer", "date"] = "string"
+    priority: int = 0
+
+
+class Kind(Model):
+    """A custom resource. The class variables are what its CRD needs beside the schema."""
+
+    plural: ClassVar[str]
+    short_name: ClassVar[str]
+    columns: ClassVar[tuple[PrinterColumn, ...]]
+
+    api_version: Literal["sluicegate.dev/v1alpha1"] = API_VERSION
+    metadata: ObjectMeta
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
+
+READY_COLUMN = PrinterColumn(name="Ready", json_path='.status.conditions[?(@.type=="Ready")].status')
+REASON_COLUMN = PrinterColumn(name="Reason", json_path='.status.conditions[?(@.type=="Ready")].reason', priority=1)
+AGE_COLUMN = PrinterColumn(name="Age", json_path=".metadata.creationTimestamp", type="date")
+CLUSTER_COLUMN = PrinterColumn(name="Cluster", json_path=".spec.clusterRef.name")

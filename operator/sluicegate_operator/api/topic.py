@@ -1,0 +1,128 @@
+"""Topic: a topic of a cluster, its partitions and its configuration."""
+
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from sluicegate_operator.api import config_keys as keys
+from sluicegate_operator.api.metadata import (
+    AGE_COLUMN,
+    CLUSTER_COLUMN,
+    READY_COLUMN,
+    REASON_COLUMN,
+    ClusterRef,
+    Kind,
+    PrinterColumn,
+    Status,
+)
+from sluicegate_operator.api.rules import Model, Rule, TransitionRule
+
+TOPIC_PATTERN = "^[a-zA-Z0-9._-]{1,249}$"
+_NAME_MESSAGE = "must be 1 to 249 letters, digits, '.', '_' and '-', not '.' or '..', and not begin with '__'"
+
+
+def is_topic_name(text: str) -> bool:
+    return re.search(TOPIC_PATTERN, text) is not None and text not in (".", "..") and not text.startswith("__")
+
+
+class TopicSpec(Model):
+    rules: ClassVar = (
+        Rule(
+            cel=f"!has(self.topicName) || (self.topicName.matches('{TOPIC_PATTERN}')"
+            " && !(self.topicName in ['.', '..']) && !self.topicName.startsWith('__'))",
+            message=f"topicName {_NAME_MESSAGE}",
+            holds=lambda spec: spec.topic_name is None or is_topic_name(spec.topic_name),
+            field="topicName",
+        ),
+        Rule(
+            cel=f"!has(self.config) || self.config.all(k, k in {keys.cel_list(keys.TOPIC_CONFIG_KEYS)})",
+            message="config holds a key that topics do not have; docs/reference/broker-configuration.md lists them",
+            holds=lambda spec: all(key in keys.TOPIC_CONFIG_KEYS for key in spec.config or {}),
+            field="config",
+        ),
+    )
+    transitions: ClassVar = (
+        TransitionRule(
+            cel="self.clusterRef.name == oldSelf.clusterRef.name",
+            message="clusterRef cannot be changed: make a new Topic",
+            holds=lambda old, new: old.cluster_ref.name == new.cluster_ref.name,
+            field="clusterRef",
+        ),
+        TransitionRule(
+            cel="has(self.topicName) == has(oldSelf.topicName)"
+            " && (!has(self.topicName) || self.topicName == oldSelf.topicName)",
+            message="topicName cannot be changed: Kafka cannot rename a topic; make a new Topic",
+            holds=lambda old, new: old.topic_name == new.topic_name,
+        ),
+        TransitionRule(
+            cel="self.partitions >= oldSelf.partitions",
+            message="partitions cannot shrink: Kafka cannot take partitions away; keep the number or raise it",
+            holds=lambda old, new: new.partitions >= old.partitions,
+            field="partitions",
+        ),
+        TransitionRule(
+            cel="self.replicas == oldSelf.replicas",
+            message="replicas cannot be changed after creation yet: keep the number",
+            holds=lambda old, new: old.replicas == new.replicas,
+            field="replicas",
+        ),
+    )
+
+    cluster_ref: ClusterRef
+    """The BrokerCluster that the topic is on."""
+    topic_name: str | None = Field(default=None, min_length=1, max_length=249)
+    """Kafka's name of the topic where it differs from metadata.name."""
+    partitions: int = Field(ge=1, le=10000)
+    """Number of partitions; it can grow but not shrink."""
+    replicas: int = Field(default=1, ge=1, le=100)
+    """Copies of each partition, on as many brokers."""
+    config: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=50)] | None = None
+    """Configuration of the topic under Kafka's names, every value a string (retention.ms: "86400000"). A key that is
+    taken out falls back to the broker's default."""
+    deletion_policy: Literal["Delete", "Retain"] = "Retain"
+    """What becomes of the topic when this object is deleted: Retain leaves it and its records on the brokers, so that
+    pruning by a GitOps tool or a deleted namespace loses no records; Delete deletes it with all its records."""
+
+
+class TopicStatus(Status):
+    topic_name: str = Field(default="", max_length=249)
+    """Kafka's name of the topic."""
+    topic_id: str = Field(default="", max_length=64)
+    """Kafka's id of the topic."""
+    partitions: int = 0
+    """Partitions that the topic has."""
+    replicas: int = 0
+    """Replicas of its partitions."""
+
+
+class Topic(Kind):
+    """A topic of a cluster."""
+
+    plural: ClassVar = "topics"
+    short_name: ClassVar = "kt"
+    columns: ClassVar = (
+        CLUSTER_COLUMN,
+        PrinterColumn(name="Partitions", json_path=".spec.partitions", type="integer"),
+        PrinterColumn(name="Replicas", json_path=".spec.replicas", type="integer"),
+        READY_COLUMN,
+        REASON_COLUMN,
+        AGE_COLUMN,
+    )
+    rules: ClassVar = (
+        Rule(
+            cel=f"has(self.spec.topicName) || self.metadata.name.matches('{TOPIC_PATTERN}')",
+            message=f"spec.topicName is absent, so the name of the Topic {_NAME_MESSAGE}",
+            holds=lambda model: model.spec.topic_name is not None or is_topic_name(model.metadata.name),
+        ),
+    )
+
+    kind: Literal["Topic"] = "Topic"
+    spec: TopicSpec
+    """What the topic should be."""
+    status: TopicStatus = Field(default_factory=TopicStatus)
+    """What the operator last saw."""
+
+    @property
+    def topic_name(self) -> str:
+        return self.spec.topic_name or self.metadata.name
