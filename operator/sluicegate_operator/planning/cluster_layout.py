@@ -1,0 +1,212 @@
+"""How the nodes of a bundled cluster are laid out: ids, listeners, ports, and their configuration.
+
+Properties that all nodes of a role share go into one file; what depends on the node (its id, its addresses, its folder)
+is passed as `--override key=value`, by Kubernetes with `$(POD_IP)` and the like, on a laptop with real values.
+Limits of connections are in neither: they are dynamic, see `quotas`.
+"""
+
+import base64
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster, ConnectionQuotaSettings
+from sluicegate_operator.api.broker_listener import BrokerListener
+
+INTERNAL = "INTERNAL"
+"""Brokers reach each other by it, and the operator reaches brokers; no ConnectionQuota can target it."""
+INTERNAL_PORT = 9091
+CONTROLLER = "CONTROLLER"
+CONTROLLER_PORT = 9093
+HTTP_PORT = 9404
+FIRST_CONTROLLER_ID = 1000
+"""Above every broker id (replicas is at most 100)."""
+
+
+class Role(StrEnum):
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerPort:
+    """`name` is Kafka's; `resource` the BrokerListener's metadata.name, None for INTERNAL."""
+
+    name: str
+    port: int
+    resource: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerClash:
+    """A BrokerListener that is left out, and the sentence for its status."""
+
+    resource: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLayout:
+    name: str
+    namespace: str
+    cluster_id: str
+    broker_ids: tuple[int, ...]
+    controller_ids: tuple[int, ...]
+    listeners: tuple[ListenerPort, ...]
+    """Of brokers, INTERNAL first."""
+    broker_properties: Mapping[str, str]
+    controller_properties: Mapping[str, str]
+    clashes: tuple[ListenerClash, ...] = ()
+
+    def properties(self, role: Role) -> Mapping[str, str]:
+        return self.broker_properties if role is Role.BROKER else self.controller_properties
+
+    def node_ids(self, role: Role) -> tuple[int, ...]:
+        return self.broker_ids if role is Role.BROKER else self.controller_ids
+
+    def role_listeners(self, role: Role) -> tuple[ListenerPort, ...]:
+        return self.listeners if role is Role.BROKER else (ListenerPort(CONTROLLER, CONTROLLER_PORT),)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """Where one node runs. `ports` by listener name replaces the layout's (on a laptop every node needs its own)."""
+
+    bind_host: str
+    advertised_host: str
+    log_dir: str
+    controller_addresses: tuple[str, ...]
+    """host:port of each controller."""
+    http_port: int = HTTP_PORT
+    ports: Mapping[str, int] | None = None
+
+
+def plan_cluster(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> ClusterLayout:
+    """`listeners` may belong to other clusters as well: only this cluster's are taken."""
+    if cluster.spec.brokers is None:
+        raise ValueError(f"BrokerCluster {cluster.name} runs elsewhere; there is nothing to lay out")
+    ports, clashes = _listener_ports(cluster, listeners)
+    controllers = cluster.spec.controllers.replicas if cluster.spec.controllers else 1
+    shared = _shared_properties(cluster, ports)
+    return ClusterLayout(
+        name=cluster.name,
+        namespace=cluster.namespace,
+        cluster_id=cluster_id(cluster),
+        broker_ids=tuple(range(cluster.spec.brokers.replicas)),
+        controller_ids=tuple(range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)),
+        listeners=ports,
+        broker_properties={"process.roles": "broker", "inter.broker.listener.name": INTERNAL} | shared,
+        controller_properties={"process.roles": "controller"} | shared,
+        clashes=clashes,
+    )
+
+
+def cluster_id(cluster: BrokerCluster) -> str:
+    """Kafka's form, 22 characters of base64, made of the object's uid; without an API server, of its name."""
+    uid = cluster.metadata.uid
+    identity = (
+        uuid.UUID(uid) if _is_uuid(uid) else uuid.uuid5(uuid.NAMESPACE_DNS, f"{cluster.name}.{cluster.namespace}")
+    )
+    return base64.urlsafe_b64encode(identity.bytes).decode().rstrip("=")
+
+
+def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place: NodePlace) -> dict[str, str]:
+    """`node_id` and the hosts may hold `$(NAME)` for Kubernetes to expand."""
+    ports = {port.name: port.port for port in layout.role_listeners(role)} | dict(place.ports or {})
+    names = [port.name for port in layout.role_listeners(role)]
+    overrides = {
+        "node.id": str(node_id),
+        "cluster.id": layout.cluster_id,
+        "listeners": ",".join(_endpoint(name, place.bind_host, ports[name]) for name in names),
+    }
+    if role is Role.BROKER:
+        advertised = (_endpoint(name, place.advertised_host, ports[name]) for name in names)
+        overrides["advertised.listeners"] = ",".join(advertised)
+    overrides |= {
+        "controller.quorum.bootstrap.servers": ",".join(place.controller_addresses),
+        "log.dirs": place.log_dir,
+        "sluicegate.http.listener": f"{_host(place.bind_host)}:{place.http_port}",
+    }
+    return overrides
+
+
+def render_properties(properties: Mapping[str, str]) -> str:
+    """server.properties in order of key, so that equal properties are equal files."""
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in sorted(properties.items()))
+
+
+def _escaped(value: str) -> str:
+    # A line break would end the value and start another key.
+    return " ".join(value.split("\n")).strip()
+
+
+def _endpoint(name: str, host: str, port: int) -> str:
+    return f"{name}://{_host(host)}:{port}"
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _listener_ports(
+    cluster: BrokerCluster, listeners: Sequence[BrokerListener]
+) -> tuple[tuple[ListenerPort, ...], tuple[ListenerClash, ...]]:
+    """The oldest BrokerListener keeps a name or port that two ask for."""
+    taken = [ListenerPort(INTERNAL, INTERNAL_PORT)]
+    clashes = []
+    for listener in sorted(cluster_listeners(cluster, listeners), key=_age):
+        wanted = ListenerPort(listener.spec.name, listener.spec.port, listener.name)
+        other = next((port for port in taken if port.name == wanted.name or port.port == wanted.port), None)
+        if other is None:
+            taken.append(wanted)
+            continue
+        what = f"name {wanted.name}" if other.name == wanted.name else f"port {wanted.port}"
+        sentence = f"{what} is already used by BrokerListener {other.resource}; choose another"
+        clashes.append(ListenerClash(listener.name, sentence))
+    internal, *others = taken
+    return (internal, *sorted(others, key=lambda port: port.name)), tuple(clashes)
+
+
+def cluster_listeners(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> list[BrokerListener]:
+    return [
+        listener
+        for listener in listeners
+        if listener.spec.cluster_ref.name == cluster.name
+        and listener.namespace == cluster.namespace
+        and listener.metadata.deletion_timestamp is None
+    ]
+
+
+def _age(listener: BrokerListener) -> tuple[float, str]:
+    created = listener.metadata.creation_timestamp
+    return (created.timestamp() if created else 0.0, listener.name)
+
+
+def _shared_properties(cluster: BrokerCluster, ports: Sequence[ListenerPort]) -> dict[str, str]:
+    protocols = [f"{CONTROLLER}:PLAINTEXT", *(f"{port.name}:PLAINTEXT" for port in ports)]
+    return {
+        **(cluster.spec.config or {}),
+        **_window(cluster.spec.connection_quota),
+        "controller.listener.names": CONTROLLER,
+        "listener.security.protocol.map": ",".join(protocols),
+    }
+
+
+def _window(settings: ConnectionQuotaSettings | None) -> dict[str, str]:
+    if settings is None:
+        return {}
+    return {
+        "connection.quota.strategy": settings.strategy,
+        "connection.quota.ip.action": settings.ip_action,
+        "quota.window.num": str(settings.window_num),
+        "quota.window.size.seconds": str(settings.window_size_seconds),
+    }
