@@ -1,0 +1,67 @@
+"""AlterClientQuotas (49), versions 0 to 1 (KIP-546, KIP-612): one answer for each entity."""
+
+from collections.abc import Collection, Sequence
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas, hosts_to_resolve
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import Record
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS
+
+_HOSTS_MAX = 100
+"""Names that one request may have resolved; each is a DNS query of ours."""
+
+
+async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    controller = node.controller
+    assert controller is not None
+    hosts = sorted(hosts_to_resolve([_parts(entry) for entry in request.entries]))
+    try:
+        if len(hosts) > _HOSTS_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"One request may name {_HOSTS_MAX} hosts that are no IP addresses."
+            )
+        resolved = {host for host in hosts if await node.resolve_host(host) is not None}
+        answers = await controller.submit(lambda image: _alter_all(request, resolved, image))
+    except KafkaError as error:
+        answers = [_answer(entry, error) for entry in request.entries]
+    return {"entries": answers}
+
+
+def _alter_all(
+    request: Entity, resolved: Collection[str], image: MetadataImage
+) -> tuple[Sequence[Record], Sequence[Fields]]:
+    records: list[Record] = []
+    answers = []
+    seen = set()
+    for entry in request.entries:
+        parts = _parts(entry)
+        entity = frozenset(parts)
+        changes = [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops]
+        try:
+            if entity in seen:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each quota entity must appear at most once.")
+            seen.add(entity)
+            records += alter_quotas(parts, changes, image, resolved)
+        except KafkaError as error:
+            answers.append(_answer(entry, error))
+        else:
+            answers.append(_answer(entry, None))
+    return ((), answers) if request.validate_only else (records, answers)
+
+
+def _parts(entry: Entity) -> EntityParts:
+    return [(part.entity_type, part.entity_name) for part in entry.entity]
+
+
+def _answer(entry: Entity, error: KafkaError | None) -> Fields:
+    return {
+        "error_code": ErrorCode.NONE if error is None else error.code,
+        "error_message": None if error is None else error.message,
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in _parts(entry)],
+    }
+
+
+API = ApiSpec(key=ALTER_CLIENT_QUOTAS, name="AlterClientQuotas", versions=(0, 1), handle=handle, runs_on="controller")

@@ -1,0 +1,63 @@
+"""AlterConfigs (33), versions 0 to 2 (KIP-133): replaces the whole dynamic configuration of each resource.
+
+What IncrementalAlterConfigs has in common with it is here too: resources stand for themselves, each with its answer.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.configs import replace_all
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import Record
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import ALTER_CONFIGS
+
+AlterOne = Callable[[Entity, MetadataImage], Sequence[Record]]
+
+
+async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    return await alter_resources(request, node, _alter)
+
+
+def _alter(resource: Entity, image: MetadataImage) -> Sequence[Record]:
+    configs = [(config.name, config.value) for config in resource.configs]
+    return replace_all((resource.resource_type, resource.resource_name), configs, image)
+
+
+async def alter_resources(request: Entity, node: Node, alter: AlterOne) -> Fields:
+    controller = node.controller
+    assert controller is not None
+    try:
+        return {"responses": await controller.submit(lambda image: _alter_all(request, image, alter))}
+    except KafkaError as error:
+        return {"responses": [_answer(resource, error) for resource in request.resources]}
+
+
+def _alter_all(request: Entity, image: MetadataImage, alter: AlterOne) -> tuple[Sequence[Record], Sequence[Fields]]:
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    records: list[Record] = []
+    answers = []
+    for resource in request.resources:
+        try:
+            if counts[resource.resource_type, resource.resource_name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            records += alter(resource, image)
+        except KafkaError as error:
+            answers.append(_answer(resource, error))
+        else:
+            answers.append(_answer(resource, None))
+    return ((), answers) if request.validate_only else (records, answers)
+
+
+def _answer(resource: Entity, error: KafkaError | None) -> Fields:
+    return {
+        "error_code": ErrorCode.NONE if error is None else error.code,
+        "error_message": None if error is None else error.message,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+    }
+
+
+API = ApiSpec(key=ALTER_CONFIGS, name="AlterConfigs", versions=(0, 2), handle=handle, runs_on="controller")

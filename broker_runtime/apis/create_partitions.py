@@ -1,0 +1,54 @@
+"""CreatePartitions (37), versions 0 to 3 (KIP-195)."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import Record
+from broker_runtime.controller.topics import grow_topic
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import CREATE_PARTITIONS
+
+
+async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    controller = node.controller
+    assert controller is not None
+    try:
+        results = await controller.submit(lambda image: _grow_all(request, image))
+    except KafkaError as error:
+        results = [_result(name, error) for name in dict.fromkeys(topic.name for topic in request.topics)]
+    return {"results": results}
+
+
+def _grow_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+    counts = Counter(topic.name for topic in request.topics)
+    records: list[Record] = []
+    results = [
+        _result(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        for name, count in counts.items()
+        if count > 1
+    ]
+    for topic in request.topics:
+        if counts[topic.name] > 1:
+            continue
+        assignments = None if topic.assignments is None else [each.broker_ids for each in topic.assignments]
+        try:
+            records += grow_topic(topic.name, topic.count, assignments, image)
+        except KafkaError as error:
+            results.append(_result(topic.name, error))
+        else:
+            results.append(_result(topic.name, None))
+    return ((), results) if request.validate_only else (records, results)
+
+
+def _result(name: str, error: KafkaError | None) -> Fields:
+    return {
+        "name": name,
+        "error_code": ErrorCode.NONE if error is None else error.code,
+        "error_message": None if error is None else error.message,
+    }
+
+
+API = ApiSpec(key=CREATE_PARTITIONS, name="CreatePartitions", versions=(0, 3), handle=handle, runs_on="controller")

@@ -1,0 +1,95 @@
+"""CreateTopics (19), versions 2 to 7 (KIP-464 defaults, KIP-525 configurations in the answer, KIP-516 topic ids)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from uuid import uuid4
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.describe import describe_topic
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import Record
+from broker_runtime.controller.topics import CreatedTopic, NewTopic, TopicDefaults, collision_key, create_topic
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import CREATE_TOPICS
+
+
+async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    controller = node.controller
+    assert controller is not None
+    try:
+        topics = await controller.submit(lambda image: _create_all(request, image, node))
+    except KafkaError as error:
+        topics = [_refused(topic.name, error) for topic in request.topics]
+    return {"topics": topics}
+
+
+def _create_all(request: Entity, image: MetadataImage, node: Node) -> tuple[Sequence[Record], Sequence[Fields]]:
+    settings = node.settings
+    defaults = TopicDefaults(settings.integer("num.partitions"), settings.integer("default.replication.factor"))
+    counts = Counter(topic.name for topic in request.topics)
+    records: list[Record] = []
+    answers: list[Fields] = [
+        _refused(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        for name, count in counts.items()
+        if count > 1
+    ]
+    taken: dict[str, str] = {}
+    for topic in request.topics:
+        if counts[topic.name] > 1:
+            continue
+        try:
+            new, created = create_topic(_wanted(topic), image, defaults, uuid4, taken)
+        except KafkaError as error:
+            answers.append(_refused(topic.name, error))
+            continue
+        taken[collision_key(topic.name)] = topic.name
+        records += new
+        answers.append(_created(topic.name, created, image, node))
+    return ((), answers) if request.validate_only else (records, answers)
+
+
+def _wanted(topic: Entity) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        [(config.name, config.value) for config in topic.configs],
+    )
+
+
+def _created(name: str, created: CreatedTopic, image: MetadataImage, node: Node) -> Fields:
+    return {
+        "name": name,
+        "topic_id": created.id,
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "num_partitions": created.partitions,
+        "replication_factor": created.replication_factor,
+        "configs": [
+            {
+                "name": entry.name,
+                "value": entry.value,
+                "read_only": entry.read_only,
+                "config_source": entry.source,
+                "is_sensitive": entry.key.sensitive,
+            }
+            for entry in describe_topic(created.configs, image, node.settings)
+        ],
+    }
+
+
+def _refused(name: str, error: KafkaError) -> Fields:
+    return {
+        "name": name,
+        "topic_id": None,
+        "error_code": error.code,
+        "error_message": error.message,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "configs": [],
+    }
+
+
+API = ApiSpec(key=CREATE_TOPICS, name="CreateTopics", versions=(2, 7), handle=handle, runs_on="controller")

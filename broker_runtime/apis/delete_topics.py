@@ -1,0 +1,64 @@
+"""DeleteTopics (20), versions 1 to 6 (KIP-516: by name or by id from version 6)."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import Record
+from broker_runtime.controller.topics import delete_topic
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import DELETE_TOPICS
+
+_Wanted = tuple[str | None, UUID | None]
+
+
+async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    controller = node.controller
+    assert controller is not None
+    wanted = _wanted(request, ctx.version)
+    if not node.settings.flag("delete.topic.enable"):
+        code = ErrorCode.TOPIC_DELETION_DISABLED if ctx.version >= 3 else ErrorCode.INVALID_REQUEST
+        return {"responses": [_answer(item, KafkaError(code, "Topic deletion is disabled.")) for item in wanted]}
+    try:
+        return {"responses": await controller.submit(lambda image: _delete_all(wanted, image))}
+    except KafkaError as error:
+        return {"responses": [_answer(item, error) for item in wanted]}
+
+
+def _wanted(request: Entity, version: int) -> list[_Wanted]:
+    if version < 6:
+        return [(name, None) for name in request.topic_names]
+    return [(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id) for topic in request.topics]
+
+
+def _delete_all(wanted: Sequence[_Wanted], image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+    records: list[Record] = []
+    answers: list[Fields] = []
+    seen: set[str] = set()
+    for item in wanted:
+        try:
+            removal, topic = delete_topic(*item, image)
+            if topic.name in seen:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named more than once in this request.")
+        except KafkaError as error:
+            answers.append(_answer(item, error))
+            continue
+        seen.add(topic.name)
+        records += removal
+        answers.append(_answer((topic.name, topic.id), None))
+    return records, answers
+
+
+def _answer(item: _Wanted, error: KafkaError | None) -> Fields:
+    name, topic_id = item
+    return {
+        "name": name,
+        "topic_id": topic_id,
+        "error_code": ErrorCode.NONE if error is None else error.code,
+        "error_message": None if error is None else error.message,
+    }
+
+
+API = ApiSpec(key=DELETE_TOPICS, name="DeleteTopics", versions=(1, 6), handle=handle, runs_on="controller")

@@ -1,0 +1,83 @@
+"""DescribeCluster (60), versions 0 to 2 (KIP-700, KIP-919 endpoint types, KIP-1073 fenced brokers).
+
+Brokers answer about brokers and the controller about controllers; asking the other kind is MISMATCHED_ENDPOINT_TYPE.
+Authorized operations are not implemented: always the "not asked" value.
+"""
+
+from typing import Any
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import DESCRIBE_CLUSTER
+
+_BROKERS, _CONTROLLERS = 1, 2
+_KINDS = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
+_OPERATIONS_NOT_ASKED = -(2**31)
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    asked = getattr(request, "endpoint_type", _BROKERS)
+    mine = _BROKERS if node.controller is None else _CONTROLLERS
+    if asked not in _KINDS:
+        return _refused(node, mine, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}")
+    if asked != mine:
+        return _refused(
+            node,
+            mine,
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            f"The request was sent to an endpoint of type {_KINDS[mine]}, but we wanted an endpoint of type "
+            f"{_KINDS[asked]}",
+        )
+    if mine == _CONTROLLERS:
+        return _answer(node, mine, node.settings.node_id, _controllers(ctx, node))
+    brokers = _brokers(ctx, node, getattr(request, "include_fenced_brokers", False))
+    controller_id = min((broker["broker_id"] for broker in brokers if not broker["is_fenced"]), default=-1)
+    return _answer(node, mine, controller_id, brokers)
+
+
+def _brokers(ctx: RequestContext, node: Node, with_fenced: bool) -> list[dict[str, Any]]:
+    return [
+        {
+            "broker_id": broker.id,
+            "host": endpoint.host,
+            "port": endpoint.port,
+            "rack": broker.rack,
+            "is_fenced": broker.fenced,
+        }
+        for _, broker in sorted(node.image.brokers.items())
+        if (with_fenced or not broker.fenced) and (endpoint := broker.endpoint(ctx.listener)) is not None
+    ]
+
+
+def _controllers(ctx: RequestContext, node: Node) -> list[dict[str, Any]]:
+    return [
+        {
+            "broker_id": node.settings.node_id,
+            "host": endpoint.host,
+            "port": endpoint.port,
+            "rack": None,
+            "is_fenced": False,
+        }
+        for endpoint in node.settings.listeners
+        if endpoint.listener == ctx.listener
+    ]
+
+
+def _answer(node: Node, kind: int, controller_id: int, brokers: list[dict[str, Any]]) -> Fields:
+    return {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "endpoint_type": kind,
+        "cluster_id": node.cluster_id,
+        "controller_id": controller_id,
+        "brokers": brokers,
+        "cluster_authorized_operations": _OPERATIONS_NOT_ASKED,
+    }
+
+
+def _refused(node: Node, kind: int, code: ErrorCode, message: str) -> Fields:
+    return {**_answer(node, kind, -1, []), "error_code": code, "error_message": message}
+
+
+API = ApiSpec(key=DESCRIBE_CLUSTER, name="DescribeCluster", versions=(0, 2), handle=handle)

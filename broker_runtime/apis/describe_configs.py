@@ -1,0 +1,57 @@
+"""DescribeConfigs (32), versions 1 to 4 (KIP-133, KIP-226 synonyms, KIP-569 types and documentation)."""
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.describe import Described, describe_resource
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import DESCRIBE_CONFIGS
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    with_documentation = getattr(request, "include_documentation", False)
+    return {
+        "results": [
+            _result(resource, node, request.include_synonyms, with_documentation) for resource in request.resources
+        ]
+    }
+
+
+def _result(resource: Entity, node: Node, with_synonyms: bool, with_documentation: bool) -> Fields:
+    code, message = ErrorCode.NONE, None
+    entries: list[Fields] = []
+    keys = resource.configuration_keys
+    try:
+        found = describe_resource(
+            (resource.resource_type, resource.resource_name),
+            None if keys is None else frozenset(keys),
+            node.image,
+            node.settings,
+        )
+        entries = [_entry(entry, with_synonyms, with_documentation) for entry in found]
+    except KafkaError as error:
+        code, message = error.code, error.message
+    return {
+        "error_code": code,
+        "error_message": message,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "configs": entries,
+    }
+
+
+def _entry(entry: Described, with_synonyms: bool, with_documentation: bool) -> Fields:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "read_only": entry.read_only,
+        "config_source": entry.source,
+        "is_sensitive": entry.key.sensitive,
+        "synonyms": [{"name": s.name, "value": s.value, "source": s.source} for s in entry.synonyms]
+        if with_synonyms
+        else [],
+        "config_type": entry.key.type,
+        "documentation": entry.key.doc if with_documentation else None,
+    }
+
+
+API = ApiSpec(key=DESCRIBE_CONFIGS, name="DescribeConfigs", versions=(1, 4), handle=handle)

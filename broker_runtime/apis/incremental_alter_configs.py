@@ -1,0 +1,29 @@
+"""IncrementalAlterConfigs (44), versions 0 to 1 (KIP-339): sets, deletes, appends and subtracts single keys."""
+
+from collections.abc import Sequence
+
+from broker_runtime.apis.alter_configs import alter_resources
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.configs import Change, alter_incrementally
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import Record
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import INCREMENTAL_ALTER_CONFIGS
+
+
+async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    return await alter_resources(request, node, _alter)
+
+
+def _alter(resource: Entity, image: MetadataImage) -> Sequence[Record]:
+    changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
+    return alter_incrementally((resource.resource_type, resource.resource_name), changes, image)
+
+
+API = ApiSpec(
+    key=INCREMENTAL_ALTER_CONFIGS,
+    name="IncrementalAlterConfigs",
+    versions=(0, 1),
+    handle=handle,
+    runs_on="controller",
+)

@@ -1,0 +1,140 @@
+"""Describing configurations (KIP-226, KIP-569): every key with its value, where that comes from and what it hides.
+
+Pure. A node describes itself: what is in force there is its own dynamic configuration over the cluster's default one
+over its properties file over the defaults.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from broker_runtime.config import (
+    BROKER_KEYS,
+    BROKER_SYNONYMS,
+    TOPIC_KEYS,
+    BrokerSettings,
+    ConfigKey,
+    UpdateMode,
+    Value,
+    broker_key,
+    split_listener_prefix,
+)
+from broker_runtime.controller.image import MetadataImage, ResourceType
+from broker_runtime.errors import ErrorCode, KafkaError
+
+
+class Source(IntEnum):
+    """Numbers as the protocol sends them."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    name: str
+    value: str | None
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """`synonyms` are all places the value may come from, the one in force first."""
+
+    name: str
+    key: ConfigKey
+    value: str | None
+    source: Source
+    read_only: bool
+    synonyms: Sequence[Synonym]
+
+
+def describe_resource(
+    resource: tuple[int, str], wanted: Collection[str] | None, image: MetadataImage, settings: BrokerSettings
+) -> Sequence[Described]:
+    """`wanted` None asks for all keys. Raises KafkaError when the resource does not exist or is not described here."""
+    kind, name = resource
+    if kind == ResourceType.TOPIC:
+        if name not in image.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        found = describe_topic(image.topic_configs(name), image, settings)
+    elif kind == ResourceType.BROKER and not name:
+        found = _cluster_default(image)
+    elif kind == ResourceType.BROKER:
+        _check_is_self(name, settings)
+        found = _broker(image, settings)
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+    return [entry for entry in found if wanted is None or entry.name in wanted]
+
+
+def _check_is_self(name: str, settings: BrokerSettings) -> None:
+    try:
+        broker_id = int(name)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
+    if broker_id != settings.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {settings.node_id} or empty, but received {name}",
+        )
+
+
+def describe_topic(configs: Mapping[str, str], image: MetadataImage, settings: BrokerSettings) -> Iterator[Described]:
+    for name, key in TOPIC_KEYS.items():
+        own = [Synonym(name, configs[name], Source.DYNAMIC_TOPIC)] if name in configs else []
+        yield _described(name, key, [*own, *_broker_synonyms(BROKER_SYNONYMS[name], image, settings)], False)
+
+
+def _broker(image: MetadataImage, settings: BrokerSettings) -> Iterator[Described]:
+    prefixed = {
+        name
+        for texts in (image.broker_configs(settings.node_id), image.broker_configs(None), settings.given)
+        for name in texts
+        if split_listener_prefix(name)[0] is not None
+    }
+    for name in [*BROKER_KEYS, *sorted(prefixed)]:
+        key = broker_key(name)
+        if key is not None:
+            yield _described(name, key, _broker_synonyms(name, image, settings), key.mode is UpdateMode.READ_ONLY)
+
+
+def _cluster_default(image: MetadataImage) -> Iterator[Described]:
+    for name, value in sorted(image.broker_configs(None).items()):
+        key = broker_key(name)
+        if key is not None:
+            yield _described(name, key, [Synonym(name, value, Source.DYNAMIC_DEFAULT_BROKER)], False)
+
+
+def _broker_synonyms(name: str, image: MetadataImage, settings: BrokerSettings) -> list[Synonym]:
+    key = broker_key(name)
+    if key is None:
+        return []
+    _, base = split_listener_prefix(name)
+    found = []
+    for known in dict.fromkeys((name, base)):
+        for texts, source in (
+            (image.broker_configs(settings.node_id), Source.DYNAMIC_BROKER),
+            (image.broker_configs(None), Source.DYNAMIC_DEFAULT_BROKER),
+        ):
+            if known in texts:
+                found.append(Synonym(known, texts[known], source))
+        if known in settings.given:
+            found.append(Synonym(known, settings.given[known], Source.STATIC_BROKER))
+    # Some statics are derived from another key (log.retention.hours), so the value in force counts, not the default.
+    found.append(Synonym(base, key.render(_default(base, key, settings)), Source.DEFAULT))
+    return found
+
+
+def _default(base: str, key: ConfigKey, settings: BrokerSettings) -> Value:
+    return key.default if base in settings.given else settings.values.get(base, key.default)
+
+
+def _described(name: str, key: ConfigKey, synonyms: Sequence[Synonym], read_only: bool) -> Described:
+    if key.sensitive:
+        synonyms = [Synonym(s.name, None, s.source) for s in synonyms]
+    first = synonyms[0]
+    return Described(name, key, first.value, first.source, read_only, synonyms)

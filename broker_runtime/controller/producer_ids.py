@@ -1,0 +1,26 @@
+"""Blocks of producer ids (KIP-730): persisted before they are handed out, never handed out twice. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import ProducerIdsRecord, Record
+from broker_runtime.controller.registration import registered
+from broker_runtime.errors import ErrorCode, KafkaError
+
+BLOCK_SIZE = 1_000
+_LAST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    start: int
+    size: int
+
+
+def allocate(broker_id: int, broker_epoch: int, image: MetadataImage) -> tuple[Sequence[Record], Block]:
+    registered(broker_id, broker_epoch, image)
+    start = image.next_producer_id
+    if start > _LAST - BLOCK_SIZE:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids were handed out")
+    return [ProducerIdsRecord(broker_id, broker_epoch, start + BLOCK_SIZE)], Block(start, BLOCK_SIZE)

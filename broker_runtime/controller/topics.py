@@ -1,0 +1,225 @@
+"""Creating, growing and deleting topics: decisions and their records. Pure.
+
+Error codes and the sense of the messages are Kafka's. Each topic of a request stands for itself: one that is refused
+does not hold up the others.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from broker_runtime.controller.configs import check_topic_configs
+from broker_runtime.controller.image import MetadataImage, ResourceType, Topic
+from broker_runtime.controller.placement import check_assignment, place
+from broker_runtime.controller.records import (
+    METADATA_TOPIC,
+    NO_LEADER,
+    ConfigRecord,
+    PartitionRecord,
+    Record,
+    RemoveTopic,
+    TopicRecord,
+)
+from broker_runtime.errors import ErrorCode, KafkaError
+
+NAME_LENGTH_MAX = 249
+PARTITIONS_MAX = 10_000
+"""Of one topic and request; Kafka's limit of records in one controller batch is the same."""
+_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+USE_DEFAULT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    name: str
+    partitions: int
+    replication_factor: int
+    assignments: Sequence[tuple[int, Sequence[int]]]
+    configs: Sequence[tuple[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    partitions: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    id: UUID
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+def create_topic(
+    wanted: NewTopic,
+    image: MetadataImage,
+    defaults: TopicDefaults,
+    new_id: Callable[[], UUID],
+    taken: Mapping[str, str],
+) -> tuple[Sequence[Record], CreatedTopic]:
+    """`taken` are the collision keys (see `collision_key`) of topics that the same request makes."""
+    check_topic_name(wanted.name)
+    if wanted.name in image.topics:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
+    _check_collision(wanted.name, image, taken)
+    configs = check_topic_configs(wanted.configs)
+    topic_id = new_id()
+    replicas = _replicas(wanted, image, defaults, topic_id)
+    records: list[Record] = [TopicRecord(wanted.name, topic_id)]
+    records += [ConfigRecord(ResourceType.TOPIC, wanted.name, key, value) for key, value in configs.items()]
+    records += [_new_partition(topic_id, index, chosen, image) for index, chosen in enumerate(replicas)]
+    return records, CreatedTopic(topic_id, len(replicas), len(replicas[0]), configs)
+
+
+def grow_topic(
+    name: str, count: int, assignments: Sequence[Sequence[int]] | None, image: MetadataImage
+) -> Sequence[Record]:
+    topic = image.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    have = len(topic.partitions)
+    if count == have:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
+    if count < have:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
+        )
+    _check_count(count)
+    extra = count - have
+    factor = len(topic.partitions[0].replicas)
+    if assignments is None:
+        chosen: Sequence[Sequence[int]] = place(extra, factor, image, topic.id.int % 1_000_003 + have)
+    else:
+        if len(assignments) != extra:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {extra} additional partition(s), but only {len(assignments)} assignment(s) "
+                "were specified."
+                if len(assignments) < extra
+                else f"Attempted to add {extra} additional partition(s), but {len(assignments)} assignment(s) "
+                "were specified.",
+            )
+        chosen = [_checked(replicas, have + number, image, factor) for number, replicas in enumerate(assignments)]
+    return [_new_partition(topic.id, have + number, replicas, image) for number, replicas in enumerate(chosen)]
+
+
+def delete_topic(name: str | None, topic_id: UUID | None, image: MetadataImage) -> tuple[Sequence[Record], Topic]:
+    topic = _find(name, topic_id, image)
+    return [RemoveTopic(topic.id)], topic
+
+
+def _find(name: str | None, topic_id: UUID | None, image: MetadataImage) -> Topic:
+    if name is not None and topic_id is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if name is not None:
+        topic = image.topics.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    elif topic_id is not None:
+        topic = image.topic_by_id(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    return topic
+
+
+def check_topic_name(name: str) -> None:
+    reason = None
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > NAME_LENGTH_MAX:
+        reason = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    elif not _NAME.fullmatch(name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    if reason is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+    if name == METADATA_TOPIC:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
+
+
+def collision_key(name: str) -> str:
+    """Names with one key would share metric names, in which '.' becomes '_'."""
+    return name.replace(".", "_")
+
+
+def _check_collision(name: str, image: MetadataImage, taken: Mapping[str, str]) -> None:
+    key = collision_key(name)
+    other = taken.get(key)
+    if other is None and ("." in name or "_" in name):
+        other = next((known for known in image.topics if collision_key(known) == key), None)
+    if other is not None and other != name:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _replicas(
+    wanted: NewTopic, image: MetadataImage, defaults: TopicDefaults, topic_id: UUID
+) -> Sequence[Sequence[int]]:
+    if wanted.assignments:
+        return _assigned(wanted, image)
+    if wanted.replication_factor < USE_DEFAULT or wanted.replication_factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if wanted.partitions < USE_DEFAULT or wanted.partitions == 0:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    partitions = defaults.partitions if wanted.partitions == USE_DEFAULT else wanted.partitions
+    factor = defaults.replication_factor if wanted.replication_factor == USE_DEFAULT else wanted.replication_factor
+    _check_count(partitions)
+    return place(partitions, factor, image, topic_id.int % 1_000_003)
+
+
+def _check_count(partitions: int) -> None:
+    if partitions > PARTITIONS_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of partitions per request: {partitions}; at most {PARTITIONS_MAX} are allowed.",
+        )
+
+
+def _assigned(wanted: NewTopic, image: MetadataImage) -> Sequence[Sequence[int]]:
+    for value, name in ((wanted.replication_factor, "replication factor"), (wanted.partitions, "numPartitions")):
+        if value != USE_DEFAULT:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {name} was not set to -1.",
+            )
+    _check_count(len(wanted.assignments))
+    chosen: dict[int, Sequence[int]] = {}
+    factor = None
+    for index, replicas in wanted.assignments:
+        if index in chosen:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        chosen[index] = _checked(replicas, index, image, factor)
+        factor = len(replicas)
+    if sorted(chosen) != list(range(len(chosen))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence."
+        )
+    return [chosen[index] for index in range(len(chosen))]
+
+
+def _checked(replicas: Sequence[int], index: int, image: MetadataImage, factor: int | None) -> Sequence[int]:
+    check_assignment(replicas, image, factor)
+    if not any(image.is_active(replica) for replica in replicas):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+            "controlled shutdown.",
+        )
+    return replicas
+
+
+def _new_partition(topic_id: UUID, index: int, replicas: Sequence[int], image: MetadataImage) -> PartitionRecord:
+    isr = tuple(r for r in replicas if image.is_active(r))
+    return PartitionRecord(topic_id, index, tuple(replicas), isr, isr[0] if isr else NO_LEADER, 0, 0)
