@@ -19,38 +19,32 @@ _WRITE_BYTES = 4096
 class Index:
     """Fixed-size entries in ascending order, in memory and, up to `_written`, in the file."""
 
-    __slots__ = ("_entries", "_file", "_fs", "_path", "_used", "_written", "entry")
+    __slots__ = ("_entries", "_file", "_fs", "_synced", "_used", "_written", "entry", "path")
 
     def __init__(self, fs: FileSystem, path: Path, entry: Struct) -> None:
         self.entry = entry
         self._fs = fs
-        self._path = path
+        self.path = path
         self._entries: bytearray | None = None
         self._file: File | None = None
         self._written = 0
         self._used = False
-
-    @property
-    def path(self) -> Path:
-        return self._path
-
-    @path.setter
-    def path(self, path: Path) -> None:
-        self._path = path
+        self._synced = True
 
     def create(self) -> None:
         """Start empty, also over what a crash left."""
-        self._file = self._fs.open(self._path, create=True)
+        self._file = self._fs.open(self.path, create=True)
         self._entries = bytearray()
         self._written = 0
+        self._synced = False
 
     def exists(self) -> bool:
-        return self._fs.exists(self._path)
+        return self._fs.exists(self.path)
 
     def data(self) -> bytearray:
         self._used = True
         if self._entries is None:
-            file = self._fs.open(self._path)
+            file = self._fs.open(self.path)
             self._entries = bytearray(file.pread(file.size(), 0))
             self._written = len(self._entries)
         return self._entries
@@ -88,7 +82,7 @@ class Index:
 
     def _open(self) -> File:
         if self._file is None:
-            self._file = self._fs.open(self._path)
+            self._file = self._fs.open(self.path)
         return self._file
 
     def write(self) -> None:
@@ -97,10 +91,13 @@ class Index:
             return
         self._open().write_at([bytes(self._entries[self._written :])], self._written)
         self._written = len(self._entries)
+        self._synced = False
 
     def fsync(self) -> None:
-        if self._file is not None:
+        """Nothing to do for most appends of a log that syncs each one: entries come every few batches only."""
+        if self._file is not None and not self._synced:
             self._file.fsync()
+            self._synced = True
 
     def release(self) -> None:
         """Drop memory and descriptor if nothing used them since the last call."""

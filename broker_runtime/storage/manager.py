@@ -58,7 +58,7 @@ class LogManager:
         self._fs = fs
         self._clock = clock
         self._background = background
-        self._producer_expiration_ms = producer_expiration_ms
+        self.producer_expiration_ms = producer_expiration_ms
         self._logs: dict[Partition, Log] = {}
         self._lock: object | None = None
         self._doomed: list[tuple[int, Path]] = []
@@ -97,15 +97,17 @@ class LogManager:
         return report
 
     def _take_lock(self) -> None:
-        if not self._fs.exists(self._log_dir):
-            self._fs.mkdir(self._log_dir)
-            self._fs.fsync_dir(self._log_dir.parent)
         try:
+            if not self._fs.exists(self._log_dir):
+                self._fs.mkdir(self._log_dir)
+                self._fs.fsync_dir(self._log_dir.parent)
             self._lock = self._fs.lock(self._log_dir / ".lock")
         except BlockingIOError:
             raise ConfigError(
                 f"log.dirs={self._log_dir}: another process uses this folder; stop it or give this broker its own"
             ) from None
+        except OSError as error:
+            raise ConfigError(f"log.dirs={self._log_dir} cannot be used: {error}") from error
 
     def _read_checkpoint(self, name: str) -> dict[Partition, int]:
         try:
@@ -214,7 +216,7 @@ class LogManager:
                 del log.renamed[0]
         except (OSError, KafkaError) as error:
             _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
-        log.producers.expire(now_ms, self._producer_expiration_ms)
+        log.producers.expire(now_ms, self.producer_expiration_ms)
         log.release_idle()
 
     def _flush_sealed(self) -> None:
@@ -292,9 +294,12 @@ class LogManager:
             except KafkaError as error:
                 clean = False
                 _LOGGER.error("closing %s-%d failed, it is recovered at start: %s", log.topic, log.partition, error)
-        self._write_recovery_points()
-        self._write_log_starts()
-        if clean:
-            write_clean_shutdown(self._fs, self._log_dir)
+        try:
+            self._write_recovery_points()
+            self._write_log_starts()
+            if clean:
+                write_clean_shutdown(self._fs, self._log_dir)
+        except (OSError, KafkaError) as error:
+            _LOGGER.error("no clean-shutdown marker, the logs are recovered at start: %s", error)
         self._logs.clear()
         self._lock = None

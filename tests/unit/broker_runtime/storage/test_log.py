@@ -255,6 +255,29 @@ def test_flush_messages_syncs_before_the_append_is_answered() -> None:
     assert house.append(b"b") == 1
 
 
+def test_a_log_that_syncs_each_append_syncs_one_file_for_it() -> None:
+    house = LogHouse(TopicConfig(flush_messages=1))
+    house.append(b"a")
+    before = house.fs.fsyncs
+    house.append(b"b")
+    assert house.fs.fsyncs == before + 1
+
+
+def test_compressed_batches_pass_through_untouched_and_are_found_by_time() -> None:
+    house = LogHouse(TopicConfig(segment_bytes=400))
+    stored = []
+    for number, codec in enumerate([1, 2, 3, 4] * 3):
+        batch = bytearray(encode_batch([(None, b"a"), (None, b"b")], 1000 * number, attributes=codec))
+        batch[61:] = b"opaque"
+        struct.pack_into(">i", batch, 8, len(batch) - 12)
+        struct.pack_into(">I", batch, 17, checksum(batch))
+        house.log.append(memoryview(batch))
+        stored.append(bytes(batch[16:]))
+    house.kill()
+    assert [batch[16:] for _, batch in read_all(house.log)] == stored
+    assert house.log.offset_for_timestamp(2500) == (6, 3000, 0)
+
+
 def test_flush_ms_syncs_in_the_background() -> None:
     house = LogHouse(TopicConfig(flush_ms=500))
     house.append(b"a")

@@ -1,9 +1,11 @@
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.checkpoint import read_offsets, write_offsets
 from broker_runtime.storage.filesystem import read_file
 from broker_runtime.storage.manager import LogManager
@@ -256,6 +258,33 @@ def test_sealed_segments_are_synced_one_per_tick() -> None:
         house.logs.tick()
         points.append(house.log.recovery_point)
     assert points == [segment.base_offset for segment in house.log.segments[1:4]]
+
+
+def test_sealed_segments_are_synced_in_the_background_where_there_is_one() -> None:
+    house = _filled()
+    with ThreadPoolExecutor(1) as background:
+        logs = LogManager(LOG_DIR, fs=house.fs.process_killed(), clock=house.clock, background=background)
+        logs.open(lambda _topic: house.config)
+        log = logs.get("orders", 0)
+        assert log is not None
+        for number in range(30):
+            log.append(memoryview(encode_batch([(b"k", b"%02d" % number)], 1)))
+        sealed = [segment.next_offset for segment in log.segments[:-1] if segment.next_offset > 50]
+        logs.tick()
+        background.submit(int).result()
+        logs.tick()
+        assert log.recovery_point == sealed[0]
+        logs.close()
+        assert log.recovery_point == 80
+
+
+def test_a_full_disk_at_close_leaves_no_marker_and_loses_nothing() -> None:
+    house = _filled()
+    house.fs.capacity_bytes = 0
+    house.logs.close()
+    assert not house.fs.exists(LOG_DIR / ".kafka_cleanshutdown")
+    assert not house.kill().clean
+    assert values_of(house.log) == EVERYTHING
 
 
 def test_a_failed_sync_stops_the_log_and_leaves_no_clean_marker() -> None:
