@@ -45,18 +45,19 @@ class Storage(Model):
 ResourceAmounts = Annotated[dict[str, Quantity], Field(max_length=16)]
 
 
-class Resources(Model):
-    rules: ClassVar = tuple(
-        Rule(
-            cel=f"!has(self.{field}) || self.{field}.all(k, self.{field}[k].matches('{QUANTITY_PATTERN}'))",
-            message=f"{field} must hold Kubernetes quantities as strings, for example cpu: 500m or memory: 1Gi",
-            holds=lambda model, field=field: all(
-                re.search(QUANTITY_PATTERN, amount) for amount in (getattr(model, field) or {}).values()
-            ),
-            field=field,
-        )
-        for field in ("requests", "limits")
+def _amounts_rule(field: str) -> Rule:
+    return Rule(
+        cel=f"!has(self.{field}) || self.{field}.all(k, self.{field}[k].matches('{QUANTITY_PATTERN}'))",
+        message=f"{field} must hold Kubernetes quantities as strings, for example cpu: 500m or memory: 1Gi",
+        holds=lambda model: all(
+            re.search(QUANTITY_PATTERN, amount) for amount in (getattr(model, field) or {}).values()
+        ),
+        field=field,
     )
+
+
+class Resources(Model):
+    rules: ClassVar = (_amounts_rule("requests"), _amounts_rule("limits"))
 
     requests: ResourceAmounts | None = None
     """What a pod is scheduled with, for example cpu: 500m."""

@@ -101,8 +101,8 @@ class ConnectionQuotaSpec(Model):
     target: Target
     """What is limited: exactly one of broker, listener, ip and defaultIp."""
     max_connection_creation_rate: int | None = Field(default=None, ge=1, le=INT_MAX)
-    """New connections a second, on each broker. Over the rate of broker or listener new clients wait; over the rate of an
-    address its connections are closed."""
+    """New connections a second, on each broker. Over the rate of broker or listener new clients wait; over the rate of
+    an address its connections are closed."""
     max_connections: int | None = Field(default=None, ge=1, le=INT_MAX)
     """Connections at a time, on each broker."""
 

@@ -5,7 +5,7 @@ words of `planning`; each carries the generation that it speaks of.
 """
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -14,7 +14,7 @@ from sluicegate_operator.api.rules import Model
 
 GROUP = "sluicegate.dev"
 VERSION = "v1alpha1"
-API_VERSION = f"{GROUP}/{VERSION}"
+API_VERSION: Final = "sluicegate.dev/v1alpha1"
 INT_MAX = 2**31 - 1
 
 _LENIENT = ConfigDict(

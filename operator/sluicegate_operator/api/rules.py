@@ -64,7 +64,10 @@ class Model(BaseModel):
         schema = handler(core_schema)
         resolved = handler.resolve_ref_schema(schema)
         if cls.rules or cls.transitions:
-            resolved["x-kubernetes-validations"] = [_validation(rule) for rule in (*cls.rules, *cls.transitions)]
+            resolved["x-kubernetes-validations"] = [
+                *(_validation(rule) for rule in cls.rules),
+                *(_validation(rule) for rule in cls.transitions),
+            ]
         return schema
 
 

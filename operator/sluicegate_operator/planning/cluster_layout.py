@@ -88,7 +88,8 @@ def plan_cluster(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) ->
         raise ValueError(f"BrokerCluster {cluster.name} runs elsewhere; there is nothing to lay out")
     ports, clashes = _listener_ports(cluster, listeners)
     controllers = cluster.spec.controllers.replicas if cluster.spec.controllers else 1
-    shared = _shared_properties(cluster, ports)
+    config = {**(cluster.spec.config or {}), **_window(cluster.spec.connection_quota)}
+    protocols = [f"{CONTROLLER}:PLAINTEXT", *(f"{port.name}:PLAINTEXT" for port in ports)]
     return ClusterLayout(
         name=cluster.name,
         namespace=cluster.namespace,
@@ -96,8 +97,20 @@ def plan_cluster(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) ->
         broker_ids=tuple(range(cluster.spec.brokers.replicas)),
         controller_ids=tuple(range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)),
         listeners=ports,
-        broker_properties={"process.roles": "broker", "inter.broker.listener.name": INTERNAL} | shared,
-        controller_properties={"process.roles": "controller"} | shared,
+        broker_properties={
+            **config,
+            "process.roles": "broker",
+            "controller.listener.names": CONTROLLER,
+            "inter.broker.listener.name": INTERNAL,
+            "listener.security.protocol.map": ",".join(protocols),
+        },
+        controller_properties={
+            **config,
+            "process.roles": "controller",
+            "controller.listener.names": CONTROLLER,
+            # Without the brokers' listeners: a new listener rolls brokers only.
+            "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT",
+        },
         clashes=clashes,
     )
 
@@ -189,16 +202,6 @@ def cluster_listeners(cluster: BrokerCluster, listeners: Sequence[BrokerListener
 def _age(listener: BrokerListener) -> tuple[float, str]:
     created = listener.metadata.creation_timestamp
     return (created.timestamp() if created else 0.0, listener.name)
-
-
-def _shared_properties(cluster: BrokerCluster, ports: Sequence[ListenerPort]) -> dict[str, str]:
-    protocols = [f"{CONTROLLER}:PLAINTEXT", *(f"{port.name}:PLAINTEXT" for port in ports)]
-    return {
-        **(cluster.spec.config or {}),
-        **_window(cluster.spec.connection_quota),
-        "controller.listener.names": CONTROLLER,
-        "listener.security.protocol.map": ",".join(protocols),
-    }
 
 
 def _window(settings: ConnectionQuotaSettings | None) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """Which limits the brokers should have, and which requests bring them there.
 
-Owns the precedence between ConnectionQuotas, the translation to Kafka's keys and quota entities, and the comparison with
-what each broker says. It knows neither the admin client nor time. Limits are set as the cluster's default, so a broker
-that is away learns them (or that they are lifted) when it comes back; a broker's own override is somebody's hand and is
-taken away.
+Owns the precedence between ConnectionQuotas, the translation to Kafka's keys and quota entities, and the comparison
+with what each broker says. It knows neither the admin client nor time. Limits are set as the cluster's default, so a
+broker that is away learns them (or that they are lifted) when it comes back; a broker's own override is somebody's hand
+and is taken away.
 """
 
 from collections.abc import Collection, Mapping, Sequence
