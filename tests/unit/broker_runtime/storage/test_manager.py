@@ -215,6 +215,22 @@ def test_old_segments_go_by_time() -> None:
     assert house.append(b"on") == 51
 
 
+def test_what_recovery_vouched_for_survives_a_power_loss() -> None:
+    house = _filled()
+    house.kill()
+    house.lose_power(3)
+    assert values_of(house.log) == EVERYTHING
+
+
+def test_expired_records_do_not_come_back_after_a_power_loss() -> None:
+    house = _filled(TopicConfig(segment_bytes=1000, retention_bytes=2000))
+    house.log.flush()
+    house.logs.tick()
+    start = house.log.log_start_offset
+    house.lose_power(4)
+    assert house.log.log_start_offset == start > 0
+
+
 def test_old_segments_go_by_size_and_only_whole_ones() -> None:
     house = _filled(TopicConfig(segment_bytes=1000, retention_bytes=2000))
     sizes = [segment.size for segment in house.log.segments]
