@@ -41,8 +41,8 @@ class BrokerPool:
     def handle(self, broker: BrokerAddress) -> BrokerHandle:
         return self.admin.broker(broker.host, broker.port)
 
-    def only(self, broker: BrokerAddress) -> "BrokerPool":
-        return replace(self, brokers=(broker,))
+    def only(self, broker_id: int) -> "BrokerPool":
+        return replace(self, brokers=tuple(broker for broker in self.brokers if broker.broker_id == broker_id))
 
     async def ask(self, broker: BrokerAddress, question: Question[Answer]) -> Answer | Unreachable:
         try:

@@ -1,0 +1,172 @@
+"""An in-memory cluster for tests of the quota path: brokers with limits in Kafka's layers, one of them slow or away.
+
+cluster = ScriptedCluster(brokers=3)
+cluster.peers[2].refuse = True          # down
+cluster.lags.add(1)                     # does not see changes until it is taken out of the set
+pool = cluster.pool()
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
+from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse
+from kio.schema.alter_client_quotas.v1.response import EntityData as AlteredEntity
+from kio.schema.alter_client_quotas.v1.response import EntryData as AlteredEntry
+from kio.schema.describe_client_quotas.v1.response import (
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
+from kio.schema.describe_configs.v4.response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kio.schema.errors import ErrorCode
+from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
+from kio.schema.incremental_alter_configs.v1.response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+from kio.serial import entity_reader
+from kio.static.primitive import f64, i8
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kafka_admin.views import ConfigSource
+from tests.support.scripted_peer import NO_THROTTLE, PeerRequest, ScriptedPeer, encode, framed
+
+Request = TypeVar("Request", bound=RequestPayload)
+Layer = dict[str, str]
+
+DEFAULTS: Layer = {"max.connections": "2147483647", "max.connection.creation.rate": "2147483647"}
+REFUSED = "refused"
+"""A configuration value, and -1.0 an ip rate, that every broker refuses."""
+
+
+class ScriptedCluster:
+    """`defaults`, `overrides` and `ip_rates` are what the controller knows; a broker in `lags` still shows the past."""
+
+    def __init__(self, brokers: int) -> None:
+        self.peers = [ScriptedPeer() for _ in range(brokers)]
+        self.defaults: Layer = {}
+        self.overrides: dict[int, Layer] = {number: {} for number in range(brokers)}
+        self.ip_rates: dict[str | None, float] = {}
+        self.lags: set[int] = set()
+        self.alterations = 0
+        for number, peer in enumerate(self.peers):
+            peer.script(32, self._answer(DescribeConfigsRequest, partial(self._describe, number)))
+            peer.script(44, self._answer(IncrementalAlterConfigsRequest, partial(self._alter, number)))
+            peer.script(49, self._answer(AlterClientQuotasRequest, self._alter_rates))
+            peer.script(48, self._describe_rates(number))
+
+    def pool(self, ask_timeout_s: float = 0.2) -> BrokerPool:
+        async def connect(address: tuple[str, int], factory: Callable[[], asyncio.Protocol]) -> object:
+            return await self.peers[int(address[0][1:])].connect(address, factory)
+
+        brokers = tuple(BrokerAddress(number, f"b{number}", 9092) for number in range(len(self.peers)))
+        admin = AdminClient([(broker.host, broker.port) for broker in brokers], connect=connect)
+        return BrokerPool(admin, brokers, ask_timeout_s)
+
+    @staticmethod
+    def _answer(kind: type[Request], handle: Callable[[Request], ResponsePayload]) -> Callable[[PeerRequest], bytes]:
+        def answer(request: PeerRequest) -> bytes:
+            header, header_size = entity_reader(kind.__header_schema__)(request.frame, 0)
+            body, _size = entity_reader(kind)(request.frame, header_size)
+            return framed(header.correlation_id, b"\x00" + encode(handle(body)))
+
+        return answer
+
+    def _describe(self, number: int, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        (resource,) = request.resources
+        layers = [
+            (ConfigSource.DYNAMIC_BROKER_CONFIG, self.overrides[number]),
+            (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, {} if number in self.lags else self.defaults),
+            (ConfigSource.DEFAULT_CONFIG, DEFAULTS),
+        ]
+        names = sorted({key for _, layer in layers for key in layer})
+        wanted = [n for n in names if resource.configuration_keys is None or n in resource.configuration_keys]
+        result = DescribeConfigsResult(
+            error_code=ErrorCode.none,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=tuple(_entry(name, layers) for name in wanted),
+        )
+        return DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=(result,))
+
+    def _alter(self, number: int, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        self.alterations += 1
+        (resource,) = request.resources
+        refused = any(config.value == REFUSED for config in resource.configs)
+        refused = refused or resource.resource_name not in ("", str(number))
+        layer = self.defaults if resource.resource_name == "" else self.overrides[number]
+        for config in () if refused else resource.configs:
+            if config.value is None:
+                layer.pop(config.name, None)
+            else:
+                layer[config.name] = config.value
+        response = AlterConfigsResourceResponse(
+            error_code=ErrorCode.invalid_request if refused else ErrorCode.none,
+            error_message="no such value" if refused else None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        return IncrementalAlterConfigsResponse(throttle_time=NO_THROTTLE, responses=(response,))
+
+    def _alter_rates(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+        self.alterations += 1
+        results = []
+        for entry in request.entries:
+            (entity,), (op,) = entry.entity, entry.ops
+            refused = op.value < 0
+            if op.remove:
+                self.ip_rates.pop(entity.entity_name, None)
+            elif not refused:
+                self.ip_rates[entity.entity_name] = op.value
+            altered = AlteredEntity(entity_type=entity.entity_type, entity_name=entity.entity_name)
+            code = ErrorCode.invalid_request if refused else ErrorCode.none
+            results.append(AlteredEntry(error_code=code, error_message=None, entity=(altered,)))
+        return AlterClientQuotasResponse(throttle_time=NO_THROTTLE, entries=tuple(results))
+
+    def _describe_rates(self, number: int) -> Callable[[PeerRequest], bytes]:
+        def answer(request: PeerRequest) -> bytes:
+            known = {} if number in self.lags else self.ip_rates
+            entries = tuple(
+                EntryData(
+                    entity=(EntityData(entity_type="ip", entity_name=address),),
+                    values=(ValueData(key="connection_creation_rate", value=f64(rate)),),
+                )
+                for address, rate in known.items()
+            )
+            reply = DescribeClientQuotasResponse(
+                throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None, entries=entries
+            )
+            return framed(request.correlation_id, b"\x00" + encode(reply))
+
+        return answer
+
+
+def _entry(name: str, layers: list[tuple[ConfigSource, Layer]]) -> DescribeConfigsResourceResult:
+    synonyms = tuple(
+        DescribeConfigsSynonym(name=name, value=layer[name], source=i8(source))
+        for source, layer in layers
+        if name in layer
+    )
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=synonyms[0].value,
+        read_only=False,
+        config_source=synonyms[0].source,
+        is_sensitive=False,
+        synonyms=synonyms,
+        documentation=None,
+    )

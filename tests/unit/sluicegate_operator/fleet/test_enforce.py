@@ -1,0 +1,182 @@
+"""The quota path over an in-memory cluster: what is changed, what is read back, and what a missing broker costs."""
+
+import asyncio
+
+from sluicegate_operator.fleet.asking import NoBrokerError, Unreachable
+from sluicegate_operator.fleet.enforce import (
+    Enforcement,
+    EnforcementResult,
+    EnforcementState,
+    apply_actions,
+    enforce,
+    observe_limits,
+)
+from sluicegate_operator.planning.quotas import (
+    DesiredLimits,
+    ObservedLimits,
+    SetBrokerConfigs,
+    SetIpQuota,
+    TargetKey,
+    TargetKind,
+)
+from tests.support.scripted_cluster import REFUSED, ScriptedCluster
+
+RATE = "max.connection.creation.rate"
+EXTERNAL_RATE = f"listener.name.external.{RATE}"
+COUNT = "max.connections"
+
+
+async def run(
+    cluster: ScriptedCluster, desired: DesiredLimits, *, deadline_s: float = 5.0, released: tuple[TargetKey, ...] = ()
+) -> EnforcementResult:
+    pool = cluster.pool()
+    async with pool.admin:
+        return await enforce(pool, Enforcement(desired, asyncio.get_running_loop().time(), deadline_s, released))
+
+
+def states(result: EnforcementResult) -> list[EnforcementState]:
+    return [broker.state for broker in result.brokers]
+
+
+async def test_limits_are_set_once_for_all_brokers_and_seen_on_each() -> None:
+    cluster = ScriptedCluster(brokers=3)
+    result = await run(cluster, DesiredLimits({EXTERNAL_RATE: "50", COUNT: "9"}, {"127.0.1.7": 5.0, None: 100.0}))
+    assert cluster.defaults == {EXTERNAL_RATE: "50", COUNT: "9"}
+    assert cluster.ip_rates == {"127.0.1.7": 5.0, None: 100.0}
+    assert cluster.alterations == 2
+    assert states(result) == [EnforcementState.ENFORCED] * 3
+    assert result.is_complete
+    assert result.took_s is not None
+    assert 0 <= result.took_s < 5
+    assert result.observed[2].in_force(COUNT) == "9"
+
+
+async def test_nothing_is_sent_when_nothing_differs() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.defaults = {RATE: "50"}
+    result = await run(cluster, DesiredLimits({RATE: "50"}))
+    assert cluster.alterations == 0
+    assert result.is_complete
+    assert result.changes == ()
+
+
+async def test_limits_without_a_quota_and_overrides_by_hand_are_taken_away() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.defaults = {EXTERNAL_RATE: "50", COUNT: "4"}
+    cluster.overrides[1] = {EXTERNAL_RATE: "1000"}
+    cluster.ip_rates = {"127.0.1.7": 5.0}
+    result = await run(cluster, DesiredLimits({EXTERNAL_RATE: "50"}))
+    assert cluster.defaults == {EXTERNAL_RATE: "50"}
+    assert cluster.overrides == {0: {}, 1: {}}
+    assert cluster.ip_rates == {}
+    assert result.is_complete
+
+
+async def test_on_a_shared_cluster_only_what_was_released_is_lifted() -> None:
+    cluster = ScriptedCluster(brokers=1)
+    cluster.defaults = {EXTERNAL_RATE: "50", COUNT: "4"}
+    released = (TargetKey(TargetKind.LISTENER, "EXTERNAL"),)
+    result = await run(cluster, DesiredLimits(exclusive=False), released=released)
+    assert cluster.defaults == {COUNT: "4"}
+    assert result.is_complete
+
+
+async def test_a_broker_that_is_down_is_named_and_the_others_are_done() -> None:
+    cluster = ScriptedCluster(brokers=3)
+    cluster.peers[0].refuse = True
+    result = await run(cluster, DesiredLimits({RATE: "50"}, {"127.0.1.7": 5.0}))
+    assert cluster.defaults == {RATE: "50"}
+    assert states(result) == [EnforcementState.UNREACHABLE, EnforcementState.ENFORCED, EnforcementState.ENFORCED]
+    assert (result.enforced, result.is_complete, result.took_s) == (2, False, None)
+    assert [(broker.broker_id, broker.detail) for broker in result.lagging] == [
+        (0, "broker b0:9092: cannot connect: Connection refused")
+    ]
+    assert set(result.observed) == {1, 2}
+
+
+async def test_a_silent_broker_does_not_delay_the_others() -> None:
+    cluster = ScriptedCluster(brokers=3)
+    for api_key in (32, 48):
+        cluster.peers[1].script(api_key, lambda _: None)
+    result = await run(cluster, DesiredLimits({RATE: "50"}))
+    assert states(result) == [EnforcementState.ENFORCED, EnforcementState.UNREACHABLE, EnforcementState.ENFORCED]
+    first, silent, last = result.brokers
+    assert silent.detail == "no answer within 0.2 s"
+    assert first.enforced_at_s is not None
+    assert last.enforced_at_s is not None
+    assert abs(first.enforced_at_s - last.enforced_at_s) < 0.2
+
+
+async def test_a_broker_that_sees_the_change_later_is_waited_for() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.lags.add(1)
+    asyncio.get_running_loop().call_later(0.03, cluster.lags.clear)
+    result = await run(cluster, DesiredLimits({RATE: "50"}, {None: 7.0}))
+    assert result.is_complete
+
+
+async def test_after_the_deadline_the_result_says_what_a_broker_lacks() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.lags.add(1)
+    cluster.ip_rates = {}
+    result = await run(cluster, DesiredLimits({RATE: "50"}, {None: 7.0, "10.0.0.1": 5.0}), deadline_s=0.02)
+    (late,) = result.lagging
+    assert (late.broker_id, late.state) == (1, EnforcementState.LAGGING)
+    assert late.detail == (
+        f"{RATE} is not 50; the default of all addresses has not got rate 7; address 10.0.0.1 has not got rate 5"
+    )
+    assert late.observed == ObservedLimits()
+
+
+async def test_one_refused_value_does_not_hold_up_the_others() -> None:
+    cluster = ScriptedCluster(brokers=1)
+    desired = DesiredLimits({RATE: "50", COUNT: REFUSED}, {"10.0.0.1": 5.0, "10.0.0.2": -1.0})
+    result = await run(cluster, desired, deadline_s=0.02)
+    assert cluster.defaults == {RATE: "50"}
+    assert cluster.ip_rates == {"10.0.0.1": 5.0}
+    assert {failure.action for failure in result.failures if isinstance(failure.action, SetIpQuota)} == {
+        SetIpQuota("10.0.0.2", -1.0)
+    }
+    assert SetBrokerConfigs(None, {COUNT: REFUSED}) in [failure.action for failure in result.failures]
+    assert all(failure.is_refusal for failure in result.failures)
+    assert not result.is_complete
+
+
+async def test_without_any_broker_nothing_is_done_and_every_broker_is_unreachable() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    for peer in cluster.peers:
+        peer.refuse = True
+    result = await run(cluster, DesiredLimits({RATE: "50"}))
+    assert states(result) == [EnforcementState.UNREACHABLE] * 2
+    assert result.failures == ()
+
+
+async def test_a_change_that_reaches_nobody_is_a_failure_that_may_pass() -> None:
+    cluster = ScriptedCluster(brokers=1)
+    cluster.peers[0].refuse = True
+    pool = cluster.pool()
+    async with pool.admin:
+        (failure,) = await apply_actions(pool, [SetBrokerConfigs(0, {}, (COUNT,))])
+    assert isinstance(failure.error, NoBrokerError)
+    assert not failure.is_refusal
+
+
+async def test_the_two_dynamic_layers_are_told_apart() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.defaults = {RATE: "50", EXTERNAL_RATE: "20"}
+    cluster.overrides[0] = {RATE: "40"}
+    cluster.peers[1].refuse = True
+    pool = cluster.pool()
+    async with pool.admin:
+        seen = await observe_limits(pool)
+    assert seen[0] == ObservedLimits(default={RATE: "50", EXTERNAL_RATE: "20"}, own={RATE: "40"})
+    assert isinstance(seen[1], Unreachable)
+
+
+async def test_asking_for_no_keys_asks_for_no_configuration() -> None:
+    cluster = ScriptedCluster(brokers=1)
+    cluster.defaults = {RATE: "50"}
+    pool = cluster.pool()
+    async with pool.admin:
+        assert await observe_limits(pool, keys=()) == {0: ObservedLimits()}
+    assert 32 not in [request.api_key for request in cluster.peers[0].requests]
