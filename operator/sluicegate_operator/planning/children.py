@@ -1,0 +1,93 @@
+"""All children of a bundled cluster, in the order in which they should be applied.
+
+Joins `cluster_layout` and the builders of `resources`. Nodes bind to their pod's address and are reached by it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.planning.cluster_layout import (
+    CONTROLLER_PORT,
+    FIRST_CONTROLLER_ID,
+    HTTP_PORT,
+    ClusterLayout,
+    NodePlace,
+    Role,
+    cluster_listeners,
+    node_overrides,
+    plan_cluster,
+    render_properties,
+)
+from sluicegate_operator.resources.config_map import config_map
+from sluicegate_operator.resources.labels import node_set_name
+from sluicegate_operator.resources.pod_disruption_budget import pod_disruption_budget
+from sluicegate_operator.resources.service import headless_service, listener_service, port_name
+from sluicegate_operator.resources.service_account import service_account
+from sluicegate_operator.resources.statefulset import CONTROLLER_STORAGE, LOG_DIR, NodeSet, statefulset
+
+Json = dict[str, Any]
+_INDEX = "$(POD_INDEX)"
+
+
+def cluster_children(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> list[Json]:
+    """Controllers first. The Services of listeners are `listener_children`, they belong to other owners."""
+    layout = plan_cluster(cluster, listeners)
+    children = [service_account(cluster)]
+    for role in (Role.CONTROLLER, Role.BROKER):
+        nodes = node_set(cluster, layout, role)
+        children += [
+            config_map(cluster, role, nodes.properties),
+            headless_service(cluster, role, {**nodes.ports, "http": HTTP_PORT}),
+            statefulset(cluster, nodes),
+        ]
+    return [*children, pod_disruption_budget(cluster)]
+
+
+def listener_children(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> list[Json]:
+    """Listeners that clash with an older one have no Service: nothing listens there for them."""
+    clashing = {clash.resource for clash in plan_cluster(cluster, listeners).clashes}
+    return [
+        listener_service(listener)
+        for listener in cluster_listeners(cluster, listeners)
+        if listener.name not in clashing
+    ]
+
+
+def controller_addresses(layout: ClusterLayout) -> tuple[str, ...]:
+    name = node_set_name(layout.name, Role.CONTROLLER)
+    return tuple(
+        f"{name}-{node_id - FIRST_CONTROLLER_ID}.{name}.{layout.namespace}.svc:{CONTROLLER_PORT}"
+        for node_id in layout.controller_ids
+    )
+
+
+def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeSet:
+    brokers, controllers = cluster.spec.brokers, cluster.spec.controllers
+    if brokers is None:
+        raise ValueError(f"BrokerCluster {cluster.name} has no brokers of its own")
+    place = NodePlace("$(POD_IP)", "$(POD_IP)", LOG_DIR, controller_addresses(layout))
+    is_broker = role is Role.BROKER
+    # 100 before a one-digit index is 1000 and up; nine controllers are the most that a spec can ask for.
+    node_id = _INDEX if is_broker else f"{FIRST_CONTROLLER_ID // 10}{_INDEX}"
+    own_storage = controllers.storage if controllers else None
+    return NodeSet(
+        role=role,
+        replicas=len(layout.node_ids(role)),
+        storage=brokers.storage if is_broker else own_storage or CONTROLLER_STORAGE,
+        properties=render_properties(layout.properties(role)),
+        overrides=node_overrides(layout, node_id, role, place),
+        ports=_port_names(layout, role),
+        http_port=HTTP_PORT,
+        resources=brokers.resources if is_broker else None,
+    )
+
+
+def _port_names(layout: ClusterLayout, role: Role) -> dict[str, int]:
+    """Two listener names may be one port name once they are cut; the port's number then tells them apart."""
+    names: dict[str, int] = {}
+    for listener in layout.role_listeners(role):
+        name = port_name(listener.name)
+        names[f"p{listener.port}" if name in (*names, "http") else name] = listener.port
+    return names

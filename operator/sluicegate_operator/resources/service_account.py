@@ -1,0 +1,16 @@
+"""ServiceAccount of the pods: it may do nothing, and no token is mounted."""
+
+from typing import Any
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.resources.labels import labels
+from sluicegate_operator.resources.owner import child_metadata
+
+
+def service_account(cluster: BrokerCluster) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": child_metadata(cluster, cluster.name, labels(cluster.name)),
+        "automountServiceAccountToken": False,
+    }

@@ -1,0 +1,156 @@
+"""StatefulSets of brokers and of controllers.
+
+The pod template depends on static configuration only: no limit of a ConnectionQuota reaches it, so none restarts a pod.
+Mount paths stand in arguments, never inside a mounted file. What the process is told comes ready in `NodeSet`; layouts
+and ids are `planning.cluster_layout`'s business.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster, Resources, Storage
+from sluicegate_operator.resources.config_map import FILE_NAME
+from sluicegate_operator.resources.labels import CONFIG_HASH, POD_INDEX_LABEL, labels, node_set_name, selector
+from sluicegate_operator.resources.owner import child_metadata
+
+DEFAULT_IMAGE = "sluicegate:0.1.0"
+DATA_PATH = "/var/lib/sluicegate"
+CONFIG_PATH = "/etc/sluicegate"
+LOG_DIR = f"{DATA_PATH}/data"
+"""Below the volume's root, where file systems keep lost+found."""
+USER_ID = 10001
+GRACE_PERIOD_S = 60
+"""A graceful stop closes logs with an fsync each; Kubernetes' 30 s may cut that short on a slow disk."""
+RECOVERY_S_MAX = 3600
+"""How long a node may recover its logs before the kubelet restarts it."""
+CONTROLLER_STORAGE = Storage(size="1Gi")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """The nodes of one role. `properties` is the text of the shared file, `overrides` hold `$(POD_IP)` and the like."""
+
+    role: str
+    replicas: int
+    storage: Storage
+    properties: str
+    overrides: Mapping[str, str]
+    ports: Mapping[str, int]
+    http_port: int
+    resources: Resources | None = None
+
+    @property
+    def config_hash(self) -> str:
+        """Of everything that a running process cannot learn without a restart."""
+        text = self.properties + "\n".join(f"{key}={value}" for key, value in self.overrides.items())
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def statefulset(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
+    name = node_set_name(cluster.name, nodes.role)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": child_metadata(cluster, name, labels(cluster.name, nodes.role)),
+        "spec": {
+            "replicas": nodes.replicas,
+            "serviceName": name,
+            # Brokers need no order among themselves, and a broker that is down must not keep others from starting.
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "RollingUpdate"},
+            "selector": {"matchLabels": selector(cluster.name, nodes.role)},
+            "template": {
+                "metadata": {
+                    "labels": labels(cluster.name, nodes.role),
+                    "annotations": {CONFIG_HASH: nodes.config_hash},
+                },
+                "spec": _pod(cluster, nodes),
+            },
+            "volumeClaimTemplates": [_claim(nodes.storage)],
+        },
+    }
+
+
+def _pod(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
+    return {
+        "serviceAccountName": cluster.name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE_PERIOD_S,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(cluster, nodes)],
+        "volumes": [{"name": "config", "configMap": {"name": node_set_name(cluster.name, nodes.role)}}],
+    }
+
+
+def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
+    arguments = ["--config", f"{CONFIG_PATH}/{FILE_NAME}"]
+    for key, value in nodes.overrides.items():
+        arguments += ["--override", f"{key}={value}"]
+    container: dict[str, Any] = {
+        "name": nodes.role,
+        "image": cluster.spec.image or DEFAULT_IMAGE,
+        "command": ["python", "-m", "broker_runtime"],
+        "args": arguments,
+        "env": [
+            _field("POD_IP", "status.podIP"),
+            _field("POD_NAME", "metadata.name"),
+            _field("POD_INDEX", f"metadata.labels['{POD_INDEX_LABEL}']"),
+            # The root file system is read-only.
+            {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+        ],
+        "ports": [
+            {"name": name, "containerPort": port, "protocol": "TCP"}
+            for name, port in (nodes.ports | {"http": nodes.http_port}).items()
+        ],
+        **_probes(),
+        "volumeMounts": [
+            {"name": "data", "mountPath": DATA_PATH},
+            {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    if nodes.resources is not None:
+        container["resources"] = nodes.resources.model_dump(by_alias=True, exclude_none=True)
+    return container
+
+
+def _field(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _probes() -> dict[str, Any]:
+    """The startup probe waits for log recovery, which the liveness probe would cut short."""
+    healthy = {"path": "/healthz", "port": "http"}
+    return {
+        "startupProbe": {"httpGet": healthy, "periodSeconds": 1, "failureThreshold": RECOVERY_S_MAX},
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", "port": "http"},
+            "periodSeconds": 2,
+            "timeoutSeconds": 2,
+            "failureThreshold": 3,
+        },
+        "livenessProbe": {"httpGet": healthy, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
+    }
+
+
+def _claim(storage: Storage) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": storage.size}},
+    }
+    if storage.storage_class_name is not None:
+        spec["storageClassName"] = storage.storage_class_name
+    return {"metadata": {"name": "data"}, "spec": spec}
