@@ -1,12 +1,13 @@
 """One control plane, one kubelet, one operator and one cluster for the whole run; each test finds it settled."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.waiting import wait_for
 from e2e.operator_process import OperatorProcess
-from e2e.shop import CRDS, Shop
+from e2e.shop import CRDS, KINDS, Shop
 from tests.support.process_kubelet.api import Access
 from tests.support.process_kubelet.kubelet import ProcessKubelet
 
@@ -16,7 +17,13 @@ def plane() -> Iterator[ControlPlane]:
     with ControlPlane() as plane:
         plane.kubectl("apply", "--server-side", "-f", str(CRDS))
         plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        wait_for("the CRDs in the API server's OpenAPI", lambda: all(map(explained(plane), KINDS)))
         yield plane
+
+
+def explained(plane: ControlPlane) -> Callable[[str], bool]:
+    """Explaining works a moment after a CRD is established."""
+    return lambda kind: bool(plane.kubectl("explain", kind))
 
 
 @pytest.fixture(scope="session")

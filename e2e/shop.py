@@ -28,6 +28,7 @@ EXTERNAL_PORT = 9094
 EXTERNAL_RATE_KEY = "listener.name.external.max.connection.creation.rate"
 QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart"
 CRDS = Path(__file__).parents[1] / "crds"
+KINDS = ("brokerclusters", "brokerlisteners", "connectionquotas", "topics")
 UNLIMITED = 2147483647
 
 READY_TIMEOUT_S = 60.0

@@ -3,8 +3,7 @@
 import pytest
 
 from e2e.cluster.control_plane import ControlPlane
-
-KINDS = ("brokerclusters", "brokerlisteners", "connectionquotas", "topics")
+from e2e.shop import KINDS
 
 
 @pytest.mark.parametrize("plural", KINDS)
@@ -31,6 +30,7 @@ def test_explain_describes_every_target(plane: ControlPlane) -> None:
     assert "<no description>" not in text
 
 
-@pytest.mark.parametrize("path", ["brokercluster.spec", "brokerlistener.spec", "connectionquota.spec", "topic.spec"])
-def test_no_field_of_a_spec_is_without_a_description(plane: ControlPlane, path: str) -> None:
-    assert "<no description>" not in plane.kubectl("explain", path)
+@pytest.mark.parametrize("plural", KINDS)
+@pytest.mark.parametrize("part", ["spec", "status"])
+def test_no_field_is_without_a_description(plane: ControlPlane, plural: str, part: str) -> None:
+    assert "<no description>" not in plane.kubectl("explain", f"{plural}.{part}")
