@@ -15,6 +15,8 @@ from tests.support.process_kubelet.kubelet import ProcessKubelet
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
     with ControlPlane() as plane:
+        # The pods must be such that a namespace with this label admits them.
+        plane.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
         plane.kubectl("apply", "--server-side", "-f", str(CRDS))
         plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
         wait_for("the CRDs in the API server's OpenAPI", lambda: all(map(explained(plane), KINDS)))

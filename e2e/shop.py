@@ -79,7 +79,9 @@ class Shop:
         pods = self.broker_pods()
         return len(pods) == BROKERS and all(pod.ready for pod in pods)
 
-    def await_enforced(self, name: str, brokers: str = f"{BROKERS}/{BROKERS}") -> Json:
+    def await_enforced(
+        self, name: str, brokers: str = f"{BROKERS}/{BROKERS}", *, timeout_s: float = ENFORCED_TIMEOUT_S
+    ) -> Json:
         """The quota's status once it speaks of the newest spec and says that so many brokers enforce it."""
 
         def look() -> Json:
@@ -89,9 +91,11 @@ class Shop:
             assert status.get("brokers") == brokers, f"status {status}"
             return quota
 
-        return wait_for(f"quota {name} on {brokers} brokers", look, timeout_s=ENFORCED_TIMEOUT_S, interval_s=0.1)
+        return wait_for(f"quota {name} on {brokers} brokers", look, timeout_s=timeout_s, interval_s=0.1)
 
-    def await_condition(self, kind: str, name: str, condition: str, status: str) -> Json:
+    def await_condition(
+        self, kind: str, name: str, condition: str, status: str, *, timeout_s: float = ENFORCED_TIMEOUT_S
+    ) -> Json:
         def look() -> Json:
             document = self.plane.get(kind, name)
             found = condition_of(document, condition)
@@ -99,12 +103,13 @@ class Shop:
             assert found.get("observedGeneration") == document["metadata"]["generation"], f"condition {found}"
             return found
 
-        return wait_for(f"{kind} {name} has {condition}={status}", look, timeout_s=ENFORCED_TIMEOUT_S, interval_s=0.1)
+        return wait_for(f"{kind} {name} has {condition}={status}", look, timeout_s=timeout_s, interval_s=0.1)
 
     # -- brokers -----------------------------------------------------------------------------------------------
 
-    def broker_pods(self) -> list[BrokerPod]:
-        listed = self.plane.get("pods", "-l", "app.kubernetes.io/component=broker")["items"]
+    def broker_pods(self, cluster: str = CLUSTER) -> list[BrokerPod]:
+        selector = f"app.kubernetes.io/component=broker,sluicegate.dev/cluster={cluster}"
+        listed = self.plane.get("pods", "-l", selector)["items"]
         pods = [broker_pod(pod) for pod in listed if "deletionTimestamp" not in pod["metadata"]]
         return sorted(pods, key=lambda pod: pod.id)
 

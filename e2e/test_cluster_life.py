@@ -1,0 +1,60 @@
+"""A second, small cluster from its first manifest to its last object: listeners come later, deletion leaves nothing."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.waiting import wait_for
+from e2e.shop import READY_TIMEOUT_S, Json, Shop
+
+API_VERSION = "sluicegate.dev/v1alpha1"
+MINI = "mini"
+CHILDREN = "statefulsets,pods,services,configmaps,serviceaccounts,poddisruptionbudgets"
+
+
+def document(kind: str, name: str, spec: Json) -> Json:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def listener(name: str, port: int) -> Json:
+    spec = {"clusterRef": {"name": MINI}, "name": name, "port": port, "protocol": "PLAINTEXT"}
+    return document("BrokerListener", f"mini-{name.lower()}", spec)
+
+
+@pytest.fixture
+def mini(standing_shop: Shop) -> Iterator[Shop]:
+    shop = standing_shop
+    shop.apply(document("BrokerCluster", MINI, {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}}))
+    yield shop
+    shop.delete("connectionquota", "mini-partner-rate")
+    shop.delete("brokerlistener", "mini-partner")
+    shop.delete("brokercluster", MINI)
+    wait_for("nothing is left", lambda: children(shop) == [], timeout_s=READY_TIMEOUT_S, interval_s=0.3)
+
+
+def children(shop: Shop) -> list[str]:
+    listed = shop.plane.get(CHILDREN, "-l", f"sluicegate.dev/cluster={MINI}")["items"]
+    return sorted(f"{child['kind']}/{child['metadata']['name']}" for child in listed)
+
+
+def test_a_quota_waits_for_its_listener_and_everything_goes_with_the_cluster(mini: Shop) -> None:
+    quota = document(
+        "ConnectionQuota",
+        "mini-partner-rate",
+        {"clusterRef": {"name": MINI}, "target": {"listener": "PARTNER"}, "maxConnectionCreationRate": 20},
+    )
+    mini.apply(quota)
+    missing = mini.await_condition("connectionquota", "mini-partner-rate", "Ready", "False")
+    assert "PARTNER" in missing["message"]
+    mini.apply(listener("PARTNER", 9095))
+    mini.await_enforced("mini-partner-rate", brokers="1/1", timeout_s=READY_TIMEOUT_S)
+    mini.await_condition("brokercluster", MINI, "Ready", "True", timeout_s=READY_TIMEOUT_S)
+    [broker] = mini.broker_pods(MINI)
+    assert mini.broker_config(broker, "listener.name.partner.max.connection.creation.rate") == 20
+    expected = {
+        "StatefulSet/mini-brokers",
+        "StatefulSet/mini-controllers",
+        "Pod/mini-brokers-0",
+        "Service/mini-partner",
+    }
+    assert expected <= set(children(mini))
