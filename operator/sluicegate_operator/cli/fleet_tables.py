@@ -10,12 +10,12 @@ from sluicegate_operator.cli.quota_rows import QuotaRow
 
 def nodes_table(cluster: ClusterView) -> Table:
     table = Table(title=f"Cluster {cluster.name}")
-    for heading in ("node", "roles", "pid", "restarts", "listeners", "metrics", "state"):
+    for heading in ("node", "role", "pid", "restarts", "listeners", "metrics", "state"):
         table.add_column(heading)
     for node in cluster.nodes:
         table.add_row(
             str(node.id),
-            ",".join(node.roles),
+            node.role,
             str(node.pid or "-"),
             str(node.restarts),
             "\n".join(f"{name} {address}" for name, address in sorted(node.listeners.items())),

@@ -14,6 +14,7 @@ from sluicegate_operator.fleet.local_data import read_state
 from sluicegate_operator.fleet.local_http import http_get
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.planning.cluster_layout import INTERNAL, Role
 
 ANSWER_TIMEOUT_S = 3.0
 
@@ -23,7 +24,7 @@ class NodeView:
     """`problem` is None for a node that answers and is ready."""
 
     id: int
-    roles: tuple[str, ...]
+    role: str
     pid: int | None
     restarts: int
     listeners: Mapping[str, str]
@@ -61,44 +62,37 @@ class FleetView:
             await client.aclose()
 
     async def _cluster(self, name: str, state: Mapping[str, Any]) -> ClusterView:
-        answers = await asyncio.gather(*(self._node(node, state["admin_listener"]) for node in state["nodes"]))
+        answers = await asyncio.gather(*(self._node(node) for node in state["nodes"]))
         rows = [row for _, quotas in answers if quotas is not None for row in quota_rows(quotas)]
         rows.sort(key=lambda row: (TARGET_ORDER.index(row.target.split()[0]), row.target, row.broker_id))
         return ClusterView(name, tuple(node for node, _ in answers), tuple(rows), tuple(state["resources"]))
 
-    async def _node(self, node: Mapping[str, Any], admin_listener: str) -> tuple[NodeView, BrokerQuotas | None]:
+    async def _node(self, node: Mapping[str, Any]) -> tuple[NodeView, BrokerQuotas | None]:
         quotas: BrokerQuotas | None = None
         problem: str | None = "not running"
         if node["pid"] is not None:
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_S):
                     problem = await self._readiness(node)
-                    if "broker" in node["roles"]:
-                        quotas = await self._quotas(node, admin_listener)
+                    if node["role"] == Role.BROKER:
+                        quotas = await self._quotas(node)
             except (OSError, KafkaAdminError, ValueError) as error:
                 problem = str(error) or "no answer in time"
-        listeners = {name: f"{host}:{port}" for name, (host, port) in node["listeners"].items()}
         view = NodeView(
-            node["id"],
-            tuple(node["roles"]),
-            node["pid"],
-            node["restarts"],
-            listeners,
-            "{}:{}".format(*node["http"]),
-            problem,
+            node["id"], node["role"], node["pid"], node["restarts"], node["listeners"], node["http"], problem
         )
         return view, quotas
 
     async def _readiness(self, node: Mapping[str, Any]) -> str | None:
-        answer = await http_get(node["http"], "/readyz", timeout_s=ANSWER_TIMEOUT_S)
+        answer = await http_get(_address(node["http"]), "/readyz", timeout_s=ANSWER_TIMEOUT_S)
         return None if answer.status == 200 else answer.body.strip() or f"HTTP {answer.status}"
 
-    async def _quotas(self, node: Mapping[str, Any], admin_listener: str) -> BrokerQuotas:
-        host, port = node["listeners"][admin_listener]
-        client = self._clients.setdefault((host, port), AdminClient([(host, port)], client_id="sluicegate-status"))
-        listeners = tuple(sorted(node["listeners"]))
+    async def _quotas(self, node: Mapping[str, Any]) -> BrokerQuotas:
+        at = _address(node["listeners"][INTERNAL])
+        client = self._clients.setdefault(at, AdminClient([at], client_id="sluicegate-status"))
+        listeners = tuple(sorted(name for name in node["listeners"] if name != INTERNAL))
         configs = await client.describe_broker_configs(node["id"], quota_keys(listeners))
-        metrics = await http_get(node["http"], "/metrics", timeout_s=ANSWER_TIMEOUT_S)
+        metrics = await http_get(_address(node["http"]), "/metrics", timeout_s=ANSWER_TIMEOUT_S)
         return BrokerQuotas(
             node["id"],
             listeners,
@@ -106,6 +100,11 @@ class FleetView:
             await client.describe_ip_quotas(),
             parse_metrics(metrics.body),
         )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
 
 
 TARGET_ORDER = ("broker", "listener", "defaultIp", "ip")

@@ -10,7 +10,12 @@ import sys
 from collections.abc import Sequence
 
 COMMANDS = {
+    "up": "run clusters from manifests as processes on this machine",
+    "status": "clusters, brokers, listener addresses and quotas of `sluicegate up`",
+    "quotas": "each quota with its limit, current rate and share of time blocked",
+    "validate": "check manifests as the API server would, offline",
     "storm": "open many connections to a listener, to try its limits",
+    "crds": "print or write the CustomResourceDefinitions",
     "broker": "run one broker: the arguments of python -m broker_runtime",
 }
 """Each name but `broker` is a module of this package with a function of the same name."""

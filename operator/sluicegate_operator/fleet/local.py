@@ -1,184 +1,175 @@
 """A fleet of processes on this machine: one for each controller and broker of each cluster, all on loopback.
 
-It knows nodes, addresses and files, not what is in the configuration: planning says that. Seen through the Fleet
-protocol it is to the CLI what kubernetes.py is to the handlers.
+planning.cluster_layout says what a node is; here it gets ports, files and a process. Seen through the Fleet protocol it
+is to the CLI what kubernetes.py is to the handlers.
 """
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.local_data import LOOPBACK, DataDir, PortBook
 from sluicegate_operator.fleet.local_process import Child, ChildSpec
+from sluicegate_operator.planning.cluster_layout import (
+    CONTROLLER,
+    INTERNAL,
+    ClusterLayout,
+    NodePlace,
+    Role,
+    node_overrides,
+    render_properties,
+)
 
 READY_TIMEOUT_S = 60.0
 HTTP = "http"
 
-Address = tuple[str, int]
+NodeKey = tuple[str, int]
+"""Cluster and node id."""
 
 
 @dataclass(frozen=True, slots=True)
-class LocalNode:
-    """`listeners` has the port that each would like to have."""
+class _Node:
+    """A node as it should run; `properties` is the text of its server.properties."""
 
-    id: int
-    roles: frozenset[str]
-    listeners: Mapping[str, int]
+    key: NodeKey
+    role: Role
+    ports: dict[str, int]
+    http_port: int
+    properties: str
 
-
-@dataclass(frozen=True, slots=True)
-class NodeAddresses:
-    """What a node's configuration may depend on."""
-
-    listeners: Mapping[str, Address]
-    http: Address
-    data: Path
-    controllers: Sequence[Address]
-
-
-@dataclass(frozen=True, slots=True)
-class LocalCluster:
-    """`properties` gives a node's server.properties once its addresses are known."""
-
-    name: str
-    nodes: tuple[LocalNode, ...]
-    admin_listener: str
-    controller_listener: str
-    properties: Callable[[LocalNode, NodeAddresses], Mapping[str, str]]
+    @property
+    def name(self) -> str:
+        return f"{self.role} {self.key[1]} of {self.key[0]}"
 
 
 @dataclass(slots=True)
 class _Running:
-    node: LocalNode
-    addresses: NodeAddresses
-    text: str
+    node: _Node
     child: Child
 
 
 class LocalFleet:
-    """`apply` brings what runs in line with the clusters given; `aclose` stops everything."""
+    """`apply` brings what runs in line with the layouts given; `aclose` stops everything."""
 
     def __init__(self, data: DataDir, say: Callable[[str], None], changed: Callable[[], None]) -> None:
         self._data = data
         self._say = say
         self._changed = changed
         self._ports = PortBook(data.read_ports())
-        self._clusters: dict[str, LocalCluster] = {}
-        self._running: dict[tuple[str, int], _Running] = {}
+        self._running: dict[NodeKey, _Running] = {}
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name, _ in self._running))
 
     async def broker_addresses(self, cluster: str) -> tuple[BrokerAddress, ...]:
-        listener = self._clusters[cluster].admin_listener
         return tuple(
-            BrokerAddress(node.node.id, *node.addresses.listeners[listener], *node.addresses.http)
-            for (name, _), node in sorted(self._running.items())
-            if name == cluster and "broker" in node.node.roles
+            BrokerAddress(node.key[1], LOOPBACK, node.ports[INTERNAL], LOOPBACK, node.http_port)
+            for node in self._nodes(cluster)
+            if node.role is Role.BROKER
         )
 
-    async def apply(self, clusters: Sequence[LocalCluster]) -> None:
-        """Nodes that are gone stop, new ones start together, changed ones restart one after the other."""
-        wanted = {(cluster.name, node.id): (cluster, node) for cluster in clusters for node in cluster.nodes}
-        await self._stop([key for key in self._running if key not in wanted], "no longer wanted")
-        self._clusters = {cluster.name: cluster for cluster in clusters}
-        addresses = self._assign(clusters)
-        started = []
-        for key, (cluster, node) in wanted.items():
-            text = _render(cluster.properties(node, addresses[key]))
-            running = self._running.get(key)
-            if running is None:
-                self._start(key, node, addresses[key], text)
-                started.append(key)
-            elif running.text != text:
-                self._say(f"{running.child.spec.name}: its static configuration changed; it restarts")
-                await self._stop([key], None)
-                self._start(key, node, addresses[key], text)
-                await self._wait_ready([key])
-        await self._wait_ready(started)
+    async def apply(self, layouts: Sequence[ClusterLayout]) -> bool:
+        """Nodes that are gone stop, new ones start together, changed ones restart one after the other.
 
-    def _assign(self, clusters: Sequence[LocalCluster]) -> dict[tuple[str, int], NodeAddresses]:
+        Returns whether anything had to be done.
+        """
+        wanted = {node.key: node for layout in layouts for node in self._place(layout)}
+        gone = [key for key in self._running if key not in wanted]
+        for key in gone:
+            self._say(f"{self._running[key].node.name} stops: it is no longer wanted")
+        await self._stop(gone)
+        new = [node for key, node in wanted.items() if key not in self._running]
+        for node in new:
+            self._start(node)
+        await self._wait_ready(new)
+        changed = [node for key, node in wanted.items() if self._running[key].node != node]
+        for node in changed:
+            self._say(f"{node.name} restarts: its static configuration changed")
+            await self._stop([node.key])
+            self._start(node)
+            await self._wait_ready([node])
+        return bool(gone or new or changed)
+
+    def _place(self, layout: ClusterLayout) -> list[_Node]:
         """Ports of every node first: brokers are told where their controllers are."""
-        found: dict[tuple[str, int], NodeAddresses] = {}
-        for cluster in clusters:
-            listeners = {
-                node.id: {
-                    name: (LOOPBACK, self._ports.port_for(f"{cluster.name}/{node.id}/{name}", port))
-                    for name, port in node.listeners.items()
-                }
-                for node in cluster.nodes
-            }
-            controllers = [
-                listeners[node.id][cluster.controller_listener] for node in cluster.nodes if "controller" in node.roles
-            ]
-            for node in cluster.nodes:
-                http = (LOOPBACK, self._ports.port_for(f"{cluster.name}/{node.id}/{HTTP}", None))
-                data = self._data.node_dir(cluster.name, node.id) / "data"
-                found[cluster.name, node.id] = NodeAddresses(listeners[node.id], http, data, controllers)
+        nodes = [(role, node_id) for role in (Role.CONTROLLER, Role.BROKER) for node_id in layout.node_ids(role)]
+        ports = {node_id: self._node_ports(layout, role, node_id) for role, node_id in nodes}
+        http = {node_id: self._ports.port_for(f"{layout.name}/{node_id}/{HTTP}", None) for _, node_id in nodes}
         self._data.write_ports(self._ports.ports)
-        return found
+        controllers = tuple(f"{LOOPBACK}:{ports[node_id][CONTROLLER]}" for node_id in layout.controller_ids)
+        placed = []
+        for role, node_id in nodes:
+            place = NodePlace(
+                bind_host=LOOPBACK,
+                advertised_host=LOOPBACK,
+                log_dir=str(self._data.node_dir(layout.name, node_id) / "data"),
+                controller_addresses=controllers,
+                http_port=http[node_id],
+                ports=ports[node_id],
+            )
+            properties = {**layout.properties(role), **node_overrides(layout, node_id, role, place)}
+            text = render_properties(properties)
+            placed.append(_Node((layout.name, node_id), role, ports[node_id], http[node_id], text))
+        return placed
 
-    def _start(self, key: tuple[str, int], node: LocalNode, addresses: NodeAddresses, text: str) -> None:
-        folder = self._data.node_dir(*key)
+    def _node_ports(self, layout: ClusterLayout, role: Role, node_id: int) -> dict[str, int]:
+        """All nodes share one host: a client listener's own port is the first broker's, the next one the second's."""
+        ports = {}
+        for listener in layout.role_listeners(role):
+            wanted = None if listener.resource is None else listener.port + node_id
+            ports[listener.name] = self._ports.port_for(f"{layout.name}/{node_id}/{listener.name}", wanted)
+        return ports
+
+    def _nodes(self, cluster: str) -> list[_Node]:
+        return [running.node for (name, _), running in sorted(self._running.items()) if name == cluster]
+
+    def _start(self, node: _Node) -> None:
+        folder = self._data.node_dir(*node.key)
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "server.properties"
-        config.write_text(text)
-        role = "broker" if "broker" in node.roles else "controller"
+        config.write_text(node.properties)
         spec = ChildSpec(
-            name=f"{role} {node.id} of {key[0]}",
+            name=node.name,
             command=(sys.executable, "-m", "broker_runtime", "--config", str(config)),
             log_file=folder / "broker.log",
-            http=addresses.http,
+            http=(LOOPBACK, node.http_port),
         )
         child = Child(spec, self._say, self._changed)
-        self._running[key] = _Running(node, addresses, text, child)
+        self._running[node.key] = _Running(node, child)
         child.start()
 
-    async def _wait_ready(self, keys: Sequence[tuple[str, int]]) -> None:
-        children = [self._running[key].child for key in keys]
+    async def _wait_ready(self, nodes: Sequence[_Node]) -> None:
+        children = [self._running[node.key].child for node in nodes]
         reasons = await asyncio.gather(*(child.wait_ready(READY_TIMEOUT_S) for child in children))
         for child, reason in zip(children, reasons, strict=True):
             if reason is not None:
                 self._say(f"{child.spec.name} is not ready after {READY_TIMEOUT_S:g} s: {reason}")
 
-    async def _stop(self, keys: Sequence[tuple[str, int]], reason: str | None) -> None:
+    async def _stop(self, keys: Sequence[NodeKey]) -> None:
         """Brokers first: a broker that stops tells its controller."""
-        for role in ("broker", "controller"):
-            nodes = [
-                self._running[key] for key in keys if key in self._running and role in self._running[key].node.roles
-            ]
-            if reason is not None:
-                for node in nodes:
-                    self._say(f"{node.child.spec.name} stops: {reason}")
-            await asyncio.gather(*(node.child.stop() for node in nodes))
+        for role in (Role.BROKER, Role.CONTROLLER):
+            stopping = [self._running[key] for key in keys if self._running[key].node.role is role]
+            await asyncio.gather(*(running.child.stop() for running in stopping))
         for key in keys:
-            self._running.pop(key, None)
+            del self._running[key]
 
     async def aclose(self) -> None:
-        await self._stop(list(self._running), None)
+        await self._stop(list(self._running))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, cluster: str) -> list[dict[str, Any]]:
         """Plain data for state.json: what runs where."""
-        return {
-            name: {
-                "admin_listener": cluster.admin_listener,
-                "nodes": [
-                    {
-                        "id": node.node.id,
-                        "roles": sorted(node.node.roles),
-                        "pid": node.child.pid,
-                        "restarts": node.child.restarts,
-                        "listeners": {listener: list(at) for listener, at in node.addresses.listeners.items()},
-                        "http": list(node.addresses.http),
-                    }
-                    for (owner, _), node in sorted(self._running.items())
-                    if owner == name
-                ],
+        return [
+            {
+                "id": node.key[1],
+                "role": str(node.role),
+                "pid": self._running[node.key].child.pid,
+                "restarts": self._running[node.key].child.restarts,
+                "listeners": {name: f"{LOOPBACK}:{port}" for name, port in node.ports.items()},
+                "http": f"{LOOPBACK}:{node.http_port}",
             }
-            for name, cluster in self._clusters.items()
-        }
-
-
-def _render(properties: Mapping[str, str]) -> str:
-    return "".join(f"{key}={value}\n" for key, value in sorted(properties.items()))
+            for node in self._nodes(cluster)
+        ]

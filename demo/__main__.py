@@ -1,0 +1,272 @@
+"""The story: quiet, a storm without a limit, the limit arrives, the same storm, the limit changes, the same storm.
+
+Exit code 0 when every expectation was met, 1 when one was not (and which), in less than 90 seconds. Nothing is left
+running, and nothing is written outside a temporary folder.
+"""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.live import Live
+
+from demo.allowance import allowance
+from demo.checks import Expectations, Held, accepted_of
+from demo.stage import DemoError, Stage, open_stage, publish
+from demo.summary import ClientPhase, Summary, print_summary
+from sluicegate_operator.cli.fleet_tables import quotas_table
+from sluicegate_operator.cli.fleet_view import ClusterView
+from sluicegate_operator.cli.storm_report import percentile
+
+QUICKSTART = Path(__file__).resolve().parents[1] / "examples" / "quickstart"
+LISTENER, NEIGHBOUR, TOPIC = "EXTERNAL", "127.0.1.7", "orders"
+LISTENER_TARGET, NEIGHBOUR_TARGET = f"listener {LISTENER}", f"ip {NEIGHBOUR}"
+SOURCES = "127.0.1.1-127.0.1.8"
+STORM_RATE = 3000
+STORM_S = 8.0
+DRAIN_S = 1.0
+"""Answers that arrive after the last attempt still count."""
+QUIET_S = 5.0
+LISTENER_FACTOR = 4
+"""The change multiplies both limits, by as much as the storm can tell apart."""
+FORGET_TIMEOUT_S = 20.0
+ENFORCE_TIMEOUT_S = 10.0
+
+
+@dataclass(slots=True)
+class Story:
+    console: Console
+    stage: Stage
+    expectations: Expectations = field(default_factory=Expectations)
+    summary: Summary = field(default_factory=Summary)
+    phases: list[tuple[str, float, float]] = field(default_factory=list)
+
+    def say(self, sentence: str) -> None:
+        self.console.print(f"[bold]==[/] {sentence}", highlight=False)
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Any:
+        began_s = time.time()
+        yield
+        self.phases.append((name, began_s, time.time()))
+
+    async def play(self) -> None:
+        quotas = take_quotas_away(self.stage.manifests)
+        self.say("three brokers from examples/quickstart, without its quotas for now")
+        await self.stage.start_up()
+        cluster = await self.stage.wait_until("three brokers ready", is_ready, 45)
+        pids = broker_pids(cluster)
+        bootstrap = ",".join(node.listeners[LISTENER] for node in cluster.nodes if node.role == "broker")
+        target = next(node for node in cluster.nodes if node.role == "broker")
+        self.say(f"brokers {', '.join(map(str, pids))} listen at {bootstrap}; a producer and a consumer start")
+        result = self.stage.folder / "client.json"
+        client = await self.stage.start_client(bootstrap, TOPIC, result)
+        await asyncio.sleep(1.5)  # its connections and first requests are no part of the quiet measurement
+        with self.phase("before"):
+            await asyncio.sleep(QUIET_S)
+
+        self.say(f"a storm of {STORM_RATE} connections a second from {SOURCES} on broker {target.id}, no limit")
+        unlimited = await self.storm("storm without a limit", target.listeners[LISTENER])
+        limits = {quota_target(quota): float(quota["spec"]["maxConnectionCreationRate"]) for _, quota in quotas}
+        await self.limits_arrive(quotas, limits)
+        await self.window_forgets(target.id)
+
+        self.say("the same storm")
+        limited = await self.storm("storm with the limit", target.listeners[LISTENER])
+        self.check_storm("with the limit", limited, limits)
+        free = accepted_of(unlimited)[0]
+        bound = allowance(limits[LISTENER_TARGET], STORM_S + DRAIN_S, acceptor_waits=True).most
+        self.expectations.expect(
+            free > bound,
+            f"without a limit only {free} connections came in, which {bound} with it is no contrast to; the machine is "
+            "too slow for this demo",
+        )
+
+        raised = {name: limit * LISTENER_FACTOR for name, limit in limits.items()}
+        await self.limits_change(quotas, raised)
+        self.say("the same storm")
+        again = await self.storm("storm with the raised limit", target.listeners[LISTENER])
+        self.check_storm("with the raised limit", again, raised)
+        through = accepted_of(again)[0]
+        self.expectations.expect(
+            through > bound,
+            f"after the change {through} connections came in, not more than the old limit allows ({bound}): it did not "
+            "take effect",
+        )
+        after = await self.stage.wait_until("the brokers after the storms", is_ready, 10)
+        self.expectations.expect(
+            broker_pids(after) == pids, f"broker processes changed from {pids} to {broker_pids(after)}: a restart"
+        )
+        self.summary.pids = (pids, broker_pids(after))
+        await self.stage.stop_process(client)
+        self.read_client(result, unlimited)
+
+    async def storm(self, name: str, address: str) -> dict[str, Any]:
+        with self.phase(name):
+            async with self.live_table():
+                return await self.stage.storm(address, STORM_RATE, SOURCES, STORM_S)
+
+    @contextlib.asynccontextmanager
+    async def live_table(self) -> AsyncIterator[None]:
+        """On a terminal a table that moves; elsewhere it is printed once, when the storm is over."""
+        done = asyncio.Event()
+
+        async def show() -> None:
+            with Live(console=self.console, auto_refresh=False, transient=True) as live:
+                while not done.is_set():
+                    cluster = await self.stage.cluster()
+                    if cluster is not None:
+                        live.update(quotas_table([cluster]), refresh=True)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(done.wait(), 0.5)
+
+        showing = asyncio.create_task(show()) if self.console.is_terminal else None
+        try:
+            yield
+        finally:
+            done.set()
+            if showing is not None:
+                await showing
+        cluster = await self.stage.cluster()
+        if cluster is not None:
+            self.console.print(quotas_table([cluster]))
+
+    async def limits_arrive(self, quotas: list[tuple[Path, dict[str, Any]]], limits: dict[str, float]) -> None:
+        shown = ", ".join(f"{name} {limit:g}/s" for name, limit in limits.items())
+        self.say(f"the quotas of examples/quickstart are put beside the other manifests: {shown}")
+        await self.enforce("limits set", quotas, limits)
+
+    async def limits_change(self, quotas: list[tuple[Path, dict[str, Any]]], limits: dict[str, float]) -> None:
+        shown = ", ".join(f"{name} {limit:g}/s" for name, limit in limits.items())
+        self.say(f"the manifests are edited: {shown}")
+        await self.enforce("limits changed", quotas, limits)
+
+    async def enforce(self, what: str, quotas: list[tuple[Path, dict[str, Any]]], limits: dict[str, float]) -> None:
+        """Writes the quotas with these limits, and waits until every broker itself says that they are in force."""
+        documents = []
+        for _, quota in quotas:
+            limit = limits[quota_target(quota)]
+            spec = quota["spec"] | {"maxConnectionCreationRate": int(limit)}
+            documents.append(quota | {"spec": spec})
+        draft = self.stage.folder / "quotas.yaml"
+        draft.write_text(yaml.safe_dump_all(documents))
+        changed_s = publish(draft, self.stage.manifests / "quotas.yaml")
+        await self.stage.wait_until(what, lambda cluster: enforces(cluster, limits), ENFORCE_TIMEOUT_S)
+        self.summary.enforced_after_s.append((what, time.time() - changed_s))
+        self.say(f"every broker enforces them {time.time() - changed_s:.3f} s after the file changed, none restarted")
+
+    async def window_forgets(self, broker_id: int) -> None:
+        self.say("the first storm has to leave the window that rates are taken over (11 s)")
+        await self.stage.wait_until(
+            "the rate of the first storm to be forgotten",
+            lambda cluster: rate_of(cluster, broker_id, LISTENER_TARGET) < 1.0,
+            FORGET_TIMEOUT_S,
+        )
+
+    def check_storm(self, phase: str, report: dict[str, Any], limits: dict[str, float]) -> None:
+        for name, source, waits in ((LISTENER_TARGET, None, True), (NEIGHBOUR_TARGET, NEIGHBOUR, False)):
+            accepted, attempts = accepted_of(report, source)
+            allowed = allowance(limits[name], STORM_S + DRAIN_S, acceptor_waits=waits)
+            held = Held(phase, name, limits[name], accepted, attempts, allowed)
+            self.expectations.expect_held(held)
+            self.summary.held.append(held)
+
+    def read_client(self, result: Path, unlimited: dict[str, Any]) -> None:
+        measured = json.loads(result.read_text())
+        for name, began_s, ended_s in self.phases:
+            latencies = sorted(ms for at_s, ms in measured["samples"] if began_s <= at_s < ended_s)
+            if latencies:
+                figures = (percentile(latencies, 50), percentile(latencies, 99), latencies[-1])
+                self.summary.client.append(ClientPhase(name, len(latencies), *figures))
+            self.expectations.expect(bool(latencies), f"{name}: the client got no message through")
+        self.summary.unlimited = accepted_of(unlimited)
+        self.summary.messages = (measured["acknowledged"], measured["consumed"])
+        self.expectations.expect(
+            measured["missing"] == 0, f"{measured['missing']} acknowledged messages were not consumed"
+        )
+        self.expectations.expect(not measured["failures"], f"the client failed: {measured['failures'][:3]}")
+
+
+def take_quotas_away(manifests: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """Copies the quickstart without its quotas, and returns those."""
+    quotas = []
+    for source in sorted(QUICKSTART.glob("*.yaml")):
+        documents = [document for document in yaml.safe_load_all(source.read_text()) if document]
+        found = [document for document in documents if document["kind"] == "ConnectionQuota"]
+        quotas += [(source, document) for document in found]
+        if not found:
+            shutil.copyfile(source, manifests / source.name)
+        elif rest := [document for document in documents if document not in found]:
+            (manifests / source.name).write_text(yaml.safe_dump_all(rest))
+    return quotas
+
+
+def quota_target(quota: dict[str, Any]) -> str:
+    kind, name = next(iter(quota["spec"]["target"].items()))
+    return f"{kind} {name}"
+
+
+def is_ready(cluster: ClusterView) -> bool:
+    brokers = [node for node in cluster.nodes if node.role == "broker"]
+    return (
+        bool(brokers)
+        and all(node.problem is None for node in cluster.nodes)
+        and bool(cluster.resources)
+        and all(resource["ready"] for resource in cluster.resources)
+    )
+
+
+def broker_pids(cluster: ClusterView) -> list[int]:
+    return [node.pid or 0 for node in cluster.nodes if node.role == "broker"]
+
+
+def enforces(cluster: ClusterView, limits: dict[str, float]) -> bool:
+    brokers = sum(node.role == "broker" for node in cluster.nodes)
+    in_force = [(row.target, row.max_rate) for row in cluster.quotas]
+    return all(in_force.count((name, limit)) == brokers for name, limit in limits.items())
+
+
+def rate_of(cluster: ClusterView, broker_id: int, target: str) -> float:
+    rates = [row.accept_rate for row in cluster.quotas if row.broker_id == broker_id and row.target == target]
+    return rates[0] if rates and rates[0] is not None else float("inf")
+
+
+async def main() -> int:
+    began_s = time.monotonic()
+    console = Console()
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: task.cancel() if task else None)
+    with tempfile.TemporaryDirectory(prefix="sluicegate-demo-") as folder:
+        try:
+            async with open_stage(Path(folder)) as stage:
+                story = Story(console, stage)
+                await story.play()
+        except DemoError as error:
+            console.print(f"[red]the demo failed:[/] {error}", highlight=False)
+            return 1
+        except asyncio.CancelledError:
+            console.print("stopped; every process has ended")
+            return 130
+    print_summary(console, story.summary, time.monotonic() - began_s)
+    for sentence in story.expectations.missed:
+        console.print(f"[red]missed:[/] {sentence}", highlight=False)
+    if not story.expectations.missed:
+        console.print("[green]every limit was held, and the change took effect without a restart[/]")
+    return 1 if story.expectations.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,45 @@
+"""What the demo expects of its measurements. Pure: every missed expectation is a sentence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from demo.allowance import Allowance
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One limit in one storm: what came through against what may."""
+
+    phase: str
+    target: str
+    limit: float
+    accepted: int
+    attempts: int
+    allowed: Allowance
+
+    @property
+    def is_held(self) -> bool:
+        return self.accepted <= self.allowed.most
+
+
+@dataclass(slots=True)
+class Expectations:
+    missed: list[str] = field(default_factory=list)
+
+    def expect(self, holds: bool, otherwise: str) -> None:
+        if not holds:
+            self.missed.append(otherwise)
+
+    def expect_held(self, held: Held) -> None:
+        self.expect(
+            held.is_held,
+            f"{held.phase}: {held.target} let {held.accepted} connections in; its limit of {held.limit:g}/s allows at "
+            f"most {held.allowed.most} ({held.allowed.sentence})",
+        )
+
+
+def accepted_of(report: Mapping[str, Any], source: str | None = None) -> tuple[int, int]:
+    """(accepted, attempts) of a storm's report, of one source or of all."""
+    counts = report if source is None else report["sources"][source]
+    return int(counts["accepted"]), int(counts["attempts"])

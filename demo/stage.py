@@ -1,0 +1,136 @@
+"""What the demo plays on: a temporary copy of the quickstart manifests, `sluicegate up` over it, and load processes.
+
+Every process is started here and ended here, by its id.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sluicegate_operator.cli.fleet_view import ClusterView, FleetView
+from sluicegate_operator.fleet.local_data import DataDirError
+
+START_TIMEOUT_S = 45.0
+STOP_TIMEOUT_S = 20.0
+LOOK_INTERVAL_S = 0.02
+
+Process = asyncio.subprocess.Process
+
+
+class DemoError(Exception):
+    """The demo cannot go on; the message says why."""
+
+
+@dataclass(slots=True)
+class Stage:
+    folder: Path
+    view: FleetView
+    processes: list[tuple[str, Process]] = field(default_factory=list)
+
+    @property
+    def manifests(self) -> Path:
+        return self.folder / "manifests"
+
+    @property
+    def up_log(self) -> Path:
+        return self.folder / "up.log"
+
+    async def start_up(self) -> None:
+        with self.up_log.open("wb") as log:
+            arguments = ("up", "-f", str(self.manifests), "--data-dir", str(self.folder / "data"), "--watch")
+            await self._start("sluicegate up", ("-m", "sluicegate_operator.cli.main", *arguments), log.fileno())
+
+    async def start_client(self, bootstrap: str, topic: str, result: Path) -> Process:
+        with (self.folder / "client.log").open("wb") as log:
+            return await self._start("the client", ("-m", "demo.client", bootstrap, topic, str(result)), log.fileno())
+
+    async def storm(self, target: str, rate: int, sources: str, seconds: float) -> dict[str, Any]:
+        """The storm's own report; raises DemoError when it could not be made."""
+        options = ("--to", target, "--rate", str(rate), "--sources", sources, "--seconds", str(seconds), "-o", "json")
+        process = await self._start(
+            "sluicegate storm", ("-m", "sluicegate_operator.cli.main", "storm", *options), asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+        if process.returncode != 0:
+            raise DemoError(f"sluicegate storm ended with exit code {process.returncode}")
+        report: dict[str, Any] = json.loads(output)
+        return report
+
+    async def _start(self, name: str, arguments: tuple[str, ...], output: int) -> Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output if output != asyncio.subprocess.PIPE else None,
+            start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self.processes.append((name, process))
+        return process
+
+    async def cluster(self) -> ClusterView | None:
+        """None while `up` is still starting."""
+        name, process = self.processes[0]
+        if process.returncode is not None:
+            raise DemoError(f"{name} ended with exit code {process.returncode}:\n{self.up_log.read_text()}")
+        try:
+            clusters = await self.view.look()
+        except DataDirError:
+            return None
+        return clusters[0] if clusters else None
+
+    async def wait_until(self, what: str, holds: Callable[[ClusterView], bool], timeout_s: float) -> ClusterView:
+        """Returns the first view for which `holds`; raises DemoError when there is none in time."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            cluster = await self.cluster()
+            if cluster is not None and holds(cluster):
+                return cluster
+            if time.monotonic() > deadline_s:
+                raise DemoError(f"{what}: not within {timeout_s:g} s; `sluicegate up` says:\n{self.up_log.read_text()}")
+            await asyncio.sleep(LOOK_INTERVAL_S)
+
+    async def stop_process(self, process: Process) -> None:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
+
+    async def close(self) -> None:
+        await self.view.aclose()
+        for _, process in reversed(self.processes):
+            try:
+                await self.stop_process(process)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def open_stage(folder: Path) -> AsyncIterator[Stage]:
+    (folder / "manifests").mkdir()
+    stage = Stage(folder, FleetView(folder / "data"))
+    try:
+        yield stage
+    finally:
+        await stage.close()
+
+
+def publish(source: Path, target: Path) -> float:
+    """Puts a manifest in place whole; returns the wall clock of that moment."""
+    draft = target.with_suffix(".draft")
+    shutil.copyfile(source, draft)
+    draft.replace(target)
+    return time.time()
+
+
+Look = Callable[[], Awaitable[ClusterView | None]]

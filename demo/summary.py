@@ -1,0 +1,80 @@
+"""The last page of the demo: what was measured, nothing that was not. Pure but for printing."""
+
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table
+
+from demo.checks import Held
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPhase:
+    """Produce latencies of the well-behaved client in one phase."""
+
+    name: str
+    messages: int
+    p50_ms: float
+    p99_ms: float
+    worst_ms: float
+
+
+@dataclass(slots=True)
+class Summary:
+    unlimited: tuple[int, int] = (0, 0)
+    held: list[Held] = field(default_factory=list)
+    client: list[ClientPhase] = field(default_factory=list)
+    enforced_after_s: list[tuple[str, float]] = field(default_factory=list)
+    messages: tuple[int, int] = (0, 0)
+    pids: tuple[list[int], list[int]] = ([], [])
+
+
+def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
+    console.rule(f"measured in {elapsed_s:.0f} s")
+    console.print(_limits(summary))
+    console.print(_client(summary))
+    for what, seconds in summary.enforced_after_s:
+        console.print(f"{what}: {seconds:.3f} s from the changed file to enforced on all brokers", highlight=False)
+    acknowledged, consumed = summary.messages
+    console.print(f"{acknowledged} messages acknowledged, {consumed} consumed", highlight=False)
+    before, after = (" ".join(map(str, pids)) for pids in summary.pids)
+    console.print(f"broker processes before {before}, after {after}", highlight=False)
+
+
+def _limits(summary: Summary) -> Table:
+    table = Table(title="Connections let in during each storm, on the broker it hit", caption=WINDOW_NOTE)
+    for heading in ("storm", "target"):
+        table.add_column(heading)
+    for heading in ("limit", "attempts", "accepted", "allowed", "from"):
+        table.add_column(heading, justify="right")
+    accepted, attempts = summary.unlimited
+    table.add_row("without a limit", "all", "none", str(attempts), str(accepted), "-", "")
+    for held in summary.held:
+        mark = "green" if held.is_held else "red"
+        table.add_row(
+            held.phase,
+            held.target,
+            f"{held.limit:g}/s",
+            str(held.attempts),
+            f"[{mark}]{held.accepted}[/]",
+            str(held.allowed.most),
+            held.allowed.sentence,
+        )
+    return table
+
+
+WINDOW_NOTE = (
+    "Kafka takes a rate over ten to eleven one-second windows: a target that was quiet admits ten seconds' worth at "
+    "once. A waiting listener lets one more through each second."
+)
+
+
+def _client(summary: Summary) -> Table:
+    table = Table(title="Produce latency of the well-behaved client (200 messages/s, acks=all, all brokers)")
+    table.add_column("phase")
+    for heading in ("messages", "p50 ms", "p99 ms", "worst ms"):
+        table.add_column(heading, justify="right")
+    for phase in summary.client:
+        figures = (phase.p50_ms, phase.p99_ms, phase.worst_ms)
+        table.add_row(phase.name, str(phase.messages), *(f"{figure:.2f}" for figure in figures))
+    return table

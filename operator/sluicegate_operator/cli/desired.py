@@ -1,0 +1,124 @@
+"""From manifests to what should be: layouts, limits, topics, and what each resource has to say of it. Pure.
+
+The same planning as the operator's; only what the API server would do between two applies is done here as well: the
+rules of transition, which compare a resource with its predecessor.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sluicegate_operator.api import BrokerCluster, Manifests, Resource, Topic
+from sluicegate_operator.api.rules import broken_rules
+from sluicegate_operator.planning.cluster_layout import ClusterLayout, plan_cluster
+from sluicegate_operator.planning.quotas import Limits, QuotaPlan, TargetKey, plan_quotas
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredCluster:
+    layout: ClusterLayout
+    quotas: QuotaPlan
+    topics: Mapping[str, Topic]
+    """By Kafka's name."""
+    resync_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What keeps a resource from being what it says, for as long as the manifests are as they are."""
+
+    kind: str
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    manifests: Manifests
+    clusters: Mapping[str, DesiredCluster]
+    complaints: tuple[Complaint, ...] = ()
+
+
+def plan(manifests: Manifests) -> Desired:
+    clusters: dict[str, DesiredCluster] = {}
+    complaints: list[Complaint] = []
+    for cluster in manifests.clusters:
+        if cluster.spec.runtime != "Bundled":
+            complaints.append(_complaint(cluster, "runs elsewhere; `sluicegate up` runs Bundled clusters only"))
+        elif cluster.name in clusters:
+            complaints.append(_complaint(cluster, "a cluster of another namespace has this name; run it by itself"))
+        else:
+            clusters[cluster.name], said = _plan_cluster(cluster, manifests)
+            complaints += said
+    known = {(cluster.name, cluster.namespace) for cluster in manifests.clusters}
+    complaints += [
+        _complaint(
+            resource, f"there is no BrokerCluster {resource.spec.cluster_ref.name}; create it or correct clusterRef"
+        )
+        for resource in (*manifests.listeners, *manifests.quotas, *manifests.topics)
+        if (resource.spec.cluster_ref.name, resource.namespace) not in known
+    ]
+    return Desired(manifests, clusters, tuple(complaints))
+
+
+def _plan_cluster(cluster: BrokerCluster, manifests: Manifests) -> tuple[DesiredCluster, list[Complaint]]:
+    layout = plan_cluster(cluster, manifests.listeners)
+    quotas = plan_quotas(cluster, manifests.listeners, manifests.quotas)
+    complaints = [Complaint("BrokerListener", clash.resource, clash.message) for clash in layout.clashes]
+    complaints += [
+        Complaint("ConnectionQuota", verdict.quota, verdict.message)
+        for verdict in quotas.verdicts.values()
+        if not verdict.target_found or verdict.conflicts
+    ]
+    topics: dict[str, Topic] = {}
+    for topic in manifests.topics:
+        if (topic.spec.cluster_ref.name, topic.namespace) != (cluster.name, cluster.namespace):
+            continue
+        if topic.topic_name in topics:
+            other = topics[topic.topic_name].name
+            complaints.append(_complaint(topic, f"Topic {other} has the same topicName; choose another"))
+        else:
+            topics[topic.topic_name] = topic
+    return DesiredCluster(layout, quotas, topics, float(cluster.spec.resync_seconds)), complaints
+
+
+def _complaint(resource: Resource, message: str) -> Complaint:
+    return Complaint(resource.kind, resource.name, message)
+
+
+def broken_transitions(before: Manifests, after: Manifests) -> list[str]:
+    """What an API server that holds `before` would refuse in `after`."""
+    held = {(resource.kind, resource.namespace, resource.name): resource for resource in before.resources}
+    sentences = []
+    for resource in after.resources:
+        old = held.get((resource.kind, resource.namespace, resource.name))
+        if old is not None:
+            sentences += [f"{resource.kind} {resource.name}: {problem}" for problem in broken_rules(resource, old)]
+    return sentences
+
+
+def changed_limits(before: QuotaPlan | None, after: QuotaPlan) -> list[str]:
+    """`listener EXTERNAL 50/s -> 200/s`, a phrase for each target whose limits differ."""
+    old = before.limits if before is not None else {}
+    targets = sorted({*old, *after.limits})
+    return [
+        f"{_target(target)} {_limits(old.get(target))} -> {_limits(after.limits.get(target))}"
+        for target in targets
+        if old.get(target) != after.limits.get(target)
+    ]
+
+
+def _target(target: TargetKey) -> str:
+    return f"{target.kind} {target.name}".strip()
+
+
+def _limits(limits: Limits | None) -> str:
+    if limits is None:
+        return "no limit"
+    shown = [f"{limits.rate}/s" if limits.rate is not None else "", f"{limits.count} open" if limits.count else ""]
+    return " and ".join(part for part in shown if part) or "no limit"
+
+
+def removed_topics(before: DesiredCluster | None, after: DesiredCluster) -> Sequence[str]:
+    """Topics to delete: their resource is gone and its deletionPolicy says so."""
+    gone = {name: topic for name, topic in (before.topics if before else {}).items() if name not in after.topics}
+    return [name for name, topic in gone.items() if topic.spec.deletion_policy == "Delete"]

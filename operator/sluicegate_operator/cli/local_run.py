@@ -1,0 +1,202 @@
+"""One run of `sluicegate up`: applies what is desired to the local fleet, keeps it so, and tells state.json about it.
+
+Limits go first and do not wait for nodes that restart: a changed quota is never behind the roll.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluicegate_operator.cli.desired import Desired, DesiredCluster, changed_limits, removed_topics
+from sluicegate_operator.cli.topics import apply_topic, delete_topics
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, enforce
+from sluicegate_operator.fleet.local import LocalFleet
+from sluicegate_operator.fleet.local_data import DataDir
+from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.planning.cluster_layout import INTERNAL, Role
+
+RETRY_S = 1.0
+"""Until brokers that were away have answered."""
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """What is known of a running cluster."""
+
+    pool: BrokerPool
+    result: EnforcementResult | None = None
+    topic_problems: dict[str, str | None] = field(default_factory=dict)
+    due_s: float = 0.0
+
+
+class LocalRun:
+    """Use `apply` for each new state of the manifests, `tend` often in between, `aclose` at the end."""
+
+    def __init__(self, data: DataDir, say: Callable[[str], None]) -> None:
+        self._data = data
+        self._say = say
+        self._fleet = LocalFleet(data, say, self.write_state)
+        self._desired: Desired | None = None
+        self._clusters: dict[str, _Cluster] = {}
+        self._last_apply: dict[str, Any] | None = None
+        self._open = True
+
+    async def apply(self, desired: Desired, *, changed_ago_s: float = 0.0) -> None:
+        """`changed_ago_s`: how long ago the manifests changed, which counts for the time until enforced."""
+        began_s = asyncio.get_running_loop().time() - changed_ago_s
+        before, self._desired = self._desired, desired
+        for complaint in desired.complaints:
+            self._say(f"{complaint.kind} {complaint.name}: {complaint.message}")
+        running = [name for name in self._clusters if name in desired.clusters]
+        await asyncio.gather(*(self._change_limits(name, before, began_s) for name in running))
+        changed = await self._fleet.apply([cluster.layout for cluster in desired.clusters.values()])
+        await self._drop([name for name in self._clusters if name not in desired.clusters])
+        for name, cluster in desired.clusters.items():
+            if changed or name not in self._clusters:
+                await self._connect(name)
+                await self._enforce(name, cluster, asyncio.get_running_loop().time())
+                self._say_addresses(name)
+            previous = before.clusters.get(name) if before else None
+            await self._apply_topics(name, previous, cluster)
+        self.write_state()
+
+    async def tend(self) -> None:
+        """Looks at clusters whose resync or retry is due, and mends what drifted."""
+        if self._desired is None:
+            return
+        now_s = asyncio.get_running_loop().time()
+        for name, cluster in self._desired.clusters.items():
+            known = self._clusters[name]
+            if now_s < known.due_s:
+                continue
+            was_complete = known.result is not None and known.result.is_complete
+            result = await self._enforce(name, cluster, now_s)
+            if result.changes and was_complete:
+                self._say(f"{name}: limits had been changed by hand and are set again")
+            if result.is_complete and not was_complete:
+                self._say(f"{name}: all limits are enforced on {_brokers(result)} brokers now")
+            if any(known.topic_problems.values()):
+                await self._apply_topics(name, None, cluster)
+            self.write_state()
+
+    async def aclose(self) -> None:
+        self._open = False
+        await self._drop(list(self._clusters))
+        await self._fleet.aclose()
+        self._data.remove_state()
+
+    async def _connect(self, name: str) -> None:
+        brokers = await self._fleet.broker_addresses(name)
+        await self._drop([name])
+        admin = AdminClient([(broker.host, broker.port) for broker in brokers], client_id="sluicegate-up")
+        self._clusters[name] = _Cluster(BrokerPool(admin, brokers))
+
+    async def _drop(self, names: list[str]) -> None:
+        for name in names:
+            if name in self._clusters:
+                await self._clusters.pop(name).pool.admin.aclose()
+
+    async def _change_limits(self, name: str, before: Desired | None, began_s: float) -> None:
+        assert self._desired is not None
+        cluster = self._desired.clusters[name]
+        previous = before.clusters.get(name) if before else None
+        phrases = changed_limits(previous.quotas if previous else None, cluster.quotas)
+        if not phrases:
+            return
+        for phrase in phrases:
+            self._say(f"{name}: {phrase}")
+        result = await self._enforce(name, cluster, began_s)
+        if result.took_s is not None:
+            self._say(
+                f"{name}: enforced on {_brokers(result)} brokers {result.took_s:.3f} s after the change, none restarted"
+            )
+        else:
+            for sentence in _shortfalls(result):
+                self._say(f"{name}: {sentence}")
+        self._last_apply = {"cluster": name, "changes": phrases, "enforced_after_s": result.took_s}
+
+    async def _enforce(self, name: str, cluster: DesiredCluster, began_s: float) -> EnforcementResult:
+        known = self._clusters[name]
+        result = await enforce(known.pool, Enforcement(cluster.quotas.desired, began_s))
+        known.result = result
+        wait_s = cluster.resync_s if result.is_complete else RETRY_S
+        known.due_s = asyncio.get_running_loop().time() + wait_s
+        return result
+
+    async def _apply_topics(self, name: str, before: DesiredCluster | None, cluster: DesiredCluster) -> None:
+        known = self._clusters[name]
+        problems = {}
+        for topic_name, topic in cluster.topics.items():
+            if (
+                before is not None
+                and before.topics.get(topic_name) == topic
+                and known.topic_problems.get(topic.name) is None
+            ):
+                continue
+            problem = await apply_topic(known.pool.admin, topic)
+            problems[topic.name] = problem
+            if problem is not None and known.topic_problems.get(topic.name) != problem:
+                self._say(f"Topic {topic.name}: {problem}")
+        for sentence in await delete_topics(known.pool.admin, removed_topics(before, cluster)):
+            self._say(f"{name}: {sentence}")
+        known.topic_problems |= problems
+
+    def _say_addresses(self, name: str) -> None:
+        nodes = self._fleet.describe(name)
+        self._say(f"cluster {name}, files in {self._data.path / name}")
+        for node in nodes:
+            shown = [f"{key} {at}" for key, at in node["listeners"].items() if key != INTERNAL]
+            self._say(
+                f"  {node['role']} {node['id']}, pid {node['pid']}: {', '.join(shown)}, http://{node['http']}/metrics"
+            )
+
+    def write_state(self) -> None:
+        """Called whenever something changed that `status` shows."""
+        if self._desired is None or not self._open:
+            return
+        clusters: dict[str, Any] = {}
+        names = [*self._desired.clusters, *self._fleet.clusters]
+        for name in dict.fromkeys(names):
+            clusters[name] = {"nodes": self._fleet.describe(name), "resources": []}
+        for resource in self._desired.manifests.resources:
+            owner = resource.name if resource.kind == "BrokerCluster" else resource.spec.cluster_ref.name
+            row = {"kind": resource.kind, "name": resource.name, **self._judge(owner, resource.kind, resource.name)}
+            clusters.setdefault(owner, {"nodes": [], "resources": []})["resources"].append(row)
+        self._data.write_state({"pid": os.getpid(), "clusters": clusters, "last_apply": self._last_apply})
+
+    def _judge(self, owner: str, kind: str, name: str) -> dict[str, Any]:
+        """Ready or not, and a sentence."""
+        assert self._desired is not None
+        for complaint in self._desired.complaints:
+            if (complaint.kind, complaint.name) == (kind, name):
+                return {"ready": False, "message": complaint.message}
+        known = self._clusters.get(owner)
+        if known is None:
+            return {"ready": False, "message": "the cluster is starting"}
+        if kind == "Topic" and name in known.topic_problems:
+            problem = known.topic_problems[name]
+            return {"ready": problem is None, "message": problem or ""}
+        if kind == "Topic":
+            return {"ready": False, "message": "not created yet"}
+        if kind == "ConnectionQuota" and known.result is not None:
+            shortfalls = "; ".join(_shortfalls(known.result))
+            enforced = f"enforced on {_brokers(known.result)} brokers"
+            return {"ready": known.result.is_complete, "message": shortfalls or enforced}
+        if kind == "BrokerCluster":
+            nodes = self._fleet.describe(owner)
+            up = sum(node["pid"] is not None for node in nodes)
+            brokers = sum(node["role"] == Role.BROKER for node in nodes)
+            return {"ready": up == len(nodes), "message": f"{brokers} brokers, {up} of {len(nodes)} processes run"}
+        return {"ready": True, "message": ""}
+
+
+def _brokers(result: EnforcementResult) -> str:
+    return f"{result.enforced}/{len(result.brokers)}"
+
+
+def _shortfalls(result: EnforcementResult) -> list[str]:
+    lagging = [f"broker {broker.broker_id} is {broker.state}: {broker.detail}" for broker in result.lagging]
+    return lagging + [str(failure.error) for failure in result.failures]
