@@ -38,8 +38,8 @@ def cluster_children(cluster: BrokerCluster, listeners: Sequence[BrokerListener]
     for role in (Role.CONTROLLER, Role.BROKER):
         nodes = node_set(cluster, layout, role)
         children += [
-            config_map(cluster, role, nodes.properties),
-            headless_service(cluster, role, {**nodes.ports, "http": HTTP_PORT}),
+            config_map(cluster, nodes.role, nodes.properties),
+            headless_service(cluster, nodes.role, {**nodes.ports, "http": HTTP_PORT}),
             statefulset(cluster, nodes),
         ]
     return [*children, pod_disruption_budget(cluster)]
@@ -73,7 +73,8 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
     node_id = _INDEX if is_broker else f"{FIRST_CONTROLLER_ID // 10}{_INDEX}"
     own_storage = controllers.storage if controllers else None
     return NodeSet(
-        role=role,
+        # YAML knows plain strings only.
+        role=role.value,
         replicas=len(layout.node_ids(role)),
         storage=brokers.storage if is_broker else own_storage or CONTROLLER_STORAGE,
         properties=render_properties(layout.properties(role)),

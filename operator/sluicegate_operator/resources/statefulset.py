@@ -109,7 +109,7 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
         ],
         "ports": [
             {"name": name, "containerPort": port, "protocol": "TCP"}
-            for name, port in (nodes.ports | {"http": nodes.http_port}).items()
+            for name, port in {**nodes.ports, "http": nodes.http_port}.items()
         ],
         **_probes(),
         "volumeMounts": [
