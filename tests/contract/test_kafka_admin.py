@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import pytest
 
@@ -15,8 +14,8 @@ from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kafka_admin.views import ConfigSource, NewTopic, TopicView
-from tests.support.apache_kafka import ApacheKafka, KafkaUnavailable
-from tests.support.broker_process import BrokerProcess
+from tests.support.apache_kafka import KafkaUnavailable
+from tests.support.single_node import IMPLEMENTATIONS, SingleNode, running_node
 
 DEADLINE_S = 10.0
 RATE = "max.connection.creation.rate"
@@ -25,34 +24,18 @@ MAX_CONNECTIONS = "max.connections"
 UNLIMITED = "2147483647"
 
 
-@dataclass(frozen=True)
-class RunningNode:
-    """One node with the listeners PLAINTEXT (for the client) and EXTERNAL."""
-
-    node_id: int
-    host: str
-    port: int
-
-
-IMPLEMENTATIONS: Mapping[str, type[ApacheKafka] | type[BrokerProcess]] = {
-    "apache": ApacheKafka,
-    "sluicegate": BrokerProcess,
-}
-
-
 @pytest.fixture(scope="module", params=IMPLEMENTATIONS)
-def node(request: pytest.FixtureRequest) -> Iterator[RunningNode]:
-    running = IMPLEMENTATIONS[request.param](listeners=["EXTERNAL"])
+def node(request: pytest.FixtureRequest) -> Iterator[SingleNode]:
     with ExitStack() as stop:
         try:
-            stop.enter_context(running)
+            running = stop.enter_context(running_node(request.param))
         except KafkaUnavailable as error:
             pytest.skip(str(error))
-        yield RunningNode(running.node_id, running.host, running.port())
+        yield running
 
 
 @pytest.fixture
-async def admin(node: RunningNode) -> AsyncIterator[AdminClient]:
+async def admin(node: SingleNode) -> AsyncIterator[AdminClient]:
     """Leaves nothing behind: dynamic configuration, ip quotas and topics are cleared."""
     async with AdminClient([(node.host, node.port)]) as client:
         yield client
@@ -68,7 +51,7 @@ async def admin(node: RunningNode) -> AsyncIterator[AdminClient]:
 
 
 @pytest.fixture
-def broker(admin: AdminClient, node: RunningNode) -> BrokerHandle:
+def broker(admin: AdminClient, node: SingleNode) -> BrokerHandle:
     return admin.broker(node.host, node.port)
 
 
@@ -88,12 +71,12 @@ async def eventually(observe: Callable[[], Awaitable[object]], expected: object)
         await asyncio.sleep(0.01)
 
 
-async def effective(broker: BrokerHandle, node: RunningNode, key: str) -> str | None:
+async def effective(broker: BrokerHandle, node: SingleNode, key: str) -> str | None:
     configs = await broker.describe_broker_configs(node.node_id, [key])
     return configs[key].value if key in configs else None
 
 
-async def value_and_source(broker: BrokerHandle, node: RunningNode, key: str) -> tuple[object, ...]:
+async def value_and_source(broker: BrokerHandle, node: SingleNode, key: str) -> tuple[object, ...]:
     """Empty for a key that is not set on any layer: only listener keys, which have no default of their own."""
     entry = (await broker.describe_broker_configs(node.node_id, [key])).get(key)
     return () if entry is None else (entry.value, entry.source)
@@ -105,7 +88,7 @@ async def refusal(call: Awaitable[object]) -> str:
     return refused.value.name
 
 
-async def test_the_cluster_is_described_with_its_brokers(admin: AdminClient, node: RunningNode) -> None:
+async def test_the_cluster_is_described_with_its_brokers(admin: AdminClient, node: SingleNode) -> None:
     cluster = await admin.describe_cluster()
     assert cluster.cluster_id
     assert [(broker.id, broker.host, broker.port) for broker in cluster.brokers] == [
@@ -114,7 +97,7 @@ async def test_the_cluster_is_described_with_its_brokers(admin: AdminClient, nod
     assert cluster.controller_id == node.node_id
 
 
-async def test_a_broker_describes_all_its_configuration(broker: BrokerHandle, node: RunningNode) -> None:
+async def test_a_broker_describes_all_its_configuration(broker: BrokerHandle, node: SingleNode) -> None:
     configs = await broker.describe_broker_configs(node.node_id)
     assert {RATE, MAX_CONNECTIONS, "quota.window.num", "node.id"} <= configs.keys()
     limit = configs[MAX_CONNECTIONS]
@@ -124,17 +107,17 @@ async def test_a_broker_describes_all_its_configuration(broker: BrokerHandle, no
     assert configs["node.id"].read_only
 
 
-async def test_only_the_asked_keys_are_described(broker: BrokerHandle, node: RunningNode) -> None:
+async def test_only_the_asked_keys_are_described(broker: BrokerHandle, node: SingleNode) -> None:
     assert set(await broker.describe_broker_configs(node.node_id, [RATE, MAX_CONNECTIONS])) == {RATE, MAX_CONNECTIONS}
 
 
-async def test_a_broker_speaks_for_itself_only(broker: BrokerHandle, node: RunningNode) -> None:
+async def test_a_broker_speaks_for_itself_only(broker: BrokerHandle, node: SingleNode) -> None:
     assert await refusal(broker.describe_broker_configs(node.node_id + 7)) == "INVALID_REQUEST"
 
 
 @pytest.mark.parametrize("key", [RATE, EXTERNAL_RATE, MAX_CONNECTIONS])
 async def test_a_brokers_own_value_beats_the_default_of_all_and_deleting_gives_way(
-    admin: AdminClient, broker: BrokerHandle, node: RunningNode, key: str
+    admin: AdminClient, broker: BrokerHandle, node: SingleNode, key: str
 ) -> None:
     def now() -> Awaitable[object]:
         return value_and_source(broker, node, key)
@@ -148,7 +131,7 @@ async def test_a_brokers_own_value_beats_the_default_of_all_and_deleting_gives_w
 
 
 async def test_synonyms_list_the_layers_with_the_one_in_force_first(
-    admin: AdminClient, broker: BrokerHandle, node: RunningNode
+    admin: AdminClient, broker: BrokerHandle, node: SingleNode
 ) -> None:
     await admin.incremental_alter_configs(None, ConfigChange(set={RATE: "50"}))
     await admin.incremental_alter_configs(node.node_id, ConfigChange(set={RATE: "40"}))
@@ -161,7 +144,7 @@ async def test_synonyms_list_the_layers_with_the_one_in_force_first(
     ]
 
 
-async def test_the_default_of_all_brokers_shows_what_was_set_for_all(admin: AdminClient, node: RunningNode) -> None:
+async def test_the_default_of_all_brokers_shows_what_was_set_for_all(admin: AdminClient, node: SingleNode) -> None:
     await admin.incremental_alter_configs(None, ConfigChange(set={EXTERNAL_RATE: "50"}))
     await admin.incremental_alter_configs(node.node_id, ConfigChange(set={MAX_CONNECTIONS: "40"}))
 
@@ -172,7 +155,7 @@ async def test_the_default_of_all_brokers_shows_what_was_set_for_all(admin: Admi
     await eventually(ours, {EXTERNAL_RATE: "50"})
 
 
-async def test_validating_a_change_changes_nothing(admin: AdminClient, broker: BrokerHandle, node: RunningNode) -> None:
+async def test_validating_a_change_changes_nothing(admin: AdminClient, broker: BrokerHandle, node: SingleNode) -> None:
     await admin.incremental_alter_configs(node.node_id, ConfigChange(set={RATE: "5"}, validate_only=True))
     await admin.incremental_alter_configs(node.node_id, ConfigChange(set={MAX_CONNECTIONS: "9"}))
     await eventually(lambda: effective(broker, node, MAX_CONNECTIONS), "9")
@@ -181,14 +164,14 @@ async def test_validating_a_change_changes_nothing(admin: AdminClient, broker: B
 
 @pytest.mark.parametrize("value", ["-1", "many", "1.5", ""])
 async def test_a_value_that_no_limit_can_have_is_refused(
-    admin: AdminClient, broker: BrokerHandle, node: RunningNode, value: str
+    admin: AdminClient, broker: BrokerHandle, node: SingleNode, value: str
 ) -> None:
     refused = await refusal(admin.incremental_alter_configs(node.node_id, ConfigChange(set={RATE: value})))
     assert refused in ("INVALID_REQUEST", "INVALID_CONFIG")
     assert await effective(broker, node, RATE) == UNLIMITED
 
 
-async def test_deleting_what_was_never_set_is_fine(admin: AdminClient, broker: BrokerHandle, node: RunningNode) -> None:
+async def test_deleting_what_was_never_set_is_fine(admin: AdminClient, broker: BrokerHandle, node: SingleNode) -> None:
     await admin.incremental_alter_configs(node.node_id, ConfigChange(delete=[RATE, EXTERNAL_RATE]))
     assert await effective(broker, node, RATE) == UNLIMITED
 
@@ -225,7 +208,7 @@ async def shape(admin: AdminClient, name: str) -> list[tuple[int, ...]] | str | 
     return [partition.replicas for partition in topic.partitions] if topic.exists else topic.error
 
 
-async def test_a_topic_is_created_described_grown_and_deleted(admin: AdminClient, node: RunningNode) -> None:
+async def test_a_topic_is_created_described_grown_and_deleted(admin: AdminClient, node: SingleNode) -> None:
     alone = (node.node_id,)
     await admin.create_topic(NewTopic("orders", partitions=2, replicas=1))
     await eventually(lambda: shape(admin, "orders"), [alone, alone])
@@ -248,7 +231,7 @@ async def test_an_unknown_topic_has_a_view_with_an_error_and_is_not_created(admi
     assert await admin.describe_topics(["nowhere"]) == expected
 
 
-async def test_the_brokers_defaults_decide_what_a_new_topic_leaves_open(admin: AdminClient, node: RunningNode) -> None:
+async def test_the_brokers_defaults_decide_what_a_new_topic_leaves_open(admin: AdminClient, node: SingleNode) -> None:
     await admin.create_topic(NewTopic("open"))
     await eventually(lambda: shape(admin, "open"), [(node.node_id,)])
 
@@ -301,7 +284,7 @@ async def test_many_calls_share_one_connection(admin: AdminClient) -> None:
     assert len(set(clusters)) == 1
 
 
-async def test_a_port_that_nobody_serves_is_an_admin_error(node: RunningNode) -> None:
+async def test_a_port_that_nobody_serves_is_an_admin_error(node: SingleNode) -> None:
     async with AdminClient([("127.0.0.1", 1)]) as nobody:
         with pytest.raises(KafkaAdminError, match=r"broker 127\.0\.0\.1:1: cannot connect: "):
             await nobody.describe_cluster()
