@@ -1,7 +1,6 @@
 """What all kinds share: the part of ObjectMeta that the operator reads, conditions, the base of every status.
 
-Conditions follow kstatus: Ready says True or False, Reconciling and Stalled are there only while they are True in the
-words of `planning`; each carries the generation that it speaks of.
+What conditions mean, and when they are true, is `planning.conditions`' business.
 """
 
 from datetime import datetime

@@ -1,0 +1,77 @@
+"""Conditions as kstatus reads them.
+
+Ready is always there. Reconciling and Stalled are abnormal-true: kstatus looks at them first, so they are True only
+while work is under way, or cannot go on without a person. Each condition carries the generation it speaks of, and keeps
+the time of its last transition while its status is the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluicegate_operator.api.metadata import Condition, Kind, Status
+
+READY, RECONCILING, STALLED = "Ready", "Reconciling", "Stalled"
+MESSAGE_MAX = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A condition without its times; `holds` of None is Unknown."""
+
+    type: str
+    holds: bool | None
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What Ready, Reconciling and Stalled say together; made by `ready`, `working` or `stalled`."""
+
+    findings: tuple[Finding, ...]
+    settled: bool
+    """Whether the outcome of this generation is known; only then is observedGeneration written."""
+
+
+def ready(reason: str, message: str = "") -> Progress:
+    return Progress(_three(reason, message, ready_=True, working=False, stuck=False), settled=True)
+
+
+def working(reason: str, message: str) -> Progress:
+    return Progress(_three(reason, message, ready_=False, working=True, stuck=False), settled=False)
+
+
+def stalled(reason: str, message: str) -> Progress:
+    """A person must do something; the operator looks again when anything it depends on changes."""
+    return Progress(_three(reason, message, ready_=False, working=False, stuck=True), settled=True)
+
+
+def _three(reason: str, message: str, *, ready_: bool, working: bool, stuck: bool) -> tuple[Finding, ...]:
+    return (
+        Finding(READY, ready_, reason, message),
+        Finding(RECONCILING, working, reason, message if working else ""),
+        Finding(STALLED, stuck, reason, message if stuck else ""),
+    )
+
+
+def conditions(resource: Kind, old: Status, findings: Sequence[Finding], now: datetime) -> tuple[Condition, ...]:
+    return tuple(_condition(finding, old.condition(finding.type), resource, now) for finding in findings)
+
+
+def observed_generation(resource: Kind, old: Status, progress: Progress) -> int:
+    return resource.metadata.generation if progress.settled else old.observed_generation
+
+
+def _condition(finding: Finding, old: Condition | None, resource: Kind, now: datetime) -> Condition:
+    status = "Unknown" if finding.holds is None else str(finding.holds)
+    return Condition.model_validate(
+        {
+            "type": finding.type,
+            "status": status,
+            "reason": finding.reason,
+            "message": finding.message[:MESSAGE_MAX],
+            "lastTransitionTime": old.last_transition_time if old and old.status == status else now,
+            "observedGeneration": resource.metadata.generation,
+        }
+    )

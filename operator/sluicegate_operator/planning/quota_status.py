@@ -1,0 +1,124 @@
+"""The status of a ConnectionQuota, from its verdict and from what each broker was read back to enforce."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus, Effective
+from sluicegate_operator.planning.conditions import (
+    Finding,
+    Progress,
+    conditions,
+    observed_generation,
+    ready,
+    stalled,
+    working,
+)
+from sluicegate_operator.planning.quotas import Limits, Outcome, QuotaPlan, Verdict
+
+ENFORCED, CONFLICTED, TARGET_FOUND = "Enforced", "Conflicted", "TargetFound"
+_LISTED_MAX = 10
+"""Broker ids named in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """`expected` brokers should enforce the limit, `lagging` ones do not or did not answer. `learned_at` is when the
+    operator first saw this generation; None when that was before it was started."""
+
+    expected: Collection[int] = ()
+    lagging: Collection[int] = ()
+    learned_at: datetime | None = None
+    error: str = ""
+    """Why brokers lag, where that is known."""
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.expected) and not self.lagging
+
+    @property
+    def counted(self) -> str:
+        return f"{len(self.expected) - len(self.lagging)}/{len(self.expected)}"
+
+
+def quota_status(
+    quota: ConnectionQuota, plan: QuotaPlan, enforcement: Enforcement, now: datetime
+) -> ConnectionQuotaStatus:
+    """`plan` must have a verdict on `quota`. Compare the result with quota.status before it is written."""
+    verdict = plan.verdicts[quota.name]
+    old = quota.status
+    progress = _progress(verdict, enforcement)
+    limits = plan.limits.get(verdict.target)
+    newly = _newly_enforced(quota, verdict, enforcement)
+    enforced_at, apply_seconds = (now, _seconds(enforcement, now)) if newly else (old.enforced_at, old.apply_seconds)
+    findings = (*progress.findings, *_own_findings(verdict, enforcement))
+    return ConnectionQuotaStatus(
+        observed_generation=observed_generation(quota, old, progress),
+        conditions=conditions(quota, old, findings, now),
+        target=quota.spec.target.describe(),
+        brokers=enforcement.counted if verdict.target_found else "",
+        enforced_at=enforced_at if verdict.target_found else None,
+        apply_seconds=apply_seconds if verdict.target_found else None,
+        effective=_effective(limits),
+    )
+
+
+def _newly_enforced(quota: ConnectionQuota, verdict: Verdict, enforcement: Enforcement) -> bool:
+    """The first time that this generation is seen on all brokers; mended drift is not counted again."""
+    if verdict.outcome is not Outcome.ACCEPTED or not enforcement.complete:
+        return False
+    before = quota.status.condition(ENFORCED)
+    return (
+        quota.status.enforced_at is None
+        or before is None
+        or quota.status.observed_generation != quota.metadata.generation
+    )
+
+
+def _seconds(enforcement: Enforcement, now: datetime) -> float | None:
+    if enforcement.learned_at is None:
+        return None
+    return round(max(0.0, (now - enforcement.learned_at).total_seconds()), 3)
+
+
+def _progress(verdict: Verdict, enforcement: Enforcement) -> Progress:
+    if not verdict.target_found or verdict.outcome is Outcome.CONFLICTED:
+        return stalled(verdict.outcome, verdict.message)
+    if not enforcement.complete:
+        return working("Applying", _lag(enforcement))
+    return ready("Enforced", verdict.message or f"enforced by all {len(enforcement.expected)} brokers")
+
+
+def _lag(enforcement: Enforcement) -> str:
+    if not enforcement.expected:
+        return "the cluster has no brokers yet"
+    ids = sorted(enforcement.lagging)
+    named = ", ".join(str(broker_id) for broker_id in ids[:_LISTED_MAX]) + (", ..." if len(ids) > _LISTED_MAX else "")
+    why = f": {enforcement.error}" if enforcement.error else ""
+    return f"enforced by {enforcement.counted} brokers; waiting for {named}{why}"
+
+
+def _own_findings(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, ...]:
+    if not verdict.target_found:
+        return (
+            Finding(TARGET_FOUND, False, verdict.outcome, verdict.message),
+            Finding(ENFORCED, False, verdict.outcome, verdict.message),
+            Finding(CONFLICTED, False, verdict.outcome),
+        )
+    lost = bool(verdict.conflicts)
+    reason = "Enforced" if enforcement.complete else "Applying"
+    if verdict.outcome is Outcome.CONFLICTED:
+        enforced = Finding(ENFORCED, False, Outcome.CONFLICTED, verdict.message)
+    else:
+        enforced = Finding(ENFORCED, enforcement.complete, reason, "" if enforcement.complete else _lag(enforcement))
+    return (
+        Finding(TARGET_FOUND, True, "Found"),
+        enforced,
+        Finding(CONFLICTED, lost, "StricterQuota" if lost else "NoConflict", verdict.message if lost else ""),
+    )
+
+
+def _effective(limits: Limits | None) -> Effective | None:
+    if limits is None:
+        return None
+    return Effective(max_connection_creation_rate=limits.rate, max_connections=limits.count)

@@ -1,0 +1,150 @@
+"""What brings a topic to what its Topic says: create, add partitions, alter configuration, delete.
+
+Two Topics may name one topic of Kafka; the oldest rules it, the others say so. Partitions that are already there and
+configuration keys that were set by another hand are mended like any drift.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.topic import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedTopic:
+    """`configs` are those that were set on the topic itself (source DYNAMIC_TOPIC_CONFIG)."""
+
+    topic_id: str
+    partitions: int
+    replicas: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    name: str
+    partitions: int
+    replicas: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """`total` is how many there are afterwards."""
+
+    name: str
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTopicConfigs:
+    name: str
+    set: Mapping[str, str]
+    delete: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    name: str
+
+
+TopicAction = CreateTopic | AddPartitions | AlterTopicConfigs | DeleteTopic
+
+
+class TopicOutcome(StrEnum):
+    ACCEPTED = "Accepted"
+    CONFLICTED = "Conflicted"
+    CLUSTER_MISSING = "ClusterMissing"
+    TOO_MANY_PARTITIONS = "TooManyPartitions"
+    REPLICAS_DIFFER = "ReplicasDiffer"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicVerdict:
+    outcome: TopicOutcome
+    message: str = ""
+
+
+ACCEPTED = TopicVerdict(TopicOutcome.ACCEPTED)
+
+
+def judge_topics(cluster: BrokerCluster | None, topics: Sequence[Topic]) -> dict[str, TopicVerdict]:
+    """By metadata.name, before anything of Kafka is looked at; topics of other clusters are left out."""
+    living = [topic for topic in topics if topic.metadata.deletion_timestamp is None]
+    if cluster is None:
+        return {topic.name: _cluster_missing(topic) for topic in living}
+    verdicts: dict[str, TopicVerdict] = {}
+    rulers: dict[str, str] = {}
+    for topic in sorted(living, key=_seniority):
+        if topic.spec.cluster_ref.name != cluster.name or topic.namespace != cluster.namespace:
+            continue
+        ruler = rulers.setdefault(topic.topic_name, topic.name)
+        if ruler == topic.name:
+            verdicts[topic.name] = ACCEPTED
+        else:
+            message = f"topic {topic.topic_name} is already ruled by Topic {ruler}; delete one of them"
+            verdicts[topic.name] = TopicVerdict(TopicOutcome.CONFLICTED, message)
+    return verdicts
+
+
+def _cluster_missing(topic: Topic) -> TopicVerdict:
+    name = topic.spec.cluster_ref.name
+    message = f"there is no BrokerCluster {name} in namespace {topic.namespace}; create it or correct clusterRef"
+    return TopicVerdict(TopicOutcome.CLUSTER_MISSING, message)
+
+
+def _seniority(topic: Topic) -> tuple[float, str]:
+    created = topic.metadata.creation_timestamp
+    return (created.timestamp() if created else 0.0, topic.name)
+
+
+def judge_observed(topic: Topic, observed: ObservedTopic | None) -> TopicVerdict:
+    """What stands in the way on the side of Kafka."""
+    if observed is None:
+        return ACCEPTED
+    if observed.partitions > topic.spec.partitions:
+        message = (
+            f"the topic has {observed.partitions} partitions and Kafka cannot take any away;"
+            f" set partitions to {observed.partitions}"
+        )
+        return TopicVerdict(TopicOutcome.TOO_MANY_PARTITIONS, message)
+    if observed.replicas != topic.spec.replicas:
+        message = (
+            f"the topic has {observed.replicas} replicas and a change is not supported yet;"
+            " create the Topic with that number"
+        )
+        return TopicVerdict(TopicOutcome.REPLICAS_DIFFER, message)
+    return ACCEPTED
+
+
+def diff_topic(topic: Topic, observed: ObservedTopic | None) -> list[TopicAction]:
+    """For an accepted Topic. What cannot be mended (see `judge_observed`) is left as it is."""
+    name, spec, wanted = topic.topic_name, topic.spec, dict(topic.spec.config or {})
+    if observed is None:
+        return [CreateTopic(name, spec.partitions, spec.replicas, wanted)]
+    actions: list[TopicAction] = []
+    if observed.partitions < spec.partitions:
+        actions.append(AddPartitions(name, spec.partitions))
+    stale = {key: value for key, value in wanted.items() if observed.configs.get(key) != value}
+    surplus = tuple(sorted(key for key in observed.configs if key not in wanted))
+    if stale or surplus:
+        actions.append(AlterTopicConfigs(name, stale, surplus))
+    return actions
+
+
+def deletion_actions(topic: Topic, observed: ObservedTopic | None, topics: Sequence[Topic]) -> list[TopicAction]:
+    """When a Topic goes: nothing for Retain, nor while another Topic (see `topics`) still names the same one."""
+    if topic.spec.deletion_policy != "Delete" or observed is None:
+        return []
+    others = (
+        other
+        for other in topics
+        if other.name != topic.name
+        and other.namespace == topic.namespace
+        and other.metadata.deletion_timestamp is None
+        and other.spec.cluster_ref.name == topic.spec.cluster_ref.name
+        and other.topic_name == topic.topic_name
+    )
+    return [] if any(others) else [DeleteTopic(topic.topic_name)]
