@@ -60,7 +60,7 @@ def _answer(entry: Entity, error: KafkaError | None) -> Fields:
     return {
         "error_code": ErrorCode.NONE if error is None else error.code,
         "error_message": None if error is None else error.message,
-        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in _parts(entry)],
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in dict(_parts(entry)).items()],
     }
 
 

@@ -1,5 +1,6 @@
 """DeleteTopics (20), versions 1 to 6 (KIP-516: by name or by id from version 6)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -36,19 +37,27 @@ def _wanted(request: Entity, version: int) -> list[_Wanted]:
 def _delete_all(wanted: Sequence[_Wanted], image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
     records: list[Record] = []
     answers: list[Fields] = []
-    seen: set[str] = set()
-    for item in wanted:
+    counts = Counter(_topic_name(item, image) or item for item in wanted)
+    for item in dict.fromkeys(wanted):
         try:
+            if counts[_topic_name(item, image) or item] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             removal, topic = delete_topic(*item, image)
-            if topic.name in seen:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "The topic is named more than once in this request.")
         except KafkaError as error:
             answers.append(_answer(item, error))
             continue
-        seen.add(topic.name)
         records += removal
         answers.append(_answer((topic.name, topic.id), None))
     return records, answers
+
+
+def _topic_name(item: _Wanted, image: MetadataImage) -> str | None:
+    """A topic that is named once by its name and once by its id is named twice."""
+    name, topic_id = item
+    if name is not None or topic_id is None:
+        return name
+    topic = image.topic_by_id(topic_id)
+    return None if topic is None else topic.name
 
 
 def _answer(item: _Wanted, error: KafkaError | None) -> Fields:

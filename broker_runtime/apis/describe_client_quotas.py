@@ -15,7 +15,7 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
         return {"error_code": error.code, "error_message": error.message, "entries": None}
     return {
         "error_code": ErrorCode.NONE,
-        "error_message": None,
+        "error_message": "",
         "entries": [
             {
                 "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],

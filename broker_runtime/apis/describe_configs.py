@@ -17,7 +17,8 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
 
 
 def _result(resource: Entity, node: Node, with_synonyms: bool, with_documentation: bool) -> Fields:
-    code, message = ErrorCode.NONE, None
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = ""
     entries: list[Fields] = []
     keys = resource.configuration_keys
     try:

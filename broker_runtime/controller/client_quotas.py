@@ -95,7 +95,7 @@ def _keys_of(entity: QuotaEntity, resolved: Collection[str]) -> Mapping[str, Typ
     if IP not in named:
         return _USER_KEYS
     if len(named) > 1:
-        raise _invalid("Invalid quota entity combination, IP entity should not be used with User or ClientId")
+        raise _invalid("Invalid quota entity combination, IP entity should not be combined with User or ClientId")
     name = named[IP]
     if name is not None and not is_address(name) and name not in resolved:
         raise _invalid(f"{name} is not a valid IP or resolvable host.")
@@ -103,10 +103,12 @@ def _keys_of(entity: QuotaEntity, resolved: Collection[str]) -> Mapping[str, Typ
 
 
 def _check_value(key: str, kind: Type, value: float) -> None:
-    if not value > 0 or math.isinf(value):
+    if not value > 0:
         raise _invalid(f"Quota {key} must be greater than 0")
     largest = _LARGEST.get(kind)
     if largest is None:
+        if math.isinf(value):
+            raise _invalid(f"Quota {key} must be a finite number")
         return
     if value > largest:
         raise _invalid(f"Proposed value for {key} is too large for {'an INT' if kind is Type.INT else 'a LONG'}.")
@@ -154,7 +156,7 @@ def _filter(components: Sequence[Component]) -> tuple[dict[str, str | None], set
         if kind in names or kind in types:
             raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
         if kind not in ENTITY_TYPES:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}.")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
         _check_match(component)
         if component.match_type == Match.SPECIFIED:
             types.add(kind)

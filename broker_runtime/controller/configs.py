@@ -79,8 +79,6 @@ def check_topic_configs(configs: Sequence[tuple[str, str | None]]) -> Mapping[st
     for key, value in configs:
         if value is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {key}")
-        if key in found:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Config {key} is given more than once.")
         found[key] = value
     _check_topic(found)
     return found
@@ -97,7 +95,7 @@ def _existing(resource: Resource, image: MetadataImage) -> Mapping[str, str]:
         return image.topic_configs(name)
     if kind == ResourceType.BROKER:
         return image.broker_configs(_broker_id(name, image))
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {kind}: 2 (topic) and 4 (broker) are known")
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
 def _broker_id(name: str, image: MetadataImage) -> int | None:
@@ -115,8 +113,6 @@ def _broker_id(name: str, image: MetadataImage) -> int | None:
 
 
 def _check_keys(keys: Sequence[str]) -> None:
-    if "" in keys:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "A configuration key must not be empty.")
     if len(set(keys)) != len(keys):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
 
@@ -131,11 +127,13 @@ def _changed(resource: Resource, change: Change, before: Mapping[str, str]) -> s
     if change.operation == Operation.SET:
         return change.value
     if change.operation not in (Operation.APPEND, Operation.SUBTRACT):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation {change.operation} for {change.key}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {change.operation}")
     key = _key_of(resource, change.key)
-    verb = "APPEND to" if change.operation == Operation.APPEND else "SUBTRACT from"
     if key is None or key.type is not Type.LIST:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Can't {verb} key {change.key} because its type is not LIST.")
+        operation = Operation(change.operation).name
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Can't {operation} to key {change.key} because its type is not LIST."
+        )
     current = before.get(change.key)
     items = _items(key.render(key.default) if current is None else current)
     given = _items(change.value)
@@ -181,7 +179,7 @@ def _broker_problem(
     keys = {name: broker_key(name) for name in changed}
     fixed = [name for name, key in keys.items() if key is not None and key.mode is UpdateMode.READ_ONLY]
     if fixed:
-        return f"Cannot update these configs dynamically: Set({', '.join(sorted(fixed))})"
+        return f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]"
     # A key that is not known (any more) may always be taken away.
     unknown = [name for name, key in keys.items() if key is None and changed[name] is not None]
     if unknown:
@@ -190,7 +188,7 @@ def _broker_problem(
         single = [name for name, key in keys.items() if key is not None and key.mode is UpdateMode.PER_BROKER]
         if single:
             names = ", ".join(sorted(single))
-            return f"Cannot update these configs at default cluster level, broker id must be specified: Set({names})"
+            return f"Cannot update these configs at default cluster level, broker id must be specified: [{names}]"
     try:
         for name, value in changed.items():
             key = keys[name]
@@ -198,13 +196,17 @@ def _broker_problem(
                 key.parse(value)
     except ConfigError as error:
         return str(error)
-    defaults = after if broker_id is None else {**image.broker_configs(None), **after}
-    return _limits_problem(defaults, _listeners(broker_id, image)) or _per_ip_problem(changed, defaults)
+    defaults = after if broker_id is None else image.broker_configs(None)
+    for one in image.brokers if broker_id is None else [broker_id]:
+        values = {**defaults, **(image.broker_configs(one) if broker_id is None else after)}
+        problem = _limits_problem(values, _listeners(one, image)) or _per_ip_problem(changed, values)
+        if problem is not None:
+            return problem
+    return None
 
 
-def _listeners(broker_id: int | None, image: MetadataImage) -> Iterable[str]:
-    brokers = image.brokers.values() if broker_id is None else [image.brokers[broker_id]]
-    return sorted({endpoint.listener.lower() for broker in brokers for endpoint in broker.endpoints})
+def _listeners(broker_id: int, image: MetadataImage) -> Iterable[str]:
+    return sorted(endpoint.listener.lower() for endpoint in image.brokers[broker_id].endpoints)
 
 
 def _limits_problem(values: Mapping[str, str], listeners: Iterable[str]) -> str | None:
@@ -222,8 +224,10 @@ def _per_ip_problem(changed: Mapping[str, str | None], values: Mapping[str, str]
     if _OVERRIDES in changed:
         for item in _items(values.get(_OVERRIDES)):
             host, _, count = item.rpartition(":")
-            if not _is_host(host) or not count.isdecimal():
-                return f"{_OVERRIDES} contains invalid hostnames or counts: {item}; write host:count, comma separated"
+            if not count.isdecimal():
+                return f"{_OVERRIDES}: {item!r} must be host:count; several are separated by commas"
+            if not _is_host(host):
+                return f"{_OVERRIDES} contains invalid addresses : {host}"
     if changed.get(_PER_IP) is not None and int(values[_PER_IP]) == 0 and not _items(values.get(_OVERRIDES)):
         return f"{_PER_IP} can be set to zero only if {_OVERRIDES} property is set."
     return None

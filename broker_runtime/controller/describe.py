@@ -20,6 +20,7 @@ from broker_runtime.config import (
     split_listener_prefix,
 )
 from broker_runtime.controller.image import MetadataImage, ResourceType
+from broker_runtime.controller.topics import check_topic_name
 from broker_runtime.errors import ErrorCode, KafkaError
 
 
@@ -58,6 +59,7 @@ def describe_resource(
     """`wanted` None asks for all keys. Raises KafkaError when the resource does not exist or is not described here."""
     kind, name = resource
     if kind == ResourceType.TOPIC:
+        check_topic_name(name)
         if name not in image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         found = describe_topic(image.topic_configs(name), image, settings)
@@ -67,7 +69,7 @@ def describe_resource(
         _check_is_self(name, settings)
         found = _broker(image, settings)
     else:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
     return [entry for entry in found if wanted is None or entry.name in wanted]
 
 
@@ -79,7 +81,7 @@ def _check_is_self(name: str, settings: BrokerSettings) -> None:
     if broker_id != settings.node_id:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {settings.node_id} or empty, but received {name}",
+            f"Unexpected broker id, expected {settings.node_id} or empty string, but received {name}",
         )
 
 
@@ -125,7 +127,9 @@ def _broker_synonyms(name: str, image: MetadataImage, settings: BrokerSettings) 
         if known in settings.given:
             found.append(Synonym(known, settings.given[known], Source.STATIC_BROKER))
     # Some statics are derived from another key (log.retention.hours), so the value in force counts, not the default.
-    found.append(Synonym(base, key.render(_default(base, key, settings)), Source.DEFAULT))
+    default = _default(base, key, settings)
+    if default is not None:
+        found.append(Synonym(base, key.render(default), Source.DEFAULT))
     return found
 
 
@@ -134,7 +138,11 @@ def _default(base: str, key: ConfigKey, settings: BrokerSettings) -> Value:
 
 
 def _described(name: str, key: ConfigKey, synonyms: Sequence[Synonym], read_only: bool) -> Described:
-    if key.sensitive:
-        synonyms = [Synonym(s.name, None, s.source) for s in synonyms]
-    first = synonyms[0]
-    return Described(name, key, first.value, first.source, read_only, synonyms)
+    shown = [Synonym(s.name, None if key.sensitive else _shown(s.value), s.source) for s in synonyms]
+    first = shown[0] if shown else Synonym(name, None, Source.DEFAULT)
+    return Described(name, key, first.value, first.source, read_only, shown)
+
+
+def _shown(text: str | None) -> str | None:
+    """As it is understood, not as it was written: without the blanks around it."""
+    return None if text is None else text.strip()

@@ -204,7 +204,7 @@ def _assigned(wanted: NewTopic, image: MetadataImage) -> Sequence[Sequence[int]]
         factor = len(replicas)
     if sorted(chosen) != list(range(len(chosen))):
         raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence."
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
         )
     return [chosen[index] for index in range(len(chosen))]
 

@@ -1,0 +1,124 @@
+"""A controller's metadata for tests: an image that decisions are written to, and a controller over a log in memory."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+from broker_runtime.apis.context import ApiSpec, RequestContext
+from broker_runtime.clock import ManualClock
+from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import (
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    BrokerEndpoint,
+    ClusterRecord,
+    PartitionRecord,
+    Record,
+    RegisterBroker,
+    TopicRecord,
+    UnfenceBroker,
+    decode_record,
+    encode_record,
+)
+from broker_runtime.controller.service import ControllerService
+from broker_runtime.storage.manager import LogManager
+from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
+from tests.support.memory_filesystem import MemoryFileSystem
+
+CLUSTER_ID = "cluster-of-the-tests"
+T = TypeVar("T")
+
+
+def endpoints(*listeners: str) -> tuple[BrokerEndpoint, ...]:
+    return tuple(BrokerEndpoint(name, "127.0.0.1", 9092 + n) for n, name in enumerate(listeners or ("PLAINTEXT",)))
+
+
+class Metadata:
+    """An image, and every record that made it as the bytes that the journal would hold."""
+
+    def __init__(self) -> None:
+        self.image = MetadataImage()
+        self.journal: list[bytes] = []
+        self.write(ClusterRecord(CLUSTER_ID))
+
+    def write(self, *records: Record) -> None:
+        for record in records:
+            self.image.apply(record, len(self.journal))
+            self.journal.append(encode_record(record))
+
+    def commit(self, decided: tuple[Sequence[Record], T]) -> T:
+        records, answer = decided
+        self.write(*records)
+        return answer
+
+    def replayed(self) -> MetadataImage:
+        image = MetadataImage()
+        for offset, value in enumerate(self.journal):
+            image.apply(decode_record(value), offset)
+        return image
+
+    def broker(self, broker_id: int, *listeners: str, fenced: bool = False, rack: str | None = None) -> None:
+        epoch = len(self.journal)
+        self.write(RegisterBroker(broker_id, UUID(int=epoch), epoch, endpoints(*listeners), rack))
+        if not fenced:
+            self.write(UnfenceBroker(broker_id, epoch))
+
+    def topic(self, name: str, *replicas: Sequence[int]) -> UUID:
+        topic_id = UUID(int=1000 + len(self.journal))
+        self.write(TopicRecord(name, topic_id))
+        for index, chosen in enumerate(replicas):
+            self.write(PartitionRecord(topic_id, index, tuple(chosen), tuple(chosen), chosen[0], 0, 0))
+        return topic_id
+
+
+class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
+    """A ControllerService whose journal lies in memory, and the `Node` that handlers see. Restart keeps the journal."""
+
+    def __init__(self, fs: MemoryFileSystem | None = None, **properties: str) -> None:
+        self.fs = fs or MemoryFileSystem()
+        self.clock = ManualClock()
+        given = {"node.id": "1", "listeners": "PLAINTEXT://127.0.0.1:9092"} | properties
+        self.settings: BrokerSettings = broker_settings(given)
+        self.cluster_id = CLUSTER_ID
+        self.logs = LogManager(Path("/data"), fs=self.fs, clock=self.clock)
+        self.logs.open(lambda _topic: TopicConfig())
+        self.journal = self.logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, TopicConfig(retention_ms=-1))
+        self.hosts: dict[str, str] = {}
+
+    async def __aenter__(self) -> "ControllerInMemory":
+        self.controller: ControllerService = ControllerService(self.journal, self.settings, self.clock, CLUSTER_ID)
+        await self.controller.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.controller.stop()
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.controller.image
+
+    async def resolve_host(self, name: str) -> str | None:
+        return self.hosts.get(name)
+
+    async def write(self, *records: Record) -> None:
+        await self.controller.submit(lambda image: (records, None))
+
+    async def broker(self, broker_id: int = 1, *listeners: str) -> int:
+        """A live broker; returns its epoch."""
+        epoch = self.image.offset + 1
+        registered = RegisterBroker(broker_id, UUID(int=epoch), epoch, endpoints(*listeners), None)
+        await self.write(registered, UnfenceBroker(broker_id, epoch))
+        return epoch
+
+    async def ask(self, api: ApiSpec, version: int, content: dict[str, Any], node: Any = None) -> Any:
+        """The handler's answer to an encoded request; that it can be encoded in this version is checked too."""
+        body = memoryview(encode_request_body(api.key, version, content))
+        ctx = RequestContext(api.key, version, "test", "PLAINTEXT", "127.0.0.1")
+        answer = api.handle(decode_request(api.key, version, body), ctx, node or self)
+        if not isinstance(answer, dict):
+            answer = await answer
+        assert encode_response(api.key, version, 0, answer)
+        return answer

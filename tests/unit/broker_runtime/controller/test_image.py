@@ -1,0 +1,205 @@
+"""The image: look-ups, what a record changes, and that any history replays to the same state."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_runtime.controller import client_quotas, configs, producer_ids, registration, topics
+from broker_runtime.controller.client_quotas import QuotaChange
+from broker_runtime.controller.configs import Change
+from broker_runtime.controller.image import Changes
+from broker_runtime.controller.records import (
+    ClientQuotaRecord,
+    ConfigRecord,
+    FenceBroker,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RemoveTopic,
+    TopicRecord,
+    UnfenceBroker,
+)
+from broker_runtime.controller.registration import Heartbeat, Registration, Sessions
+from broker_runtime.errors import KafkaError
+from tests.support.controller import CLUSTER_ID, Metadata, endpoints
+
+
+def test_brokers_topics_and_configurations_are_found() -> None:
+    metadata = Metadata()
+    metadata.broker(1, "INTERNAL", "EXTERNAL", rack="a")
+    topic_id = metadata.topic("orders", [1], [1])
+    metadata.write(ConfigRecord(4, "", "max.connections", "10"), ConfigRecord(4, "1", "max.connections", "5"))
+    metadata.write(ConfigRecord(2, "orders", "retention.ms", "7"))
+    image = metadata.image
+    assert image.brokers[1].rack == "a"
+    assert image.is_active(1)
+    external = image.brokers[1].endpoint("EXTERNAL")
+    assert external is not None
+    assert external.port == 9093
+    assert image.brokers[1].endpoint("NOPE") is None
+    assert image.topics["orders"].partitions[1].leader == 1
+    assert image.topic_by_id(topic_id) is image.topics["orders"]
+    assert image.broker_configs(None) == {"max.connections": "10"}
+    assert image.broker_configs(1) == {"max.connections": "5"}
+    assert image.topic_configs("orders") == {"retention.ms": "7"}
+    metadata.write(RemoveTopic(topic_id))
+    assert image.topic_configs("orders") == {}
+    assert image.topic_by_id(topic_id) is None
+
+
+def test_ip_rates_are_found_for_exactly_the_entity_that_was_set() -> None:
+    metadata = Metadata()
+    metadata.write(ClientQuotaRecord((("ip", None),), "connection_creation_rate", 20.0))
+    metadata.write(ClientQuotaRecord((("ip", "10.0.0.1"),), "connection_creation_rate", 5.0))
+    assert metadata.image.ip_rate(None) == 20.0
+    assert metadata.image.ip_rate("10.0.0.1") == 5.0
+    assert metadata.image.ip_rate("10.0.0.2") is None
+    metadata.write(ClientQuotaRecord((("ip", "10.0.0.1"),), "connection_creation_rate", None))
+    assert metadata.image.ip_rate("10.0.0.1") is None
+    assert list(metadata.image.client_quotas) == [(("ip", None),)]
+
+
+def test_a_record_tells_what_it_changed() -> None:
+    metadata = Metadata()
+    metadata.broker(1)
+    topic_id = metadata.topic("orders", [1])
+    apply = metadata.image.apply
+    assert apply(ConfigRecord(4, "", "max.connections", "1"), 90).broker_configs == {None}
+    assert apply(ConfigRecord(4, "1", "max.connections", "1"), 91).broker_configs == {1}
+    assert apply(ConfigRecord(2, "orders", "retention.ms", "1"), 92).topic_configs == {"orders"}
+    assert apply(ClientQuotaRecord((("ip", None),), "connection_creation_rate", 1.0), 93).ip_quotas == {None}
+    assert not apply(ClientQuotaRecord((("user", "u"),), "producer_byte_rate", 1.0), 94)
+    assert apply(PartitionRecord(topic_id, 1, (1,), (1,), 1, 0, 0), 95).topics == {"orders"}
+    assert apply(RemoveTopic(topic_id), 96).topics_removed == {"orders"}
+    assert metadata.image.offset == 96
+
+
+def test_merged_changes_keep_a_topic_that_was_removed_and_made_again_in_both() -> None:
+    changes = Changes(topics={"gone", "again"}, topic_configs={"gone"})
+    changes.merge(Changes(topics_removed={"gone", "again"}))
+    changes.merge(Changes(topics={"again"}))
+    assert changes.topics == {"again"}
+    assert changes.topics_removed == {"gone", "again"}
+    assert changes.topic_configs == set()
+    assert not Changes()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        FenceBroker(9, 0),
+        UnfenceBroker(1, 99),
+        PartitionRecord(UUID(int=77), 0, (1,), (1,), 1, 0, 0),
+        TopicRecord("orders", UUID(int=77)),
+        RemoveTopic(UUID(int=77)),
+        ConfigRecord(3, "x", "y", "z"),
+        ProducerIdsRecord(1, 1, 0),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_a_record_that_does_not_fit_is_refused(record: FenceBroker) -> None:
+    metadata = Metadata()
+    metadata.broker(1)
+    metadata.topic("orders", [1])
+    with pytest.raises(ValueError, match=r"\w+"):
+        metadata.image.apply(record, 50)
+
+
+BROKER_IDS = st.integers(0, 3)
+TOPIC_NAMES = st.sampled_from(["a", "b", "a.b", "a_b"])
+RATES = st.sampled_from([None, 1.0, 20.0, 0.0])
+STEPS = st.one_of(
+    st.tuples(st.just("register"), BROKER_IDS, st.integers(1, 3)),
+    st.tuples(st.just("heartbeat"), BROKER_IDS, st.booleans(), st.booleans()),
+    st.tuples(st.just("expire"), BROKER_IDS),
+    st.tuples(st.just("create"), TOPIC_NAMES, st.integers(1, 3)),
+    st.tuples(st.just("grow"), TOPIC_NAMES, st.integers(1, 5)),
+    st.tuples(st.just("delete"), TOPIC_NAMES),
+    st.tuples(st.just("config"), st.sampled_from(["", "1", "2"]), st.sampled_from(["5", "9", None])),
+    st.tuples(st.just("topic config"), TOPIC_NAMES, st.sampled_from(["5", "9", None])),
+    st.tuples(st.just("quota"), st.sampled_from([None, "10.0.0.1", "10.0.0.2"]), RATES),
+    st.tuples(st.just("producer ids"), BROKER_IDS),
+)
+
+
+class History:
+    """Plays steps as the controller decides them; refusals change nothing."""
+
+    def __init__(self) -> None:
+        self.metadata = Metadata()
+        self.sessions = Sessions(9.0)
+        self.now_s = 0.0
+        self.handed_out: set[int] = set()
+
+    def play(self, step: tuple) -> None:  # type: ignore[type-arg]
+        self.now_s += 1.0
+        before = len(self.metadata.journal)
+        try:
+            getattr(self, "_" + step[0].replace(" ", "_"))(*step[1:])
+        except KafkaError:
+            assert len(self.metadata.journal) == before
+
+    def _epoch(self, broker_id: int) -> int:
+        known = self.metadata.image.brokers.get(broker_id)
+        return -1 if known is None else known.epoch
+
+    def _register(self, broker_id: int, incarnation: int) -> None:
+        wanted = Registration(broker_id, CLUSTER_ID, UUID(int=incarnation), endpoints(), None)
+        decided = registration.register(wanted, self.metadata.image, self.sessions, self.now_s)
+        epoch = self.metadata.commit(decided)
+        assert self.metadata.image.brokers[broker_id].epoch == epoch
+
+    def _heartbeat(self, broker_id: int, want_fence: bool, want_shut_down: bool) -> None:
+        beat = Heartbeat(broker_id, self._epoch(broker_id), self.metadata.image.offset, want_fence, want_shut_down)
+        self.sessions.touch(broker_id, beat.epoch, self.now_s)
+        self.metadata.commit(registration.heartbeat(beat, self.metadata.image, self.sessions, self.now_s))
+
+    def _expire(self, broker_id: int) -> None:
+        if self.metadata.image.is_active(broker_id):
+            self.metadata.write(*registration.fence(self.metadata.image.brokers[broker_id], self.metadata.image))
+
+    def _create(self, name: str, partitions: int) -> None:
+        wanted = topics.NewTopic(name, partitions, 1, (), [("retention.ms", "7")])
+        made = UUID(int=10_000 + len(self.metadata.journal))
+        defaults = topics.TopicDefaults(1, 1)
+        self.metadata.commit(topics.create_topic(wanted, self.metadata.image, defaults, lambda: made, {}))
+
+    def _grow(self, name: str, count: int) -> None:
+        self.metadata.write(*topics.grow_topic(name, count, None, self.metadata.image))
+
+    def _delete(self, name: str) -> None:
+        self.metadata.commit(topics.delete_topic(name, None, self.metadata.image))
+
+    def _config(self, name: str, value: str | None) -> None:
+        change = Change("max.connections", 1 if value is None else 0, value)
+        self.metadata.write(*configs.alter_incrementally((4, name), [change], self.metadata.image))
+
+    def _topic_config(self, name: str, value: str | None) -> None:
+        change = Change("retention.ms", 1 if value is None else 0, value)
+        self.metadata.write(*configs.alter_incrementally((2, name), [change], self.metadata.image))
+
+    def _quota(self, ip: str | None, rate: float | None) -> None:
+        change = QuotaChange("connection_creation_rate", rate)
+        self.metadata.write(*client_quotas.alter_quotas([("ip", ip)], [change], self.metadata.image, ()))
+
+    def _producer_ids(self, broker_id: int) -> None:
+        decided = producer_ids.allocate(broker_id, self._epoch(broker_id), self.metadata.image)
+        block = self.metadata.commit(decided)
+        ids = set(range(block.start, block.start + block.size))
+        assert not ids & self.handed_out
+        self.handed_out |= ids
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_any_history_replays_to_the_same_metadata(steps: list[tuple]) -> None:  # type: ignore[type-arg]
+    history = History()
+    for step in steps:
+        history.play(step)
+    image = history.metadata.image
+    assert vars(history.metadata.replayed()) == vars(image)
+    for topic in image.topics.values():
+        assert sorted(topic.partitions) == list(range(len(topic.partitions)))
+        for part in topic.partitions.values():
+            live = any(image.is_active(replica) for replica in part.isr)
+            assert image.is_active(part.leader) if live else part.leader == -1

@@ -1,0 +1,83 @@
+"""Replica placement: round robin, racks, fenced brokers, and assignments by hand."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_runtime.controller import placement
+from broker_runtime.controller.placement import check_assignment, place
+from broker_runtime.errors import ErrorCode, KafkaError
+from tests.support.controller import Metadata
+
+
+def cluster(racks: list[str | None], fenced: tuple[int, ...] = ()) -> Metadata:
+    metadata = Metadata()
+    for broker_id, rack in enumerate(racks):
+        metadata.broker(broker_id, rack=rack, fenced=broker_id in fenced)
+    return metadata
+
+
+@given(st.integers(1, 30), st.integers(1, 6), st.integers(0, 10**6))
+def test_partitions_are_spread_evenly(partitions: int, brokers: int, start: int) -> None:
+    placed = place(partitions, 1, cluster([None] * brokers).image, start)
+    counts = Counter(replicas[0] for replicas in placed)
+    assert len(placed) == partitions
+    assert max(counts.values()) - min([*counts.values(), partitions // brokers]) <= 1
+
+
+def test_fenced_brokers_lead_nothing() -> None:
+    placed = place(12, 1, cluster([None] * 3, fenced=(1,)).image, 5)
+    assert {replicas[0] for replicas in placed} == {0, 2}
+
+
+def test_leaders_go_rack_by_rack() -> None:
+    placed = place(4, 1, cluster(["a", "a", "b", "b"]).image, 0)
+    assert [replicas[0] for replicas in placed] == [0, 2, 1, 3]
+
+
+def test_replicas_lie_on_different_racks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "REPLICATION_FACTOR_MAX", 3)
+    metadata = cluster(["a", "a", "b", "b", "c", "c"], fenced=(5,))
+    for replicas in place(30, 3, metadata.image, 7):
+        assert len(set(replicas)) == 3
+        assert {metadata.image.brokers[r].rack for r in replicas} == {"a", "b", "c"}
+        assert replicas[0] != 5
+
+
+@pytest.mark.parametrize(
+    ("metadata", "factor", "message"),
+    [
+        (cluster([None]), 2, "only 1 broker(s) are registered"),
+        (cluster([None], fenced=(0,)), 1, "All brokers are currently fenced."),
+        (cluster([None, None]), 2, "is not supported yet"),
+    ],
+)
+def test_what_cannot_be_placed(metadata: Metadata, factor: int, message: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        place(1, factor, metadata.image, 0)
+    assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "factor", "message"),
+    [
+        ([], None, "an empty replica list"),
+        ([9], None, "broker 9, but no such broker is registered"),
+        ([1, 1], None, "the broker 1 more than once"),
+        ([1, 0], 1, "2 replica(s), but this is not consistent with previous partitions, which have 1"),
+    ],
+)
+def test_assignments_that_are_refused(replicas: list[int], factor: int | None, message: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_assignment(replicas, cluster([None, None]).image, factor)
+    assert refused.value.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert message in str(refused.value)
+
+
+def test_two_replicas_by_hand_wait_for_replication() -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_assignment([0, 1], cluster([None, None]).image, None)
+    assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR

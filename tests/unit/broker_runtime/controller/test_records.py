@@ -1,0 +1,51 @@
+"""Records survive their encoding; what is no record is refused."""
+
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.controller.records import (
+    BrokerEndpoint,
+    ClientQuotaRecord,
+    ClusterRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    FenceBroker,
+    PartitionRecord,
+    ProducerIdsRecord,
+    Record,
+    RecordFormatError,
+    RegisterBroker,
+    RemoveTopic,
+    TopicRecord,
+    UnfenceBroker,
+    UnregisterBroker,
+    decode_record,
+    encode_record,
+)
+
+EVERY_KIND: list[Record] = [
+    ClusterRecord("abc"),
+    FeatureLevelRecord("x", 3),
+    RegisterBroker(1, UUID(int=9), 2**40, (BrokerEndpoint("EXTERNAL", "::1", 9094),), "rack-1"),
+    UnregisterBroker(1, 7),
+    FenceBroker(1, 7),
+    UnfenceBroker(1, 7),
+    TopicRecord("orders", UUID(int=5)),
+    PartitionRecord(UUID(int=5), 3, (1, 2), (1,), -1, 4, 6),
+    RemoveTopic(UUID(int=5)),
+    ConfigRecord(4, "", "max.connections", None),
+    ClientQuotaRecord((("ip", None),), "connection_creation_rate", 12.5),
+    ProducerIdsRecord(1, 7, 1000),
+]
+
+
+@pytest.mark.parametrize("record", EVERY_KIND, ids=lambda record: type(record).__name__)
+def test_a_record_is_read_as_it_was_written(record: Record) -> None:
+    assert decode_record(encode_record(record)) == record
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\x02\x90", b"\x01", b"\x01\x91\x63", b"\x01not messagepack"])
+def test_other_bytes_are_refused(value: bytes | None) -> None:
+    with pytest.raises(RecordFormatError):
+        decode_record(value)
