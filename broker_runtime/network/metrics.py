@@ -68,7 +68,11 @@ def collect(
     yield from _by_acceptor(acceptors)
     for kind, total in sorted(refusals.totals.items()):
         yield Sample(
-            _SERVER + "refused_total", total, "counter", "Connections ended for what they sent, by kind", {"kind": kind}
+            _SERVER + "refused_total",
+            total,
+            "counter",
+            "Frames and connections that were refused or failed, by kind",
+            {"kind": kind},
         )
 
 

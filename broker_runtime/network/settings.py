@@ -73,6 +73,7 @@ class NetworkLimits:
     receive_buffer_bytes: int = 102_400
     send_buffer_bytes: int = 102_400
     frame_receive_timeout_s: float = 30.0
-    accepts_per_wakeup: int = 16
+    accepts_per_wakeup: int = 8
+    """New connections served before the existing ones have their turn: 16 is 2 % faster, and makes them wait longer."""
     accept_error_pause_s: float = 0.1
     log_interval_s: float = 10.0

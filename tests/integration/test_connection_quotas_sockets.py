@@ -97,11 +97,14 @@ def test_inter_broker_connections_above_the_limit_push_out_the_least_recently_us
     """testDynamicListenerConnectionQuota"""
     quotas = replace(SHORT, max_connections=4, listener_max_connections={"REPLICATION": 10})
     bench.serve(quotas, "EXTERNAL", "REPLICATION")
+    # The protected listener's is the longest unused of all, and must stay.
+    between_brokers = [bench.connect("REPLICATION")]
+    assert bench.ask(between_brokers[0])
     old, older, young = (bench.connect("EXTERNAL") for _ in range(3))
     for client in (old, older, young, old):
         assert bench.ask(client)
-    between_brokers = [bench.connect("REPLICATION") for _ in range(3)]
-    assert all(bench.ask(client) for client in between_brokers)
+    between_brokers += [bench.connect("REPLICATION") for _ in range(2)]
+    assert all(bench.ask(client) for client in between_brokers[1:])
     bench.run_until(lambda: bench.server.quotas.total == 4)
     assert not bench.is_open(older)
     assert not bench.is_open(young)
@@ -259,7 +262,7 @@ def test_a_port_that_is_taken_is_named(bench: Bench) -> None:
 def test_running_out_of_descriptors_pauses_accepting_and_then_goes_on(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.serve(limits=NetworkLimits(accept_error_pause_s=0.01))
+    bench.serve(limits=NetworkLimits(accept_error_pause_s=0.05))
     first = bench.connect()
     assert bench.ask(first)
     client = socket.socket()
@@ -279,6 +282,8 @@ def test_running_out_of_descriptors_pauses_accepting_and_then_goes_on(
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
+    start_s = bench.loop.time()
     assert bench.loop.run_until_complete(asyncio.wait_for(connect_without_a_descriptor_to_spare(), 5)) == PING
+    assert bench.loop.time() - start_s > 0.09, "three failures are two pauses apart"
     assert bench.ask(client)
     assert sum("cannot accept" in record.message for record in caplog.records) == 1

@@ -26,6 +26,9 @@ def admitted_at_one_instant(rate: Meter, now_ms: int, most: int = 10_000) -> tup
         (2, 5, 5, 200),
         (2, 20, 20, 50),
         (2, 30, 30, 33),
+        # 66.7 and 2.5 ms: halves are rounded up.
+        (2, 15, 15, 67),
+        (2, 400, 400, 3),
         (11, 1, 10, 1000),
         (11, 10, 100, 100),
         (11, 30, 300, 33),
