@@ -7,10 +7,12 @@ rules of transition, which compare a resource with its predecessor.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sluicegate_operator.api import BrokerCluster, Manifests, Resource, Topic
+from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, Manifests, Resource, Topic
 from sluicegate_operator.api.rules import broken_rules
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, plan_cluster
 from sluicegate_operator.planning.quotas import Limits, QuotaPlan, TargetKey, plan_quotas
+
+Dependent = BrokerListener | ConnectionQuota | Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,15 @@ def plan(manifests: Manifests) -> Desired:
             clusters[cluster.name], said = _plan_cluster(cluster, manifests)
             complaints += said
     known = {(cluster.name, cluster.namespace) for cluster in manifests.clusters}
-    complaints += [
-        _complaint(
-            resource, f"there is no BrokerCluster {resource.spec.cluster_ref.name}; create it or correct clusterRef"
-        )
-        for resource in (*manifests.listeners, *manifests.quotas, *manifests.topics)
-        if (resource.spec.cluster_ref.name, resource.namespace) not in known
-    ]
+    for resource in _dependents(manifests):
+        ref = resource.spec.cluster_ref.name
+        if (ref, resource.namespace) not in known:
+            complaints.append(_complaint(resource, f"there is no BrokerCluster {ref}; create it or correct clusterRef"))
     return Desired(manifests, clusters, tuple(complaints))
+
+
+def _dependents(manifests: Manifests) -> list[Dependent]:
+    return [*manifests.listeners, *manifests.quotas, *manifests.topics]
 
 
 def _plan_cluster(cluster: BrokerCluster, manifests: Manifests) -> tuple[DesiredCluster, list[Complaint]]:

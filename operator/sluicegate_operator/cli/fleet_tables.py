@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from rich.table import Table
+from rich.text import Text
 
 from sluicegate_operator.cli.fleet_view import ClusterView
 from sluicegate_operator.cli.quota_rows import QuotaRow
@@ -10,37 +11,38 @@ from sluicegate_operator.cli.quota_rows import QuotaRow
 
 def nodes_table(cluster: ClusterView) -> Table:
     table = Table(title=f"Cluster {cluster.name}")
-    for heading in ("node", "role", "pid", "restarts", "listeners", "metrics", "state"):
-        table.add_column(heading)
+    for heading in ("node", "pid", "restarts", "addresses"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("state")
     for node in cluster.nodes:
+        addresses = [f"{name} {address}" for name, address in sorted(node.listeners.items())]
         table.add_row(
-            str(node.id),
-            node.role,
+            f"{node.role} {node.id}",
             str(node.pid or "-"),
             str(node.restarts),
-            "\n".join(f"{name} {address}" for name, address in sorted(node.listeners.items())),
-            f"http://{node.http}/metrics",
-            "[green]ready[/]" if node.problem is None else f"[red]{node.problem}[/]",
+            "\n".join([*addresses, f"http {node.http}"]),
+            "[green]ready[/]" if node.problem is None else Text(node.problem, style="red"),
         )
     return table
 
 
 def resources_table(cluster: ClusterView) -> Table:
     table = Table(title=f"Resources of {cluster.name}")
-    for heading in ("kind", "name", "ready", "says"):
-        table.add_column(heading)
+    for heading in ("kind", "name", "ready"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("says")
     for resource in cluster.resources:
         ready = "[green]yes[/]" if resource["ready"] else "[red]no[/]"
-        table.add_row(resource["kind"], resource["name"], ready, resource["message"])
+        table.add_row(resource["kind"], resource["name"], ready, Text(resource["message"]))
     return table
 
 
 def quotas_table(clusters: Iterable[ClusterView]) -> Table:
     """A limit holds on each broker by itself, so each broker has a line."""
     table = Table(title="Connection quotas")
-    table.add_column("cluster")
-    table.add_column("target")
-    for heading in ("broker", "limit /s", "rate /s", "blocked", "limit", "open"):
+    for heading in ("cluster", "target"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("broker", "limit/s", "rate/s", "blocked", "most", "open"):
         table.add_column(heading, justify="right")
     for cluster in clusters:
         previous = ""

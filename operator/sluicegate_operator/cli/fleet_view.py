@@ -74,7 +74,8 @@ class FleetView:
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_S):
                     problem = await self._readiness(node)
-                    if node["role"] == Role.BROKER:
+                    # A broker that is not ready yet answers no clients: its readiness says all there is.
+                    if problem is None and node["role"] == Role.BROKER:
                         quotas = await self._quotas(node)
             except (OSError, KafkaAdminError, ValueError) as error:
                 problem = str(error) or "no answer in time"
