@@ -118,7 +118,7 @@ async def enforce(pool: BrokerPool, wanted: Enforcement) -> EnforcementResult:
     answers = {broker_id: limits for broker_id, limits in seen.items() if isinstance(limits, ObservedLimits)}
     actions = diff_quotas(wanted.desired, answers, wanted.released)
     failures = await apply_actions(pool, actions)
-    brokers = await read_back_until_enforced(pool, wanted, actions)
+    brokers = await read_back_until_enforced(pool, wanted, actions, failures)
     return EnforcementResult(brokers, wanted.started_at_s, tuple(actions), failures)
 
 
@@ -201,18 +201,19 @@ async def _alter_rates(pool: BrokerPool, actions: Sequence[SetIpQuota]) -> None:
 
 
 async def read_back_until_enforced(
-    pool: BrokerPool, wanted: Enforcement, changed: Sequence[Action] = ()
+    pool: BrokerPool, wanted: Enforcement, changed: Sequence[Action] = (), failed: Sequence[Failure] = ()
 ) -> tuple[BrokerEnforcement, ...]:
     """Asks every broker until it enforces what is wanted, cannot be reached, or the deadline passes.
 
-    Only the wanted and the changed keys are asked for, which is ten times faster than all of them.
+    Only the wanted and the `changed` keys are asked for, which is ten times faster than all of them. What `failed` is
+    not waited for.
     """
     keys = set(wanted.desired.configs)
     for action in changed:
         if isinstance(action, SetBrokerConfigs):
             keys.update(action.set, action.delete)
     until_s = asyncio.get_running_loop().time() + wanted.deadline_s
-    look = _ReadBack(pool, wanted, sorted(keys), until_s)
+    look = _ReadBack(pool, wanted, sorted(keys), _steps([failure.action for failure in failed]), until_s)
     return tuple(await asyncio.gather(*(look.at(broker) for broker in pool.brokers)))
 
 
@@ -221,6 +222,7 @@ class _ReadBack:
     pool: BrokerPool
     wanted: Enforcement
     keys: Sequence[str]
+    failed: frozenset[str]
     until_s: float
 
     async def at(self, broker: BrokerAddress) -> BrokerEnforcement:
@@ -236,18 +238,24 @@ class _ReadBack:
                 return BrokerEnforcement(
                     broker.broker_id, EnforcementState.ENFORCED, enforced_at_s=now_s, observed=seen
                 )
-            if now_s >= self.until_s:
-                detail = "; ".join(_shown(action) for action in missing)
+            if now_s >= self.until_s or _steps(missing) <= self.failed:
+                detail = "; ".join(sorted(_steps(missing)))
                 return BrokerEnforcement(broker.broker_id, EnforcementState.LAGGING, detail, observed=seen)
             await asyncio.sleep(min(pause_s, self.until_s - now_s))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
-def _shown(action: Action) -> str:
-    """What is still to be changed, for people."""
-    if isinstance(action, SetIpQuota):
-        whose = "the default of all addresses" if action.ip is None else f"address {action.ip}"
-        return f"{whose} has a rate to lift" if action.rate is None else f"{whose} has not got rate {action.rate:g}"
-    level = "" if action.broker_id is None else "its own "
-    wanted = [f"{level}{key} is not {value}" for key, value in action.set.items()]
-    return ", ".join(wanted + [f"{level}{key} is still set" for key in action.delete])
+def _steps(actions: Iterable[Action]) -> frozenset[str]:
+    """What is still to be changed, each key and address for itself, in words for people."""
+    steps = []
+    for action in actions:
+        if isinstance(action, SetIpQuota):
+            whose = "the default of all addresses" if action.ip is None else f"address {action.ip}"
+            steps.append(
+                f"{whose} has a rate to lift" if action.rate is None else f"{whose} has not got rate {action.rate:g}"
+            )
+            continue
+        level = "" if action.broker_id is None else f"broker {action.broker_id}'s own "
+        steps += [f"{level}{key} is not {value}" for key, value in action.set.items()]
+        steps += [f"{level}{key} is still set" for key in action.delete]
+    return frozenset(steps)

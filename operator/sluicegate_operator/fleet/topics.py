@@ -1,0 +1,133 @@
+"""Topics: look at one on the brokers, change what differs, and wait until the brokers show it.
+
+What differs is decided by planning.topics; here are the requests. Partitions that cannot be taken away and replicas
+that differ are the caller's to report, see judge_observed.
+"""
+
+import asyncio
+from base64 import urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.kafka_admin.client import BrokerHandle
+from sluicegate_operator.kafka_admin.configs import ConfigChange
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
+from sluicegate_operator.kafka_admin.views import ConfigSource, NewTopic
+from sluicegate_operator.planning.topics import (
+    AddPartitions,
+    AlterTopicConfigs,
+    CreateTopic,
+    DeleteTopic,
+    ObservedTopic,
+    TopicAction,
+    diff_topic,
+)
+
+FIRST_PAUSE_S = 0.01
+LONGEST_PAUSE_S = 0.2
+UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResult:
+    """`settled`: the brokers show everything that can be had; otherwise the deadline passed first."""
+
+    observed: ObservedTopic | None
+    changes: tuple[TopicAction, ...]
+    settled: bool
+
+
+async def enforce_topic(pool: BrokerPool, topic: Topic, deadline_s: float = 5.0) -> TopicResult:
+    """Raises KafkaAdminError when the brokers refuse, and NoBrokerError when none can be reached."""
+    observed = await observe_topic(pool, topic.topic_name)
+    actions = diff_topic(topic, observed)
+    if not actions:
+        return TopicResult(observed, (), settled=True)
+    await apply_topic_actions(pool, actions)
+    settled, observed = await _read_back(pool, topic.topic_name, lambda seen: not diff_topic(topic, seen), deadline_s)
+    return TopicResult(observed, tuple(actions), settled)
+
+
+async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:
+    """None when there is no such topic. Raises as enforce_topic does."""
+
+    async def look(_: BrokerAddress, handle: BrokerHandle) -> ObservedTopic | None:
+        view = (await handle.describe_topics([name])).get(name)
+        if view is not None and view.error == UNKNOWN:
+            return None
+        if view is None or not view.partitions:
+            raise KafkaAdminError(f"describing topic {name}: {view.error if view else 'the broker left it out'}")
+        try:
+            configs = await handle.describe_topic_configs(name)
+        except KafkaApiError as error:
+            # Deleted between the two questions.
+            if error.name == UNKNOWN:
+                return None
+            raise
+        return ObservedTopic(
+            topic_id=kafka_form(view.id),
+            partitions=len(view.partitions),
+            replicas=len(view.partitions[0].replicas),
+            configs={
+                entry.name: entry.value
+                for entry in configs.values()
+                if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG and entry.value is not None
+            },
+        )
+
+    return await pool.ask_any(look)
+
+
+def kafka_form(topic_id: UUID | None) -> str:
+    """As Kafka's tools show it: 22 characters of base64; empty for none."""
+    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id else ""
+
+
+async def apply_topic_actions(pool: BrokerPool, actions: Sequence[TopicAction]) -> None:
+    """In order. What is already so (the topic exists, or is gone) is no error: the next look says what is missing."""
+    for action in actions:
+        try:
+            await pool.ask_any(_request(action))
+        except KafkaApiError as error:
+            if (type(action), error.name) not in ((CreateTopic, "TOPIC_ALREADY_EXISTS"), (DeleteTopic, UNKNOWN)):
+                raise
+
+
+def _request(action: TopicAction) -> Callable[[BrokerAddress, BrokerHandle], Awaitable[None]]:
+    async def send(_: BrokerAddress, handle: BrokerHandle) -> None:
+        match action:
+            case CreateTopic():
+                await handle.create_topic(NewTopic(action.name, action.partitions, action.replicas, action.configs))
+            case AddPartitions():
+                await handle.create_partitions(action.name, action.total)
+            case AlterTopicConfigs():
+                await handle.alter_topic_configs(action.name, ConfigChange(set=action.set, delete=action.delete))
+            case DeleteTopic():
+                await handle.delete_topic(action.name)
+
+    return send
+
+
+async def delete_topic(pool: BrokerPool, name: str, deadline_s: float = 5.0) -> bool:
+    """Whether the brokers show it gone within the deadline."""
+    await apply_topic_actions(pool, [DeleteTopic(name)])
+    gone, _observed = await _read_back(pool, name, lambda seen: seen is None, deadline_s)
+    return gone
+
+
+async def _read_back(
+    pool: BrokerPool, name: str, is_settled: Callable[[ObservedTopic | None], bool], deadline_s: float
+) -> tuple[bool, ObservedTopic | None]:
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + deadline_s
+    pause_s = FIRST_PAUSE_S
+    while True:
+        observed = await observe_topic(pool, name)
+        if is_settled(observed) or loop.time() >= until_s:
+            return is_settled(observed), observed
+        await asyncio.sleep(min(pause_s, until_s - loop.time()))
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

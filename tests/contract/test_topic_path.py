@@ -1,0 +1,75 @@
+"""Topics as the operator makes them, against running brokers: Apache Kafka and ours."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.topics import apply_topic_actions, delete_topic, enforce_topic, observe_topic
+from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
+from sluicegate_operator.planning.topics import CreateTopic, DeleteTopic
+from tests.support.apache_kafka import KafkaUnavailable
+from tests.support.single_node import IMPLEMENTATIONS, SingleNode, running_node
+
+
+@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
+def node(request: pytest.FixtureRequest) -> Iterator[SingleNode]:
+    with ExitStack() as stop:
+        try:
+            running = stop.enter_context(running_node(request.param))
+        except KafkaUnavailable as error:
+            pytest.skip(str(error))
+        yield running
+
+
+@pytest.fixture
+async def pool(node: SingleNode) -> AsyncIterator[BrokerPool]:
+    async with AdminClient([(node.host, node.port)]) as admin:
+        yield BrokerPool(admin, (BrokerAddress(node.node_id, node.host, node.port),))
+
+
+def topic(name: str, *, partitions: int, replicas: int = 1, config: dict[str, str] | None = None) -> Topic:
+    spec = {"clusterRef": {"name": "shop"}, "partitions": partitions, "replicas": replicas, "config": config or {}}
+    manifest = {"apiVersion": "sluicegate.dev/v1alpha1", "kind": "Topic", "metadata": {"name": name}, "spec": spec}
+    return Topic.model_validate(manifest)
+
+
+async def test_a_topic_is_created_grown_reconfigured_left_alone_and_deleted(pool: BrokerPool) -> None:
+    assert await observe_topic(pool, "orders") is None
+    versions = [
+        topic("orders", partitions=2, config={"retention.ms": "60000"}),
+        topic("orders", partitions=5, config={"max.message.bytes": "5000"}),
+    ]
+    for wanted in versions:
+        result = await enforce_topic(pool, wanted)
+        assert result.settled
+        assert result.observed is not None
+        assert (result.observed.partitions, result.observed.replicas) == (wanted.spec.partitions, 1)
+        assert result.observed.configs == wanted.spec.config
+        assert len(result.observed.topic_id) == 22
+    assert (await enforce_topic(pool, versions[-1])).changes == ()
+    assert await delete_topic(pool, "orders")
+    assert await observe_topic(pool, "orders") is None
+
+
+async def test_what_is_so_already_is_no_error(pool: BrokerPool) -> None:
+    create = CreateTopic("twice", 1, 1, {})
+    await apply_topic_actions(pool, [create, create, DeleteTopic("twice")])
+    await apply_topic_actions(pool, [DeleteTopic("twice")])
+    assert await delete_topic(pool, "twice")
+
+
+async def test_a_refusal_has_kafkas_name(pool: BrokerPool) -> None:
+    with pytest.raises(KafkaApiError, match="creating topic wide: INVALID_REPLICATION_FACTOR"):
+        await enforce_topic(pool, topic("wide", partitions=1, replicas=7))
+
+
+async def test_no_broker_is_an_error_of_its_own() -> None:
+    async with AdminClient([("127.0.0.1", 1)]) as admin:
+        pool = BrokerPool(admin, (BrokerAddress(0, "127.0.0.1", 1),))
+        with pytest.raises(NoBrokerError, match=r"broker 127\.0\.0\.1:1: cannot connect"):
+            await enforce_topic(pool, topic("orders", partitions=1))
