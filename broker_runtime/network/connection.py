@@ -228,7 +228,7 @@ class Connection:
 
     def _end_of_stream(self) -> None:
         if self._unfinished is not None:
-            self._refuse("frame-truncated", "the client went away in the middle of a request")
+            self.refuse("frame-truncated", "the client went away in the middle of a request")
         else:
             self.close()
 
@@ -241,7 +241,7 @@ class Connection:
         except ProtocolError as error:
             # Requests before the bad one have been carried out, so their replies are sent.
             self._end_pass(replies)
-            self._refuse(error.kind, str(error))
+            self.refuse(error.kind, str(error))
             return
         except Exception as error:  # noqa: BLE001 - the host logs it; the other connections go on
             self._in_pass = None
@@ -401,24 +401,28 @@ class Connection:
 
     def _socket_failed(self, error: OSError) -> None:
         if isinstance(error, TruncatedRegionError):
-            self._refuse("reply-truncated", str(error))
+            self.refuse("reply-truncated", str(error))
         elif error.errno in _GONE:
             self.close()
         else:
-            self._refuse("socket-error", str(error))
+            self.refuse("socket-error", str(error))
 
     def _refuse_for_memory(self) -> None:
-        self._refuse(
+        self.refuse(
             "frame-memory-full", "unfinished requests fill queued.max.request.bytes; this client must send again"
         )
 
-    def _refuse(self, kind: str, text: str) -> None:
+    def refuse(self, kind: str, text: str) -> None:
+        """End the connection for what the client sent: counted by `kind`, logged now and then.
+
+        For requests that turn out bad after their handler has returned a PendingReply; before that it raises.
+        """
         if self._fd >= 0:
             self._shared.host.connection_refused(self, kind, text)
             self.close()
 
     def refuse_overdue(self) -> None:
-        self._refuse("frame-too-slow", "a request was not complete in time")
+        self.refuse("frame-too-slow", "a request was not complete in time")
 
     def close_when_idle(self) -> None:
         """Answer what is being handled, take nothing more, then close."""

@@ -12,7 +12,7 @@ import pytest
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection import Connection
 from broker_runtime.network.settings import NetworkLimits
-from broker_runtime.wire.reply import Reply
+from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.socket_bench import BENCHES, PING, Bench, bench_on, echo
 
 LISTENER = {"listener": "EXTERNAL"}
@@ -84,6 +84,32 @@ def test_a_request_that_the_handler_refuses(bench: Bench, caplog: pytest.LogCapt
     assert bench.ask(good)
     assert bench.metric("refused_total", kind="unknown-api-key") == 1
     assert len(warnings(caplog)) == 1
+
+
+def test_a_request_that_turns_out_bad_later(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    waiting: list[Connection] = []
+    cancelled: list[bool] = []
+
+    def promise(frame: memoryview, connection: Connection) -> Reply | PendingReply:
+        if bytes(frame) != b"bad!":
+            return echo(frame, connection)
+        waiting.append(connection)
+        return PendingReply(lambda: cancelled.append(True))
+
+    bench.serve(handler=promise)
+    good = bench.connect()
+    bad = [bench.connect() for _ in range(5)]
+    for client in bad:
+        client.sendall(size(4) + b"bad!")
+    bench.run_until(lambda: len(waiting) == 5)
+    for connection in waiting:
+        connection.refuse("malformed", "a field is missing")
+        connection.refuse("malformed", "told twice, counted once")
+    assert [bench.receive(client) for client in bad] == [b""] * 5
+    assert bench.ask(good)
+    assert bench.metric("refused_total", kind="malformed") == 5
+    assert len(warnings(caplog)) == 1
+    assert len(cancelled) == 5
 
 
 def test_a_mistake_of_ours_ends_one_connection_and_is_logged_with_its_trace(
