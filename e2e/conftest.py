@@ -1,13 +1,12 @@
 """One control plane, one kubelet, one operator and one cluster for the whole run; each test finds it settled."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from e2e.cluster.control_plane import ControlPlane
-from e2e.cluster.waiting import wait_for
 from e2e.operator_process import OperatorProcess
-from e2e.shop import CRDS, KINDS, Shop
+from e2e.shop import Shop, install_crds
 from tests.support.process_kubelet.api import Access
 from tests.support.process_kubelet.kubelet import ProcessKubelet
 
@@ -17,15 +16,8 @@ def plane() -> Iterator[ControlPlane]:
     with ControlPlane() as plane:
         # The pods must be such that a namespace with this label admits them.
         plane.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
-        plane.kubectl("apply", "--server-side", "-f", str(CRDS))
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
-        wait_for("the CRDs in the API server's OpenAPI", lambda: all(map(explained(plane), KINDS)))
+        install_crds(plane)
         yield plane
-
-
-def explained(plane: ControlPlane) -> Callable[[str], bool]:
-    """Explaining works a moment after a CRD is established."""
-    return lambda kind: bool(plane.kubectl("explain", kind))
 
 
 @pytest.fixture(scope="session")

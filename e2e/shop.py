@@ -183,6 +183,13 @@ class Shop:
         return Storm(plan).run()
 
 
+def install_crds(plane: ControlPlane) -> None:
+    """They can be explained a moment after they are established."""
+    plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+    wait_for("the CRDs in the API server's OpenAPI", lambda: all(plane.kubectl("explain", kind) for kind in KINDS))
+
+
 def broker_pod(pod: Json) -> BrokerPod:
     [container] = pod["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}

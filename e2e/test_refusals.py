@@ -1,0 +1,75 @@
+"""The shared table of good and bad manifests, played against a real API server (the models play it offline).
+
+On a control plane of its own, without an operator: what is refused must be refused by the CRDs alone.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.control_plane import ControlPlane, KubectlError
+from e2e.shop import KINDS, Json, install_crds
+from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest
+from tests.support.process_kubelet.api import Access, ApiRefused, KubeApi
+
+PLURALS = {"BrokerCluster": KINDS[0], "BrokerListener": KINDS[1], "ConnectionQuota": KINDS[2], "Topic": KINDS[3]}
+STRICT = "fieldValidation=Strict"
+"""As kubectl asks for it: unknown fields are errors."""
+
+
+@pytest.fixture(scope="module")
+def bare_plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as plane:
+        install_crds(plane)
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def api(bare_plane: ControlPlane) -> Iterator[KubeApi]:
+    api = KubeApi(Access(bare_plane.url, str(bare_plane.certificate), bare_plane.token))
+    yield api
+    api.close()
+
+
+def path(manifest: Json) -> str:
+    return f"/apis/sluicegate.dev/v1alpha1/namespaces/default/{PLURALS[manifest['kind']]}"
+
+
+@pytest.mark.parametrize("case", GOOD, ids=lambda case: case.name)
+def test_a_good_manifest_is_taken(api: KubeApi, case: GoodManifest) -> None:
+    taken = api.create(f"{path(case.manifest)}?dryRun=All&{STRICT}", case.manifest)
+    assert taken["metadata"]["name"] == case.manifest["metadata"]["name"]
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case.name)
+def test_a_bad_manifest_is_refused_with_its_sentence(api: KubeApi, case: BadManifest) -> None:
+    with pytest.raises(ApiRefused) as refused:
+        api.create(f"{path(case.manifest)}?dryRun=All&{STRICT}", case.manifest)
+    assert case.says in str(refused.value)
+    assert case.field in str(refused.value)
+
+
+@pytest.mark.parametrize("case", BAD_CHANGES, ids=lambda case: case.name)
+def test_a_bad_change_is_refused_with_its_sentence(api: KubeApi, case: BadChange) -> None:
+    created = api.create(f"{path(case.before)}?{STRICT}", case.before)
+    name = f"{path(case.before)}/{case.before['metadata']['name']}"
+    try:
+        version = {"resourceVersion": created["metadata"]["resourceVersion"]}
+        changed = case.after | {"metadata": case.after["metadata"] | version}
+        with pytest.raises(ApiRefused) as refused:
+            api.request("PUT", f"{name}?{STRICT}", changed)
+        assert case.says in str(refused.value)
+    finally:
+        api.delete(name)
+
+
+def test_kubectl_shows_the_sentence(bare_plane: ControlPlane) -> None:
+    manifest = """
+apiVersion: sluicegate.dev/v1alpha1
+kind: ConnectionQuota
+metadata: {name: nothing}
+spec: {clusterRef: {name: shop}, target: {listener: EXTERNAL}}
+"""
+    with pytest.raises(KubectlError) as refused:
+        bare_plane.kubectl("apply", "-f", "-", input=manifest)
+    assert "a quota without them limits nothing" in refused.value.stderr
