@@ -8,6 +8,7 @@ registers, and clients are let in once it is unfenced. Stop is the reverse, begi
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from prometheus_client.metrics_core import Metric
@@ -18,7 +19,8 @@ from broker_runtime.cluster.identity import claim_folder, new_incarnation
 from broker_runtime.cluster.link import ControllerClient, ControllerLink, LoopbackLink, SocketLink
 from broker_runtime.cluster.membership import Identity, Membership, RegistrationTimeoutError, Timing
 from broker_runtime.config import BrokerSettings, TopicConfig
-from broker_runtime.controller_node import ControllerNode
+from broker_runtime.controller.records import METADATA_TOPIC
+from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.errors import ConfigError
 from broker_runtime.http_listener import HttpListener
 from broker_runtime.metrics import families, gauge, process_families
@@ -64,8 +66,11 @@ class Broker:
     async def _start(self) -> None:
         settings = self.settings
         log_dir = _made(Path(settings.log_dir))
-        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock)
-        log.info("%s", logs.open(lambda _topic: TopicConfig()))
+        disk = ThreadPoolExecutor(1, "log-flush")
+        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, background=disk)
+        logs.producer_expiration_ms = settings.integer("producer.id.expiration.ms")
+        log.info("%s", logs.open(lambda topic: JOURNAL_CONFIG if topic == METADATA_TOPIC else TopicConfig()))
+        self._undo.append(_as_async(disk.shutdown))
         self._undo.append(_as_async(logs.close))
         cluster_id = claim_folder(log_dir, settings.node_id, self._wanted_cluster_id())
         await self._start_http()
@@ -126,6 +131,7 @@ class Broker:
         assert self.broker is not None
         assert self.membership is not None
         await self.membership.running.wait()
+        self.broker.remove_strays()
         self.broker.serve()
         log.info("broker %d serves clients on %s", self.settings.node_id, ", ".join(map(str, self.broker.advertised())))
 

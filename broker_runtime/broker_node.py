@@ -18,6 +18,7 @@ from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
 from broker_runtime.config.effective import EffectiveConfig, effective_config, topic_defaults
 from broker_runtime.controller.image import Changes, MetadataImage
+from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 from broker_runtime.limits import is_address, network_limits, per_ip_overrides, quota_settings
@@ -116,7 +117,7 @@ class BrokerNode:
     # Reaction to metadata
 
     def _on_changes(self, changes: Changes) -> None:
-        if changes.broker_configs:
+        if None in changes.broker_configs or self.settings.node_id in changes.broker_configs:
             self._reconfigure()
         for topic in changes.topics_removed:
             self._drop(topic)
@@ -139,6 +140,9 @@ class BrokerNode:
             if me not in part.replicas:
                 continue
             try:
+                old = self.logs.get(name, index)
+                if old is not None and old.topic_id != topic.id:
+                    self.logs.delete(name, index)
                 replica = self.logs.create(name, index, topic.id, config)
             except (OSError, KafkaError) as error:
                 log.error("partition %s-%d cannot be opened and is not served: %s", name, index, error)
@@ -153,6 +157,14 @@ class BrokerNode:
             del self._led[key]
             self.logs.delete(*key)
 
+    def remove_strays(self) -> None:
+        """Delete the logs of topics that were deleted while this broker was away; call it once metadata is complete."""
+        for replica in self.logs.logs():
+            topic = self.image.topics.get(replica.topic)
+            if replica.topic != METADATA_TOPIC and (topic is None or topic.id != replica.topic_id):
+                log.info("%s-%d was deleted while this broker was away", replica.topic, replica.partition)
+                self.logs.delete(replica.topic, replica.partition)
+
     def _configure_topic(self, name: str) -> None:
         config = self.topic_config(name)
         for (topic, _), (replica, _) in self._led.items():
@@ -165,6 +177,7 @@ class BrokerNode:
         )
         for problem in self.effective.ignored:
             log.warning("a stored configuration value is not used: %s", problem)
+        self.logs.producer_expiration_ms = self.effective.integer("producer.id.expiration.ms")
         for topic in {topic for topic, _ in self._led}:
             self._configure_topic(topic)
         names = [h for h in self._override_hosts() if not is_address(h)]

@@ -25,7 +25,7 @@ from broker_runtime.wire.messages import Entity, Fields
 
 log = logging.getLogger(__name__)
 
-_JOURNAL = TopicConfig(retention_ms=-1, retention_bytes=-1)
+JOURNAL_CONFIG = TopicConfig(retention_ms=-1, retention_bytes=-1)
 """Metadata is never deleted by age: brokers start from its beginning until snapshots exist."""
 
 
@@ -36,7 +36,7 @@ class ControllerNode:
         self.logs = logs
         self.cluster_id = cluster_id
         self._loop = asyncio.get_running_loop()
-        self._journal = logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, _JOURNAL)
+        self._journal = logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, JOURNAL_CONFIG)
         self.controller: ControllerService = ControllerService(self._journal, settings, clock, cluster_id)
         self.dispatcher = Dispatcher(self, CONTROLLER_APIS, None)
         # The connection limits of clients are not for brokers: here only the limits of frames and idleness hold.

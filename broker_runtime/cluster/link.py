@@ -9,7 +9,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from broker_runtime.apis.dispatch import Dispatcher
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
@@ -163,8 +163,8 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transport is one in all but its base class.
+        self._transport = cast("asyncio.Transport", transport)
 
     async def send(self, frame: bytes) -> memoryview:
         if self._transport is None or self.lost:

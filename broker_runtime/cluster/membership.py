@@ -27,6 +27,7 @@ _HEARTBEAT_VERSION = 1
 _FAST_HEARTBEAT_S = 0.02
 """Between heartbeats while the broker waits to be unfenced or to be told to go, so that neither takes an interval."""
 _RETRY_DELAY_S = 0.1
+_RETRY_DELAY_MAX_S = 1.0
 _PLAINTEXT = 0
 
 
@@ -114,6 +115,7 @@ class Membership:
 
     async def _register(self) -> None:
         give_up = self._clock.monotonic() + self._timing.registration_timeout_s
+        delay_s = _RETRY_DELAY_S
         while True:
             try:
                 answer = await self._client.request(BROKER_REGISTRATION, _REGISTRATION_VERSION, self._registration())
@@ -126,7 +128,8 @@ class Membership:
                         f"not registered within {self._timing.registration_timeout_s:g} s: {error}"
                     ) from error
                 log.info("registration is tried again: %s", error)
-                await asyncio.sleep(_RETRY_DELAY_S)
+                await asyncio.sleep(delay_s)
+                delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
                 continue
             self.epoch = answer.broker_epoch
             self.state = BrokerState.RECOVERY

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from tests.support.broker_admin import effective_config, set_default_config
 from tests.support.broker_process import ROOT, BrokerProcess
 
 RATE = "max.connection.creation.rate"
@@ -27,14 +27,13 @@ def produce(bootstrap: str, topic: str, numbers: range, **settings: object) -> l
 
 
 def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.partition.eof": True})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
     while len(found) < count:
         message = consumer.poll(10)
         assert message is not None, f"only {len(found)} of {count} records came"
-        if message.error() is not None:
-            break
+        assert message.error() is None
         found.append(message.value())
     consumer.close()
     return found
@@ -75,17 +74,10 @@ def test_sequence_checks_of_idempotent_producers_survive_a_crash() -> None:
 
 def test_dynamic_configuration_survives_a_crash() -> None:
     with BrokerProcess() as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        entry = ConfigEntry(RATE, "123", incremental_operation=AlterConfigOpType.SET)
-        cluster = ConfigResource(ConfigResource.Type.BROKER, "", incremental_configs=[entry])
-        for future in admin.incremental_alter_configs([cluster]).values():
-            future.result(10)
+        set_default_config(broker, RATE, "123")
         broker.kill()
         broker.start()
-        asked = ConfigResource(ConfigResource.Type.BROKER, str(broker.node_id))
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        (described,) = [future.result(10) for future in admin.describe_configs([asked]).values()]
-        assert described[RATE].value == "123"
+        assert effective_config(broker, RATE) == "123"
 
 
 def run_to_its_end(folder: Path, properties: str) -> subprocess.CompletedProcess[str]:
