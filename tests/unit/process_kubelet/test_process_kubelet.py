@@ -1,0 +1,84 @@
+"""The pure parts of the process kubelet: expansion, mount paths, names, probes and status."""
+
+import pytest
+
+from tests.support.process_kubelet.names import NamedPod, NamedService, host_lines
+from tests.support.process_kubelet.probes import ProbeState
+from tests.support.process_kubelet.status import PodView, pod_status
+from tests.support.process_kubelet.translate import Mounts, expand
+
+NOW = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("$(A)/x", "1/x"),
+        ("100$(A)", "1001"),
+        ("$(UNKNOWN)", "$(UNKNOWN)"),
+        ("$$(A)", "$(A)"),
+        ("$A $", "$A $"),
+    ],
+)
+def test_variables_expand_as_kubernetes_defines_it(text: str, expanded: str) -> None:
+    assert expand(text, {"A": "1"}) == expanded
+
+
+@pytest.mark.parametrize(
+    ("text", "rewritten"),
+    [
+        ("/data", "/host/d"),
+        ("log.dirs=/data/logs", "log.dirs=/host/d/logs"),
+        ("/database", "/database"),
+        ("/var/data", "/var/data"),
+        ("/data/inner/x", "/host/i/x"),
+        ("/data.old", "/data.old"),
+        ("a=/data,b=/data/inner", "a=/host/d,b=/host/i"),
+    ],
+)
+def test_a_mount_path_is_rewritten_only_where_it_begins_a_path(text: str, rewritten: str) -> None:
+    assert Mounts({"/data": "/host/d", "/data/inner": "/host/i"}).rewrite(text) == rewritten
+
+
+def test_names_are_those_of_cluster_dns() -> None:
+    labels = (("app", "b"),)
+    pods = [
+        NamedPod("ns", "b-0", "b", labels, "127.20.1.10", ready=True),
+        NamedPod("ns", "b-1", "b", labels, "127.20.1.11", ready=False),
+        NamedPod("other", "b-0", "", labels, "127.20.1.12", ready=True),
+    ]
+    services = [
+        NamedService("ns", "b", labels, publishes_not_ready=True),
+        NamedService("ns", "ready", labels, publishes_not_ready=False),
+    ]
+    rows = [line.split() for line in host_lines(pods, services)]
+    resolved = {name: [row[0] for row in rows if name in row] for name in ("b-1.b.ns.svc", "b.ns.svc", "ready.ns.svc")}
+    assert resolved == {
+        "b-1.b.ns.svc": ["127.20.1.11"],
+        "b.ns.svc": ["127.20.1.10", "127.20.1.11"],
+        "ready.ns.svc": ["127.20.1.10"],
+    }
+
+
+def test_a_probe_turns_only_after_its_threshold_in_a_row() -> None:
+    probe = ProbeState({"periodSeconds": 2, "failureThreshold": 2}, passing=True, started_at=0.0)
+    for now, succeeded in ((0.0, False), (2.0, True), (4.0, False)):
+        assert probe.is_due(now)
+        probe.begin()
+        assert not probe.is_due(now)
+        probe.finish(now, succeeded=succeeded, message="")
+        assert probe.passing
+        assert not probe.is_due(now + 1.9)
+    probe.finish(6.0, succeeded=False, message="refused")
+    assert not probe.passing
+
+
+@pytest.mark.parametrize(("gate", "ready"), [("True", "True"), ("False", "False"), (None, "False")])
+def test_a_pod_is_ready_when_its_containers_are_and_its_gates_are_open(gate: str | None, ready: str) -> None:
+    container = {"name": "c", "ready": True, "started": True, "restartCount": 0, "state": {"running": {}}}
+    stored = [{"type": "example.org/gate", "status": gate, "lastTransitionTime": NOW}] if gate else []
+    status = pod_status(PodView("127.20.1.10", [], [container], ["example.org/gate"], stored), NOW)
+    conditions = {condition["type"]: condition["status"] for condition in status["conditions"]}
+    assert conditions["ContainersReady"] == "True"
+    assert conditions["Ready"] == ready
+    assert "example.org/gate" not in conditions, "only its owner writes it"
