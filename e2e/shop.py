@@ -76,6 +76,7 @@ class Shop:
 
     def all_brokers_ready(self) -> bool:
         self.operator.must_run()
+        self.kubelet.must_run()
         pods = self.broker_pods()
         return len(pods) == BROKERS and all(pod.ready for pod in pods)
 

@@ -69,6 +69,9 @@ class KubeApi:
         with self._lock:
             status, payload = self._exchange(method, path, body, headers)
         answer: Json = json.loads(payload) if payload else {}
+        if status >= 500 or status == 429:
+            # A server that is starting says so in this way.
+            raise ApiUnavailable(f"{method} {path}: {status} {answer.get('message', '')}")
         if status >= 400:
             raise ApiRefused(status, str(answer.get("message", answer)))
         return answer

@@ -66,6 +66,9 @@ class ProcessKubelet:
         self._workers.shutdown()
         self._addresses.close()
         self._api.close()
+        self.must_run()
+
+    def must_run(self) -> None:
         if self._failure is not None:
             raise RuntimeError("the process kubelet failed while tests ran") from self._failure
 
