@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from broker_runtime.clock import Clock
@@ -64,6 +65,7 @@ class ControllerService:
         self._sessions = Sessions(settings.integer("broker.session.timeout.ms") / 1000)
         self._queue: deque[_Waiting] = deque()
         self._queue_max = settings.integer("controller.request.queue.max")
+        self._stopped = False
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._disk = ThreadPoolExecutor(1, "controller-journal")
@@ -88,9 +90,10 @@ class ControllerService:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        while self._queue:
-            waiting = self._queue.popleft()
-            _fail(waiting.answer, KafkaError(ErrorCode.NOT_CONTROLLER, "the controller is stopping"))
+        self._stopped = True
+        for waiting in self._queue:
+            _fail(waiting.answer, _stopping())
+        self._queue.clear()
         self._disk.shutdown()
 
     def _replay(self) -> None:
@@ -116,6 +119,8 @@ class ControllerService:
 
     async def submit(self, decide: Decision[T]) -> T:
         """The decision's answer, once its records are on disk. Raises what the decision raised, or KafkaError."""
+        if self._stopped:
+            raise _stopping()
         if len(self._queue) >= self._queue_max:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, "controller.request.queue.max requests wait for the controller; try again"
@@ -156,6 +161,11 @@ class ControllerService:
                 for waiting in decided:
                     _fail(waiting.answer, error)
                 return
+            except asyncio.CancelledError:
+                # Whether the records are on disk is not known: they may be there at the next start.
+                for waiting in decided:
+                    _fail(waiting.answer, _stopping())
+                raise
             self._journal.advance_high_watermark(end)
         for waiting in decided:
             if not waiting.answer.done():
@@ -189,11 +199,14 @@ class ControllerService:
     async def _watch_sessions(self) -> None:
         while True:
             await asyncio.sleep(self._sessions.timeout_s / _SESSION_CHECKS)
-            for broker_id in self._sessions.expired(self.image, self._clock.monotonic()):
-                try:
-                    await self.submit(lambda image, broker_id=broker_id: self._expire(broker_id, image))  # type: ignore[misc]
-                except KafkaError as error:
-                    log.warning("broker %d is silent, fencing it is tried again: %s", broker_id, error)
+            try:
+                await self.fence_silent_brokers()
+            except KafkaError as error:
+                log.warning("silent brokers cannot be fenced now, it is tried again: %s", error)
+
+    async def fence_silent_brokers(self) -> None:
+        for broker_id in self._sessions.expired(self.image, self._clock.monotonic()):
+            await self.submit(partial(self._expire, broker_id))
 
     def _expire(self, broker_id: int, image: MetadataImage) -> tuple[Sequence[Record], None]:
         if broker_id not in self._sessions.expired(image, self._clock.monotonic()):
@@ -214,6 +227,10 @@ def _batches(records: Sequence[Record]) -> Sequence[Sequence[tuple[Record, bytes
         found[-1].append((record, encoded))
         size += len(encoded)
     return found
+
+
+def _stopping() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "the controller is stopping")
 
 
 def _fail(answer: asyncio.Future[Any], error: Exception) -> None:

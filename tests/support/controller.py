@@ -1,9 +1,9 @@
 """A controller's metadata for tests: an image that decisions are written to, and a controller over a log in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from broker_runtime.apis.context import ApiSpec, RequestContext
@@ -77,19 +77,25 @@ class Metadata:
 class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
     """A ControllerService whose journal lies in memory, and the `Node` that handlers see. Restart keeps the journal."""
 
-    def __init__(self, fs: MemoryFileSystem | None = None, **properties: str) -> None:
+    def __init__(
+        self,
+        fs: MemoryFileSystem | None = None,
+        properties: Mapping[str, str] | None = None,
+        *,
+        cluster_id: str = CLUSTER_ID,
+    ) -> None:
         self.fs = fs or MemoryFileSystem()
         self.clock = ManualClock()
-        given = {"node.id": "1", "listeners": "PLAINTEXT://127.0.0.1:9092"} | properties
+        given = {"node.id": "1", "listeners": "PLAINTEXT://127.0.0.1:9092"} | dict(properties or {})
         self.settings: BrokerSettings = broker_settings(given)
-        self.cluster_id = CLUSTER_ID
+        self.cluster_id = cluster_id
         self.logs = LogManager(Path("/data"), fs=self.fs, clock=self.clock)
         self.logs.open(lambda _topic: TopicConfig())
         self.journal = self.logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, TopicConfig(retention_ms=-1))
         self.hosts: dict[str, str] = {}
 
     async def __aenter__(self) -> "ControllerInMemory":
-        self.controller: ControllerService = ControllerService(self.journal, self.settings, self.clock, CLUSTER_ID)
+        self.controller: ControllerService = ControllerService(self.journal, self.settings, self.clock, self.cluster_id)
         await self.controller.start()
         return self
 
@@ -117,7 +123,7 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         """The handler's answer to an encoded request; that it can be encoded in this version is checked too."""
         body = memoryview(encode_request_body(api.key, version, content))
         ctx = RequestContext(api.key, version, "test", "PLAINTEXT", "127.0.0.1")
-        answer = api.handle(decode_request(api.key, version, body), ctx, node or self)
+        answer: Any = api.handle(decode_request(api.key, version, body), ctx, cast("Any", node or self))
         if not isinstance(answer, dict):
             answer = await answer
         assert encode_response(api.key, version, 0, answer)

@@ -1,0 +1,78 @@
+"""AlterClientQuotas and DescribeClientQuotas on every version."""
+
+from typing import Any
+
+import pytest
+
+from broker_runtime.apis import alter_client_quotas, describe_client_quotas
+from broker_runtime.errors import ErrorCode
+from tests.support.controller import ControllerInMemory
+
+RATE = "connection_creation_rate"
+
+
+def alteration(*entries: tuple[str | None, float | None], validate_only: bool = False) -> dict[str, Any]:
+    return {
+        "entries": [
+            {
+                "entity": [{"entity_type": "ip", "entity_name": name}],
+                "ops": [{"key": RATE, "value": value or 0.0, "remove": value is None}],
+            }
+            for name, value in entries
+        ],
+        "validate_only": validate_only,
+    }
+
+
+def question(match_type: int, match: str | None = None) -> dict[str, Any]:
+    return {"components": [{"entity_type": "ip", "match_type": match_type, "match": match}], "strict": False}
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_quotas_are_set_found_and_removed(version: int) -> None:
+    async with ControllerInMemory() as node:
+        await node.ask(alter_client_quotas.API, version, alteration(("10.0.0.1", 5.0), (None, 20.0)))
+        found = await node.ask(describe_client_quotas.API, version, question(2))
+        assert [(e["entity"][0]["entity_name"], e["values"]) for e in found["entries"]] == [
+            (None, [{"key": RATE, "value": 20.0}]),
+            ("10.0.0.1", [{"key": RATE, "value": 5.0}]),
+        ]
+        await node.ask(alter_client_quotas.API, version, alteration(("10.0.0.1", None), (None, None)))
+        assert (await node.ask(describe_client_quotas.API, version, question(2)))["entries"] == []
+
+
+async def test_each_entry_stands_for_itself_and_an_entity_may_come_once() -> None:
+    async with ControllerInMemory() as node:
+        asked = alteration(("10.0.0.1", 5.0), ("10.0.0.2", -1.0), ("10.0.0.1", 6.0))
+        answer = await node.ask(alter_client_quotas.API, 1, asked)
+        assert [entry["error_code"] for entry in answer["entries"]] == [
+            ErrorCode.NONE,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
+        ]
+        assert node.image.ip_rate("10.0.0.1") == 5.0
+
+
+async def test_host_names_must_resolve() -> None:
+    async with ControllerInMemory() as node:
+        node.hosts["known"] = "10.0.0.9"
+        answer = await node.ask(alter_client_quotas.API, 1, alteration(("known", 5.0), ("unknown", 5.0)))
+        assert [entry["error_message"] for entry in answer["entries"]] == [
+            None,
+            "unknown is not a valid IP or resolvable host.",
+        ]
+
+
+async def test_validating_changes_nothing_and_names_are_limited() -> None:
+    async with ControllerInMemory() as node:
+        await node.ask(alter_client_quotas.API, 1, alteration((None, 5.0), validate_only=True))
+        assert node.image.client_quotas == {}
+        many = alteration(*((f"host-{n}", 5.0) for n in range(101)))
+        answer = await node.ask(alter_client_quotas.API, 1, many)
+        assert {entry["error_code"] for entry in answer["entries"]} == {ErrorCode.INVALID_REQUEST}
+
+
+async def test_a_bad_filter_is_refused_as_a_whole() -> None:
+    async with ControllerInMemory() as node:
+        answer = await node.ask(describe_client_quotas.API, 1, question(0))
+        assert (answer["error_code"], answer["entries"]) == (ErrorCode.INVALID_REQUEST, None)

@@ -1,0 +1,61 @@
+"""CreateTopics on every version: each topic has its own answer."""
+
+from typing import Any
+
+import pytest
+
+from broker_runtime.apis.create_topics import API
+from broker_runtime.errors import ErrorCode
+from tests.support.controller import ControllerInMemory
+
+
+def topic(name: str, partitions: int = 1) -> dict[str, Any]:
+    return {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": (), "configs": ()}
+
+
+def request(*topics: dict[str, Any], validate_only: bool = False) -> dict[str, Any]:
+    return {"topics": topics, "timeout": 1000, "validate_only": validate_only}
+
+
+@pytest.mark.parametrize("version", range(API.versions[0], API.versions[1] + 1))
+async def test_each_topic_of_a_request_stands_for_itself(version: int) -> None:
+    async with ControllerInMemory() as node:
+        await node.broker()
+        answer = await node.ask(
+            API, version, request(topic("a", 3), topic("b c"), topic("d"), topic("d"), topic("x.y"))
+        )
+        codes = {each["name"]: each["error_code"] for each in answer["topics"]}
+        assert codes == {
+            "a": ErrorCode.NONE,
+            "b c": ErrorCode.INVALID_TOPIC_EXCEPTION,
+            "d": ErrorCode.INVALID_REQUEST,
+            "x.y": ErrorCode.NONE,
+        }
+        assert sorted(node.image.topics) == ["a", "x.y"]
+        created = next(each for each in answer["topics"] if each["name"] == "a")
+        assert created["topic_id"] == node.image.topics["a"].id
+        assert created["num_partitions"] == 3
+        assert {"retention.ms"} <= {entry["name"] for entry in created["configs"]}
+
+
+async def test_validating_creates_nothing() -> None:
+    async with ControllerInMemory() as node:
+        await node.broker()
+        answer = await node.ask(API, 7, request(topic("a"), topic("a b"), validate_only=True))
+        assert [each["error_code"] for each in answer["topics"]] == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
+        assert node.image.topics == {}
+
+
+async def test_two_topics_of_one_request_may_not_collide() -> None:
+    async with ControllerInMemory() as node:
+        await node.broker()
+        answer = await node.ask(API, 7, request(topic("x.y"), topic("x_y")))
+        assert [each["error_code"] for each in answer["topics"]] == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+async def test_a_disk_that_fails_is_told_for_each_topic() -> None:
+    async with ControllerInMemory() as node:
+        await node.broker()
+        node.fs.failing_fsync = True
+        answer = await node.ask(API, 7, request(topic("a"), topic("b")))
+        assert [each["error_code"] for each in answer["topics"]] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2

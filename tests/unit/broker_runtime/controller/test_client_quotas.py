@@ -1,0 +1,138 @@
+"""Client quotas: Kafka's checks of entities, keys, values and filters."""
+
+import math
+
+import pytest
+
+from broker_runtime.controller.client_quotas import (
+    Component,
+    EntityParts,
+    Match,
+    QuotaChange,
+    alter_quotas,
+    describe_quotas,
+    hosts_to_resolve,
+)
+from broker_runtime.errors import ErrorCode, KafkaError
+from tests.support.controller import Metadata
+
+RATE = "connection_creation_rate"
+IP = "ip"
+
+
+def metadata_with(*quotas: tuple[EntityParts, str, float]) -> Metadata:
+    metadata = Metadata()
+    for entity, key, value in quotas:
+        metadata.write(*alter_quotas(entity, [QuotaChange(key, value)], metadata.image, ()))
+    return metadata
+
+
+def test_an_ip_quota_is_set_changed_and_removed() -> None:
+    metadata = metadata_with(
+        ([(IP, "10.0.0.1")], RATE, 100.0), ([(IP, "10.0.0.1")], RATE, 150.0), ([(IP, None)], RATE, 200.0)
+    )
+    assert metadata.image.ip_rate("10.0.0.1") == 150.0
+    assert metadata.image.ip_rate(None) == 200.0
+    for name in ("10.0.0.1", None):
+        metadata.write(*alter_quotas([(IP, name)], [QuotaChange(RATE, None)], metadata.image, ()))
+    assert metadata.image.client_quotas == {}
+
+
+def test_what_changes_nothing_writes_nothing() -> None:
+    metadata = metadata_with(([(IP, None)], RATE, 5.0))
+    assert alter_quotas([(IP, None)], [QuotaChange(RATE, 5.0)], metadata.image, ()) == []
+    assert alter_quotas([(IP, "::1")], [QuotaChange(RATE, None)], metadata.image, ()) == []
+
+
+def test_a_type_named_twice_counts_as_named_last() -> None:
+    metadata = metadata_with(([(IP, "1.1.1.1"), (IP, "1.1.1.2")], RATE, 5.0))
+    assert list(metadata.image.client_quotas) == [((IP, "1.1.1.2"),)]
+
+
+def test_a_host_name_is_kept_as_it_is_when_it_resolves() -> None:
+    image = Metadata().image
+    assert hosts_to_resolve([[(IP, "shop")], [(IP, "::1")], [(IP, None)], [("user", "u")]]) == {"shop"}
+    (record,) = alter_quotas([(IP, "shop")], [QuotaChange(RATE, 5.0)], image, {"shop"})
+    assert record.entity == ((IP, "shop"),)
+
+
+@pytest.mark.parametrize(
+    ("entity", "key", "value", "message"),
+    [
+        ([], RATE, 1.0, "Invalid empty client quota entity"),
+        ([("planet", "x")], RATE, 1.0, "Unhandled client quota entity type: planet"),
+        ([(IP, "")], RATE, 1.0, "Empty ip not supported"),
+        ([(IP, "::1"), ("user", "u")], RATE, 1.0, "Invalid quota entity combination"),
+        ([(IP, "no host")], RATE, 1.0, "no host is not a valid IP or resolvable host."),
+        ([(IP, "::1")], "producer_byte_rate", 1.0, "Invalid configuration key producer_byte_rate"),
+        ([("user", "u")], RATE, 1.0, f"Invalid configuration key {RATE}"),
+        ([(IP, "::1")], RATE, 0.0, f"Quota {RATE} must be greater than 0"),
+        ([(IP, "::1")], RATE, -1.0, f"Quota {RATE} must be greater than 0"),
+        ([(IP, "::1")], RATE, math.nan, f"Quota {RATE} must be greater than 0"),
+        ([(IP, "::1")], RATE, 1.5, f"{RATE} cannot be a fractional value."),
+        ([(IP, "::1")], RATE, 2.0**31, f"Proposed value for {RATE} is too large for an INT."),
+        ([(IP, "::1")], RATE, math.inf, f"Proposed value for {RATE} is too large for an INT."),
+        ([("user", "u")], "consumer_byte_rate", 1e20, "too large for a LONG"),
+        ([("user", "u")], "request_percentage", math.inf, "must be a finite number"),
+    ],
+)
+def test_quotas_that_are_refused(entity: EntityParts, key: str, value: float, message: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        alter_quotas(entity, [QuotaChange(key, value)], Metadata().image, ())
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
+    assert message in str(refused.value)
+
+
+def test_a_key_twice_is_refused() -> None:
+    with pytest.raises(KafkaError, match="Duplicate quota key"):
+        alter_quotas([(IP, None)], [QuotaChange(RATE, 1.0), QuotaChange(RATE, 2.0)], Metadata().image, ())
+
+
+USER = [("user", "u")]
+USER_AND_CLIENT: EntityParts = [("user", "u"), ("client-id", None)]
+
+
+@pytest.mark.parametrize(
+    ("components", "strict", "found"),
+    [
+        ([], False, 5),
+        ([], True, 0),
+        ([(IP, Match.SPECIFIED, None)], False, 3),
+        ([(IP, Match.DEFAULT, None)], False, 1),
+        ([(IP, Match.EXACT, "::1")], True, 1),
+        ([(IP, Match.EXACT, "::2")], False, 0),
+        ([("user", Match.SPECIFIED, None)], False, 2),
+        ([("user", Match.SPECIFIED, None)], True, 1),
+        ([("user", Match.EXACT, "u"), ("client-id", Match.DEFAULT, None)], True, 1),
+        ([("client-id", Match.EXACT, "c")], False, 0),
+    ],
+)
+def test_what_a_filter_finds(components: list[tuple[str, int, str | None]], strict: bool, found: int) -> None:
+    metadata = metadata_with(
+        ([(IP, None)], RATE, 1.0),
+        ([(IP, "::1")], RATE, 2.0),
+        ([(IP, "10.0.0.1")], RATE, 3.0),
+        (USER, "producer_byte_rate", 4.0),
+        (USER_AND_CLIENT, "producer_byte_rate", 5.0),
+    )
+    assert len(describe_quotas([Component(*c) for c in components], strict, metadata.image)) == found
+
+
+@pytest.mark.parametrize(
+    ("components", "code", "message"),
+    [
+        ([("", 2, None)], ErrorCode.INVALID_REQUEST, "Invalid empty entity type."),
+        ([(IP, 2, None), (IP, 1, None)], ErrorCode.INVALID_REQUEST, "cannot appear more than once"),
+        ([("planet", 2, None)], ErrorCode.UNSUPPORTED_VERSION, "planet"),
+        ([(IP, 0, None)], ErrorCode.INVALID_REQUEST, "MATCH_TYPE_EXACT, but set match string to null."),
+        ([(IP, 1, "x")], ErrorCode.INVALID_REQUEST, "MATCH_TYPE_DEFAULT, but also specified"),
+        ([(IP, 2, "x")], ErrorCode.INVALID_REQUEST, "MATCH_TYPE_SPECIFIED, but also specified"),
+        ([(IP, 9, None)], ErrorCode.INVALID_REQUEST, "Unknown match type 9"),
+        ([(IP, 2, None), ("user", 2, None)], ErrorCode.INVALID_REQUEST, "should not be used with user"),
+    ],
+)
+def test_filters_that_are_refused(components: list[tuple[str, int, str | None]], code: ErrorCode, message: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        describe_quotas([Component(*c) for c in components], False, Metadata().image)
+    assert refused.value.code == code
+    assert message in str(refused.value)

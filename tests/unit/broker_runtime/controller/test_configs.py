@@ -1,0 +1,145 @@
+"""Dynamic configuration: operations, what may be changed, and Kafka's answers to what may not."""
+
+import pytest
+
+from broker_runtime.controller.configs import Change, Operation, alter_incrementally, replace_all
+from broker_runtime.controller.records import ConfigRecord
+from broker_runtime.errors import ErrorCode, KafkaError
+from tests.support.controller import Metadata
+
+BROKER, TOPIC = 4, 2
+RATE, LISTENER_RATE = "max.connection.creation.rate", "listener.name.external.max.connection.creation.rate"
+
+
+@pytest.fixture
+def metadata() -> Metadata:
+    metadata = Metadata()
+    metadata.broker(1, "INTERNAL", "EXTERNAL")
+    metadata.topic("orders", [1])
+    return metadata
+
+
+def alter(metadata: Metadata, kind: int, name: str, *changes: tuple[str, int, str | None]) -> None:
+    asked = [Change(*change) for change in changes]
+    metadata.write(*alter_incrementally((kind, name), asked, metadata.image))
+
+
+def refusal(metadata: Metadata, kind: int, name: str, *changes: tuple[str, int, str | None]) -> tuple[ErrorCode, str]:
+    before = len(metadata.journal)
+    with pytest.raises(KafkaError) as refused:
+        alter(metadata, kind, name, *changes)
+    assert len(metadata.journal) == before
+    return refused.value.code, refused.value.message or ""
+
+
+def test_set_and_delete_of_one_broker_and_of_the_default(metadata: Metadata) -> None:
+    alter(metadata, BROKER, "", (RATE, Operation.SET, "50"))
+    alter(metadata, BROKER, "1", (RATE, Operation.SET, "60"), (LISTENER_RATE, Operation.SET, "7"))
+    assert metadata.image.broker_configs(None) == {RATE: "50"}
+    assert metadata.image.broker_configs(1) == {RATE: "60", LISTENER_RATE: "7"}
+    alter(metadata, BROKER, "1", (RATE, Operation.DELETE, None), ("max.connections", Operation.DELETE, ""))
+    assert metadata.image.broker_configs(1) == {LISTENER_RATE: "7"}
+
+
+def test_a_listener_limit_may_be_set_for_the_whole_cluster(metadata: Metadata) -> None:
+    alter(metadata, BROKER, "", (LISTENER_RATE, Operation.SET, "7"))
+    assert metadata.image.broker_configs(None) == {LISTENER_RATE: "7"}
+
+
+def test_what_is_as_asked_already_writes_nothing(metadata: Metadata) -> None:
+    alter(metadata, BROKER, "", (RATE, Operation.SET, "50"))
+    asked = [Change(RATE, Operation.SET, "50"), Change("max.connections", Operation.DELETE, None)]
+    assert alter_incrementally((BROKER, ""), asked, metadata.image) == []
+
+
+def test_append_and_subtract_of_lists_start_from_the_default(metadata: Metadata) -> None:
+    alter(metadata, TOPIC, "orders", ("cleanup.policy", Operation.APPEND, "compact,delete"))
+    assert metadata.image.topic_configs("orders") == {"cleanup.policy": "delete,compact"}
+    alter(metadata, TOPIC, "orders", ("cleanup.policy", Operation.SUBTRACT, "delete"))
+    assert metadata.image.topic_configs("orders") == {"cleanup.policy": "compact"}
+
+
+def test_replacing_lets_what_is_not_named_fall_back(metadata: Metadata) -> None:
+    alter(metadata, TOPIC, "orders", ("retention.ms", 0, "5"), ("segment.ms", 0, "6"))
+    records = replace_all((TOPIC, "orders"), [("retention.ms", "7")], metadata.image)
+    assert records == [
+        ConfigRecord(TOPIC, "orders", "retention.ms", "7"),
+        ConfigRecord(TOPIC, "orders", "segment.ms", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "value", "code", "message"),
+    [
+        (BROKER, "", RATE, "-1", ErrorCode.INVALID_REQUEST, "Value must be at least 0"),
+        (BROKER, "", RATE, "abc", ErrorCode.INVALID_REQUEST, f"Invalid value abc for configuration {RATE}"),
+        (BROKER, "", RATE, "0", ErrorCode.INVALID_REQUEST, f"Invalid {RATE} 0"),
+        (BROKER, "1", LISTENER_RATE, "0", ErrorCode.INVALID_REQUEST, f"Invalid {RATE} 0"),
+        (BROKER, "1", "listener.name.nope.max.connections", "0", ErrorCode.INVALID_REQUEST, "Invalid max.connections"),
+        (BROKER, "", "node.id", "3", ErrorCode.INVALID_REQUEST, "Cannot update these configs dynamically: [node.id]"),
+        (BROKER, "1", "quota.window.num", "5", ErrorCode.INVALID_REQUEST, "dynamically: [quota.window.num]"),
+        (BROKER, "", "no.such", "3", ErrorCode.INVALID_REQUEST, "Unknown broker config name: no.such"),
+        (BROKER, "", "listener.name.external.node.id", "3", ErrorCode.INVALID_REQUEST, "Unknown broker config name"),
+        (BROKER, "9", RATE, "3", ErrorCode.BROKER_ID_NOT_REGISTERED, "No broker with id 9 found."),
+        (BROKER, "x", RATE, "3", ErrorCode.INVALID_REQUEST, "Node id must be an integer, but it is: x"),
+        (BROKER, "01", RATE, "3", ErrorCode.INVALID_REQUEST, "Node id must be written plainly"),
+        (BROKER, "", RATE, None, ErrorCode.INVALID_REQUEST, f"Null value not supported for : {RATE}"),
+        (BROKER, "", "max.connections.per.ip", "0", ErrorCode.INVALID_REQUEST, "can be set to zero only if"),
+        (BROKER, "", "max.connections.per.ip.overrides", "a b:5", ErrorCode.INVALID_REQUEST, "addresses : a b"),
+        (BROKER, "", "max.connections.per.ip.overrides", "1.2.3.4", ErrorCode.INVALID_REQUEST, "must be host:count"),
+        (BROKER, "", "max.connections.per.ip.overrides", "h:-1", ErrorCode.INVALID_REQUEST, "must be host:count"),
+        (TOPIC, "nope", "retention.ms", "1", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'nope' does not exist."),
+        (TOPIC, "", "retention.ms", "1", ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."),
+        (TOPIC, "orders", "foo", "1", ErrorCode.INVALID_CONFIG, "Unknown topic config name: foo"),
+        (TOPIC, "orders", "retention.ms", "x", ErrorCode.INVALID_CONFIG, "Invalid value x for configuration"),
+        (TOPIC, "orders", "retention.ms", "1" * 40_000, ErrorCode.INVALID_CONFIG, "exceeds the maximum value size"),
+        (3, "x", "retention.ms", "1", ErrorCode.INVALID_REQUEST, "Unknown resource type 3"),
+    ],
+)
+def test_changes_that_are_refused(
+    metadata: Metadata, kind: int, name: str, key: str, value: str | None, code: ErrorCode, message: str
+) -> None:
+    refused = refusal(metadata, kind, name, (key, Operation.SET, value))
+    assert refused[0] == code
+    assert message in refused[1]
+
+
+@pytest.mark.parametrize(
+    ("operation", "code", "message"),
+    [
+        (Operation.APPEND, ErrorCode.INVALID_CONFIG, f"Can't APPEND to key {RATE} because its type is not LIST."),
+        (Operation.SUBTRACT, ErrorCode.INVALID_CONFIG, f"Can't SUBTRACT to key {RATE} because its type is not LIST."),
+        (7, ErrorCode.INVALID_REQUEST, "Unknown operations type 7"),
+    ],
+)
+def test_operations_that_are_refused(metadata: Metadata, operation: int, code: ErrorCode, message: str) -> None:
+    assert refusal(metadata, BROKER, "", (RATE, operation, "1")) == (code, message)
+
+
+def test_a_key_twice_is_refused_in_both_ways_of_altering(metadata: Metadata) -> None:
+    twice = ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
+    assert refusal(metadata, BROKER, "", (RATE, 0, "1"), (RATE, 0, "2")) == twice
+    with pytest.raises(KafkaError, match="duplicate config keys"):
+        replace_all((BROKER, ""), [(RATE, "1"), (RATE, "2")], metadata.image)
+    with pytest.raises(KafkaError, match="Null value not supported"):
+        replace_all((BROKER, ""), [(RATE, None)], metadata.image)
+
+
+def test_zero_for_all_is_fine_while_every_listener_has_its_own_limit(metadata: Metadata) -> None:
+    internal = LISTENER_RATE.replace("external", "internal")
+    alter(metadata, BROKER, "1", (LISTENER_RATE, 0, "5"), (internal, 0, "5"))
+    alter(metadata, BROKER, "1", (RATE, 0, "0"))
+    code, message = refusal(metadata, BROKER, "1", (internal, Operation.DELETE, None))
+    assert (code, message) == (ErrorCode.INVALID_REQUEST, f"Invalid {RATE} 0")
+
+
+def test_nobody_by_default_but_some_addresses(metadata: Metadata) -> None:
+    alter(metadata, BROKER, "", ("max.connections.per.ip.overrides", 0, "127.0.0.1:5,[::1]:6,host-1:7"))
+    alter(metadata, BROKER, "", ("max.connections.per.ip", 0, "0"))
+    assert metadata.image.broker_configs(None)["max.connections.per.ip"] == "0"
+
+
+def test_a_stored_key_that_nobody_knows_can_be_taken_away(metadata: Metadata) -> None:
+    metadata.write(ConfigRecord(BROKER, "", "of.another.version", "1"))
+    alter(metadata, BROKER, "", ("of.another.version", Operation.DELETE, None))
+    assert metadata.image.broker_configs(None) == {}

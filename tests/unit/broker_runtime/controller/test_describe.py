@@ -1,0 +1,91 @@
+"""Describing: values with their source and synonyms, as Kafka orders them."""
+
+import pytest
+
+from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, BrokerSettings, broker_settings
+from broker_runtime.controller.describe import Described, Source, describe_resource
+from broker_runtime.controller.records import ConfigRecord
+from broker_runtime.errors import ErrorCode, KafkaError
+from tests.support.controller import Metadata
+
+BROKER, TOPIC = 4, 2
+RATE = "max.connection.creation.rate"
+LISTENER_RATE = f"listener.name.plaintext.{RATE}"
+
+
+@pytest.fixture
+def settings() -> BrokerSettings:
+    given = {"node.id": "1", "listeners": "PLAINTEXT://h:1", "log.retention.hours": "1", LISTENER_RATE: "5", RATE: "9"}
+    return broker_settings(given)
+
+
+@pytest.fixture
+def metadata() -> Metadata:
+    metadata = Metadata()
+    metadata.broker(1)
+    metadata.topic("orders", [1])
+    return metadata
+
+
+def one(metadata: Metadata, settings: BrokerSettings, resource: tuple[int, str], name: str) -> Described:
+    (found,) = describe_resource(resource, [name], metadata.image, settings)
+    return found
+
+
+def test_all_keys_are_described_when_none_is_named(metadata: Metadata, settings: BrokerSettings) -> None:
+    topic = describe_resource((TOPIC, "orders"), None, metadata.image, settings)
+    broker = describe_resource((BROKER, "1"), None, metadata.image, settings)
+    assert {entry.name for entry in topic} == set(TOPIC_KEYS)
+    assert {entry.name for entry in broker} == set(BROKER_KEYS) | {LISTENER_RATE}
+
+
+def test_the_synonyms_of_a_broker_key_in_order(metadata: Metadata, settings: BrokerSettings) -> None:
+    metadata.write(ConfigRecord(BROKER, "1", RATE, "7"), ConfigRecord(BROKER, "", RATE, "8"))
+    found = one(metadata, settings, (BROKER, "1"), LISTENER_RATE)
+    assert (found.value, found.source) == ("5", Source.STATIC_BROKER)
+    assert [(s.name, s.value, s.source) for s in found.synonyms] == [
+        (LISTENER_RATE, "5", Source.STATIC_BROKER),
+        (RATE, "7", Source.DYNAMIC_BROKER),
+        (RATE, "8", Source.DYNAMIC_DEFAULT_BROKER),
+        (RATE, "9", Source.STATIC_BROKER),
+        (RATE, "2147483647", Source.DEFAULT),
+    ]
+    assert one(metadata, settings, (BROKER, "1"), "node.id").read_only
+    assert not found.read_only
+
+
+def test_a_topic_falls_back_to_its_brokers_key(metadata: Metadata, settings: BrokerSettings) -> None:
+    found = one(metadata, settings, (TOPIC, "orders"), "segment.bytes")
+    assert (found.value, found.source) == ("1073741824", Source.DEFAULT)
+    metadata.write(ConfigRecord(BROKER, "", "log.segment.bytes", "2000"))
+    found = one(metadata, settings, (TOPIC, "orders"), "segment.bytes")
+    assert (found.value, found.source) == ("2000", Source.DYNAMIC_DEFAULT_BROKER)
+    metadata.write(ConfigRecord(TOPIC, "orders", "segment.bytes", " 3000 "))
+    found = one(metadata, settings, (TOPIC, "orders"), "segment.bytes")
+    assert (found.value, found.source) == ("3000", Source.DYNAMIC_TOPIC)
+    assert one(metadata, settings, (TOPIC, "orders"), "retention.ms").value == "3600000"
+
+
+def test_the_cluster_default_shows_what_is_set_there_only(metadata: Metadata, settings: BrokerSettings) -> None:
+    metadata.write(ConfigRecord(BROKER, "", RATE, "8"), ConfigRecord(BROKER, "", "of.another.version", "8"))
+    (found,) = describe_resource((BROKER, ""), None, metadata.image, settings)
+    assert (found.name, found.value, found.source) == (RATE, "8", Source.DYNAMIC_DEFAULT_BROKER)
+
+
+@pytest.mark.parametrize(
+    ("resource", "code", "message"),
+    [
+        ((BROKER, "9"), ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 or empty string, but received 9"),
+        ((BROKER, "x"), ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
+        ((TOPIC, "nope"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "does not exist"),
+        ((TOPIC, ""), ErrorCode.INVALID_TOPIC_EXCEPTION, "the empty string is not allowed"),
+        ((8, "1"), ErrorCode.INVALID_REQUEST, "Unknown resource type 8"),
+    ],
+)
+def test_resources_that_are_refused(
+    metadata: Metadata, settings: BrokerSettings, resource: tuple[int, str], code: ErrorCode, message: str
+) -> None:
+    with pytest.raises(KafkaError) as refused:
+        describe_resource(resource, None, metadata.image, settings)
+    assert refused.value.code == code
+    assert message in str(refused.value)

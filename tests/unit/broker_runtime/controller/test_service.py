@@ -1,0 +1,161 @@
+"""The single writer: order, one fsync for all that wait, what survives a power loss, refusals, replay."""
+
+import asyncio
+import random
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import ConfigRecord, PartitionRecord, Record, TopicRecord
+from broker_runtime.controller.registration import Heartbeat, Registration
+from broker_runtime.controller.service import ReplayError
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import encode_batch
+from tests.support.controller import CLUSTER_ID, ControllerInMemory, endpoints
+
+
+def config(number: int) -> ConfigRecord:
+    return ConfigRecord(4, "", "max.connections", str(number))
+
+
+def watch_fsyncs(node: ControllerInMemory, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """(log end, high watermark) at each fsync of the journal from now on."""
+    syncs: list[tuple[int, int]] = []
+    flush = node.journal.flush
+
+    def watched() -> None:
+        syncs.append((node.journal.log_end_offset, node.journal.high_watermark))
+        flush()
+
+    monkeypatch.setattr(node.journal, "flush", watched)
+    return syncs
+
+
+async def test_answered_means_on_disk_and_replayed_after_a_power_loss() -> None:
+    async with ControllerInMemory() as node:
+        await node.broker()
+        await node.write(config(5))
+        before = vars(node.image)
+        disk = node.fs.power_loss(random.Random(1))
+    async with ControllerInMemory(disk) as again:
+        assert vars(again.image) == before
+
+
+async def test_requests_are_decided_in_order_each_seeing_the_one_before() -> None:
+    def next_number(image: MetadataImage) -> tuple[list[Record], int]:
+        number = int(image.broker_configs(None).get("max.connections", "0")) + 1
+        return [config(number)], number
+
+    async with ControllerInMemory() as node:
+        answers = await asyncio.gather(*(node.controller.submit(next_number) for _ in range(50)))
+    assert answers == list(range(1, 51))
+
+
+async def test_all_that_wait_share_one_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ControllerInMemory() as node:
+        syncs = watch_fsyncs(node, monkeypatch)
+        end = node.journal.log_end_offset
+        await asyncio.gather(*(node.write(config(n)) for n in range(20)))
+        assert [written for written, _ in syncs] == [end + 20]
+
+
+async def test_brokers_see_a_record_only_when_it_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ControllerInMemory() as node:
+        syncs = watch_fsyncs(node, monkeypatch)
+        end = node.journal.log_end_offset
+        await node.write(config(1))
+        assert syncs == [(end + 1, end)]
+        assert node.journal.high_watermark == end + 1
+
+
+async def test_a_failed_fsync_is_told_and_nobody_sees_the_records() -> None:
+    async with ControllerInMemory() as node:
+        seen = node.journal.high_watermark
+        node.fs.failing_fsync = True
+        for _ in range(2):
+            with pytest.raises(KafkaError) as failed:
+                await node.write(config(1))
+            assert failed.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert node.journal.high_watermark == seen
+
+
+async def test_a_refusal_and_a_mistake_write_nothing_and_hold_nobody_up() -> None:
+    def refuse(image: MetadataImage) -> tuple[list[Record], None]:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
+
+    def fail(image: MetadataImage) -> tuple[list[Record], None]:
+        raise ZeroDivisionError
+
+    async with ControllerInMemory() as node:
+        end = node.journal.log_end_offset
+        done = await asyncio.gather(
+            node.controller.submit(refuse), node.controller.submit(fail), node.write(config(1)), return_exceptions=True
+        )
+        assert [type(each) for each in done] == [KafkaError, ZeroDivisionError, type(None)]
+        assert node.journal.log_end_offset == end + 1
+
+
+async def test_the_queue_has_an_end() -> None:
+    async with ControllerInMemory(properties={"controller.request.queue.max": "2"}) as node:
+        done = await asyncio.gather(*(node.write(config(n)) for n in range(4)), return_exceptions=True)
+        assert [getattr(each, "code", None) for each in done] == [None, None, *[ErrorCode.REQUEST_TIMED_OUT] * 2]
+
+
+async def test_a_request_larger_than_a_batch_is_written_in_several() -> None:
+    topic_id = UUID(int=9)
+    partitions = [PartitionRecord(topic_id, n, (1,), (1,), 1, 0, 0) for n in range(30_000)]
+    async with ControllerInMemory() as node:
+        await node.write(TopicRecord("large", topic_id), *partitions)
+        disk = node.fs.process_killed()
+    async with ControllerInMemory(disk) as again:
+        assert len(again.image.topics["large"].partitions) == 30_000
+
+
+async def test_a_silent_broker_is_fenced_and_a_heartbeat_keeps_another() -> None:
+    async with ControllerInMemory(properties={"broker.session.timeout.ms": "9000"}) as node:
+        epochs = [await node.broker(broker_id) for broker_id in (2, 3)]
+        for broker_id, epoch in zip((2, 3), epochs, strict=True):
+            await node.controller.heartbeat(Heartbeat(broker_id, epoch, 99, False, False))
+        node.clock.advance(9.0)
+        await node.controller.heartbeat(Heartbeat(3, epochs[1], 99, False, False))
+        await node.controller.fence_silent_brokers()
+        assert node.image.is_active(2)
+        node.clock.advance(0.001)
+        await node.controller.fence_silent_brokers()
+        assert [node.image.is_active(broker_id) for broker_id in (2, 3)] == [False, True]
+
+
+async def test_after_a_kill_the_own_broker_registers_at_once_and_another_ones_id_is_held() -> None:
+    async with ControllerInMemory() as node:
+        await node.broker(1)
+        await node.broker(2)
+        disk = node.fs.process_killed()
+    async with ControllerInMemory(disk) as again:
+        new = [Registration(broker_id, CLUSTER_ID, UUID(int=77), endpoints(), None) for broker_id in (1, 2)]
+        assert await again.controller.register(new[0]) == again.image.brokers[1].epoch
+        with pytest.raises(KafkaError) as refused:
+            await again.controller.register(new[1])
+        assert refused.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+async def test_a_damaged_journal_and_one_of_another_cluster_end_the_start() -> None:
+    node = ControllerInMemory()
+    node.journal.append(memoryview(encode_batch([(None, b"\x01nonsense")], 0)))
+    with pytest.raises(ReplayError, match="damaged at offset 0"):
+        await node.__aenter__()
+    async with ControllerInMemory() as fine:
+        disk = fine.fs.process_killed()
+    other = ControllerInMemory(disk, cluster_id="of-somebody-else")
+    with pytest.raises(ReplayError, match="belongs to cluster"):
+        await other.__aenter__()
+
+
+async def test_who_waits_at_a_stop_is_told() -> None:
+    node = ControllerInMemory()
+    await node.__aenter__()
+    waiting = asyncio.ensure_future(node.write(config(1)))
+    await node.controller.stop()
+    with pytest.raises(KafkaError) as told:
+        await waiting
+    assert told.value.code == ErrorCode.NOT_CONTROLLER
