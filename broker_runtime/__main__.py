@@ -7,6 +7,7 @@ cannot be used.
 import argparse
 import asyncio
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -29,7 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"configuration: {error}", file=sys.stderr)  # noqa: T201
         return 2
+    _raise_descriptor_limit()
     return uvloop.run(_serve(settings))
+
+
+def _raise_descriptor_limit() -> None:
+    """Every connection and segment is a descriptor; the soft limit of a shell is far below what is allowed."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _parser() -> argparse.ArgumentParser:
