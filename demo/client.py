@@ -1,8 +1,9 @@
 """The well-behaved client, a process of its own: produces at a steady pace, consumes it all, keeps every latency.
 
-    python -m demo.client BOOTSTRAP TOPIC RESULT_FILE
+    python -m demo.client BOOTSTRAP TOPIC BROKER RESULT_FILE
 
-It connects once. At SIGTERM it waits until everything acknowledged has been consumed and writes the result file.
+It connects once, and produces to the partitions that the given broker leads. At SIGTERM it waits until everything
+acknowledged has been consumed and writes the result file.
 """
 
 import json
@@ -35,7 +36,7 @@ class Record:
     failures: list[str] = field(default_factory=list)
 
 
-def main(bootstrap: str, topic: str, result: Path) -> None:
+def main(bootstrap: str, topic: str, broker: int, result: Path) -> None:
     stop, everything_read = threading.Event(), threading.Event()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
@@ -47,7 +48,7 @@ def main(bootstrap: str, topic: str, result: Path) -> None:
     record = Record()
     reader = threading.Thread(target=_consume, args=(bootstrap, topic, record, everything_read))
     reader.start()
-    _produce(bootstrap, topic, record, stop)
+    _produce(bootstrap, topic, broker, record, stop)
     deadline_s = time.monotonic() + CATCH_UP_S
     while record.acknowledged - record.consumed and time.monotonic() < deadline_s:
         everything_read.wait(0.05)
@@ -67,9 +68,10 @@ def main(bootstrap: str, topic: str, result: Path) -> None:
     )
 
 
-def _produce(bootstrap: str, topic: str, record: Record, stop: threading.Event) -> None:
+def _produce(bootstrap: str, topic: str, broker: int, record: Record, stop: threading.Event) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all", "client.id": "demo"})
-    partitions = sorted(producer.list_topics(topic, timeout=10).topics[topic].partitions)
+    metadata = producer.list_topics(topic, timeout=10).topics[topic].partitions
+    partitions = sorted(partition for partition, view in metadata.items() if view.leader == broker)
     sent, next_s = 0, time.perf_counter()
     while not stop.is_set():
         on_delivery = _delivery(record, time.time(), time.perf_counter())
@@ -106,4 +108,4 @@ def _consume(bootstrap: str, topic: str, record: Record, stop: threading.Event) 
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))

@@ -11,13 +11,13 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sluicegate_operator.cli.fleet_view import ClusterView, FleetView
-from sluicegate_operator.fleet.local_data import DataDirError
+from sluicegate_operator.fleet.local_data import DataDirError, read_state
 
 START_TIMEOUT_S = 45.0
 STOP_TIMEOUT_S = 20.0
@@ -49,9 +49,10 @@ class Stage:
             arguments = ("up", "-f", str(self.manifests), "--data-dir", str(self.folder / "data"), "--watch")
             await self._start("sluicegate up", ("-m", "sluicegate_operator.cli.main", *arguments), log.fileno())
 
-    async def start_client(self, bootstrap: str, topic: str, result: Path) -> Process:
+    async def start_client(self, bootstrap: str, topic: str, broker: int, result: Path) -> Process:
+        arguments = ("-m", "demo.client", bootstrap, topic, str(broker), str(result))
         with (self.folder / "client.log").open("wb") as log:
-            return await self._start("the client", ("-m", "demo.client", bootstrap, topic, str(result)), log.fileno())
+            return await self._start("the client", arguments, log.fileno())
 
     async def storm(self, target: str, rate: int, sources: str, seconds: float) -> dict[str, Any]:
         """The storm's own report; raises DemoError when it could not be made."""
@@ -88,6 +89,16 @@ class Stage:
         except DataDirError:
             return None
         return clusters[0] if clusters else None
+
+    async def enforced_after_s(self, number: int) -> float | None:
+        """What `up` measured of its change of limits with that number; None when it gave up on a broker."""
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while (last := read_state(self.folder / "data")["last_change"]) is None or last["number"] < number:
+            if time.monotonic() > deadline_s:
+                raise DemoError(f"`sluicegate up` does not tell of change {number}:\n{self.up_log.read_text()}")
+            await asyncio.sleep(LOOK_INTERVAL_S)
+        measured: float | None = last["enforced_after_s"]
+        return measured
 
     async def wait_until(self, what: str, holds: Callable[[ClusterView], bool], timeout_s: float) -> ClusterView:
         """Returns the first view for which `holds`; raises DemoError when there is none in time."""
@@ -131,6 +142,3 @@ def publish(source: Path, target: Path) -> float:
     shutil.copyfile(source, draft)
     draft.replace(target)
     return time.time()
-
-
-Look = Callable[[], Awaitable[ClusterView | None]]

@@ -19,12 +19,21 @@ class ClientPhase:
     worst_ms: float
 
 
+@dataclass(frozen=True, slots=True)
+class Enforced:
+    """`by_up_s` as `sluicegate up` read it back from the brokers, `seen_s` as an onlooker saw it."""
+
+    what: str
+    by_up_s: float | None
+    seen_s: float
+
+
 @dataclass(slots=True)
 class Summary:
     unlimited: tuple[int, int] = (0, 0)
     held: list[Held] = field(default_factory=list)
     client: list[ClientPhase] = field(default_factory=list)
-    enforced_after_s: list[tuple[str, float]] = field(default_factory=list)
+    enforced: list[Enforced] = field(default_factory=list)
     messages: tuple[int, int] = (0, 0)
     pids: tuple[list[int], list[int]] = ([], [])
 
@@ -33,8 +42,13 @@ def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
     console.rule(f"measured in {elapsed_s:.0f} s")
     console.print(_limits(summary))
     console.print(_client(summary))
-    for what, seconds in summary.enforced_after_s:
-        console.print(f"{what}: {seconds:.3f} s from the changed file to enforced on all brokers", highlight=False)
+    for change in summary.enforced:
+        by_up = "not measured" if change.by_up_s is None else f"{change.by_up_s:.3f} s"
+        console.print(
+            f"{change.what}: {by_up} from the changed file to enforced on all brokers"
+            f" (an onlooker saw it after {change.seen_s:.3f} s)",
+            highlight=False,
+        )
     acknowledged, consumed = summary.messages
     console.print(f"{acknowledged} messages acknowledged, {consumed} consumed", highlight=False)
     before, after = (" ".join(map(str, pids)) for pids in summary.pids)
@@ -70,7 +84,7 @@ WINDOW_NOTE = (
 
 
 def _client(summary: Summary) -> Table:
-    table = Table(title="Produce latency of the well-behaved client (200 messages/s, acks=all, all brokers)")
+    table = Table(title="Produce latency of the well-behaved client (200 messages/s, acks=all, the broker under storm)")
     table.add_column("phase")
     for heading in ("messages", "p50 ms", "p99 ms", "worst ms"):
         table.add_column(heading, justify="right")

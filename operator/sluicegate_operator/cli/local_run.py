@@ -41,7 +41,8 @@ class LocalRun:
         self._fleet = LocalFleet(data, say, self.write_state)
         self._desired: Desired | None = None
         self._clusters: dict[str, _Cluster] = {}
-        self._last_apply: dict[str, Any] | None = None
+        self._last_change: dict[str, Any] | None = None
+        self._changes = 0
         self._open = True
 
     async def apply(self, desired: Desired, *, changed_ago_s: float = 0.0) -> None:
@@ -116,7 +117,14 @@ class LocalRun:
         else:
             for sentence in _shortfalls(result):
                 self._say(f"{name}: {sentence}")
-        self._last_apply = {"cluster": name, "changes": phrases, "enforced_after_s": result.took_s}
+        self._changes += 1
+        self._last_change = {
+            "number": self._changes,
+            "cluster": name,
+            "limits": phrases,
+            "enforced_after_s": result.took_s,
+        }
+        self.write_state()
 
     async def _enforce(self, name: str, cluster: DesiredCluster, began_s: float) -> EnforcementResult:
         known = self._clusters[name]
@@ -165,7 +173,7 @@ class LocalRun:
             owner = resource.name if resource.kind == "BrokerCluster" else resource.spec.cluster_ref.name
             row = {"kind": resource.kind, "name": resource.name, **self._judge(owner, resource.kind, resource.name)}
             clusters.setdefault(owner, {"nodes": [], "resources": []})["resources"].append(row)
-        self._data.write_state({"pid": os.getpid(), "clusters": clusters, "last_apply": self._last_apply})
+        self._data.write_state({"pid": os.getpid(), "clusters": clusters, "last_change": self._last_change})
 
     def _judge(self, owner: str, kind: str, name: str) -> dict[str, Any]:
         """Ready or not, and a sentence."""

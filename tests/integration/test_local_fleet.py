@@ -1,0 +1,172 @@
+"""`sluicegate up` with real broker processes: what a laptop user sees, and what happens when things die."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.apache_kafka import free_port
+from tests.support.local_fleet import LocalUp, copy_quickstart, edit, run_command, wait_until_dead
+
+LISTENER = "listener EXTERNAL"
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[LocalUp]:
+    with LocalUp(copy_quickstart(tmp_path, brokers=2), tmp_path / "data") as running:
+        yield running
+
+
+def limits(up: LocalUp, target: str) -> list[float | None]:
+    """In force on each broker, as the brokers say it."""
+    return [row["max_rate"] for row in up.status()["quotas"] if row["target"] == target]
+
+
+def test_quickstart_runs_and_status_tells_all_of_it(up: LocalUp) -> None:
+    cluster = up.status()
+
+    assert [(node["role"], node["id"], node["problem"]) for node in cluster["nodes"]] == [
+        ("broker", 0, None),
+        ("broker", 1, None),
+        ("controller", 1000, None),
+    ]
+    assert {(resource["kind"], resource["name"]): resource["ready"] for resource in cluster["resources"]} == {
+        ("BrokerCluster", "shop"): True,
+        ("BrokerListener", "shop-external"): True,
+        ("ConnectionQuota", "shop-external-rate"): True,
+        ("ConnectionQuota", "shop-noisy-neighbour"): True,
+        ("Topic", "orders"): True,
+    }
+    assert limits(up, LISTENER) == [50, 50]
+    assert limits(up, "ip 127.0.1.7") == [5, 5]
+    table = run_command("status", "--data-dir", str(up.data_dir))
+    assert table.returncode == 0
+    assert up.external() in table.stdout
+    assert LISTENER in run_command("quotas", "--data-dir", str(up.data_dir)).stdout
+
+
+def test_a_changed_limit_is_enforced_on_every_broker_by_the_same_processes(up: LocalUp) -> None:
+    before = up.pids()
+
+    edit(up.manifests / "quotas.yaml", "maxConnectionCreationRate: 50", "maxConnectionCreationRate: 77")
+    up.wait_for_line("enforced on 2/2 brokers")
+
+    assert "listener EXTERNAL 50/s -> 77/s" in up.output()
+    assert limits(up, LISTENER) == [77, 77]
+    assert up.pids() == before
+    change = up.state()["last_change"]
+    assert change["limits"] == ["listener EXTERNAL 50/s -> 77/s"]
+    assert 0 < change["enforced_after_s"] < 5
+
+
+def test_a_deleted_quota_lifts_the_limit(up: LocalUp) -> None:
+    (up.manifests / "quotas.yaml").unlink()
+    up.wait_for_line("enforced on 2/2 brokers")
+
+    assert limits(up, LISTENER) == [None, None]
+    assert limits(up, "ip 127.0.1.7") == []
+
+
+def test_an_invalid_edit_keeps_the_last_good_state(up: LocalUp) -> None:
+    edit(up.manifests / "quotas.yaml", "maxConnectionCreationRate: 50", "maxConnectionCreationRate: -1")
+    up.wait_for_line("the last good manifests stay in force")
+
+    assert "quotas.yaml, document 1: spec.maxConnectionCreationRate: must be at least 1" in up.output()
+    assert limits(up, LISTENER) == [50, 50]
+
+    edit(up.manifests / "quotas.yaml", "maxConnectionCreationRate: -1", "maxConnectionCreationRate: 60")
+    up.wait_for_line("enforced on 2/2 brokers")
+    assert limits(up, LISTENER) == [60, 60]
+
+
+def test_what_the_api_server_would_refuse_to_change_is_not_changed(up: LocalUp) -> None:
+    edit(up.manifests / "topic.yaml", "partitions: 6", "partitions: 2")
+    up.wait_for_line("the last good manifests stay in force")
+
+    assert "Topic orders: spec.partitions: partitions cannot shrink" in up.output()
+
+
+def test_a_grown_topic_and_a_new_one_are_applied(up: LocalUp) -> None:
+    topic = (up.manifests / "topic.yaml").read_text().replace("name: orders", "name: returns")
+    (up.manifests / "returns.yaml").write_text(topic)
+    edit(up.manifests / "topic.yaml", "partitions: 6", "partitions: 8")
+
+    def both_ready() -> bool:
+        ready = {resource["name"]: resource["ready"] for resource in up.state()["clusters"]["shop"]["resources"]}
+        return ready.get("returns", False) and ready["orders"]
+
+    up.wait_until(both_ready, "both topics ready")
+
+
+def test_a_killed_broker_is_started_again_and_limits_hold_there(up: LocalUp) -> None:
+    victim = up.nodes("broker")[1]["pid"]
+
+    os.kill(victim, signal.SIGKILL)
+    up.wait_for_line("broker 1 of shop was ended by SIGKILL; it is started again in 0.2 s")
+    up.wait_until(lambda: up.status()["nodes"][1]["problem"] is None, "broker 1 ready again")
+
+    node = up.nodes("broker")[1]
+    assert node["pid"] != victim
+    assert node["restarts"] == 1
+    assert limits(up, LISTENER) == [50, 50]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopping_leaves_no_process_and_says_so(up: LocalUp, number: signal.Signals) -> None:
+    pids = up.pids()
+
+    assert up.stop(number) == 0
+
+    wait_until_dead(pids, timeout_s=1.0)
+    assert up.output().endswith("every process has ended\n")
+    nothing = run_command("status", "--data-dir", str(up.data_dir))
+    assert nothing.returncode == 1
+    assert "no `sluicegate up` runs in" in nothing.stderr
+
+
+def test_children_end_when_their_parent_is_killed(up: LocalUp) -> None:
+    pids = up.pids()
+    up.kill()
+    wait_until_dead(pids)
+
+
+def test_a_second_up_on_the_same_folder_is_refused(up: LocalUp) -> None:
+    second = run_command("up", "-f", str(up.manifests), "--data-dir", str(up.data_dir))
+
+    assert second.returncode == 1
+    assert f"is in use by another `sluicegate up` (pid {up.pid})" in second.stderr
+    assert up.status()["nodes"][0]["problem"] is None, "the first one goes on"
+
+
+def test_addresses_topics_and_limits_survive_a_restart(tmp_path: Path) -> None:
+    manifests = copy_quickstart(tmp_path, brokers=1)
+    with LocalUp(manifests, tmp_path / "data") as first:
+        addresses = [node["listeners"] for node in first.nodes()]
+        assert first.external() == f"127.0.0.1:{_port(manifests)}", "the listener's own port, where it is free"
+    with LocalUp(manifests, tmp_path / "data") as second:
+        assert [node["listeners"] for node in second.nodes()] == addresses
+        assert limits(second, LISTENER) == [50]
+
+
+def test_a_changed_static_setting_restarts_brokers_and_says_why(tmp_path: Path) -> None:
+    manifests = copy_quickstart(tmp_path, brokers=1)
+    with LocalUp(manifests, tmp_path / "data") as up:
+        before = {node["id"]: node["pid"] for node in up.nodes()}
+        edit(manifests / "listener.yaml", r"port: \d+", f"port: {free_port()}")
+        (manifests / "listener2.yaml").write_text(
+            (manifests / "listener.yaml")
+            .read_text()
+            .replace("shop-external", "shop-partner")
+            .replace("EXTERNAL", "PARTNER")
+        )
+        up.wait_for_line("broker 0 of shop restarts: its static configuration changed")
+        up.wait_until(lambda: "PARTNER" in up.nodes("broker")[0]["listeners"], "the new listener")
+        up.wait_until(lambda: all(node["problem"] is None for node in up.status()["nodes"]), "all ready")
+        assert up.nodes("broker")[0]["pid"] != before[0]
+
+
+def _port(manifests: Path) -> str:
+    text = (manifests / "listener.yaml").read_text()
+    return next(line.split()[-1] for line in text.splitlines() if line.strip().startswith("port:"))

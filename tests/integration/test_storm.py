@@ -1,0 +1,76 @@
+"""`sluicegate storm` against real brokers: what it counts is what the limits let in."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.apache_kafka import free_port
+from tests.support.broker_process import BrokerProcess
+from tests.support.local_fleet import run_command
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[BrokerProcess]:
+    properties = {
+        "connection.quota.strategy": "token-bucket",
+        "listener.name.limited.max.connection.creation.rate": "20",
+    }
+    with BrokerProcess(listeners=("LIMITED",), properties=properties) as running:
+        yield running
+
+
+def storm(port: int, *options: str) -> dict[str, Any]:
+    done = run_command("storm", "--to", f"127.0.0.1:{port}", "-o", "json", *options)
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def test_without_a_limit_every_attempt_is_accepted_from_every_source(broker: BrokerProcess) -> None:
+    report = storm(broker.port(), "--rate", "200", "--seconds", "2", "--sources", "127.0.1.1-127.0.1.4")
+
+    assert 390 <= report["attempts"] <= 401
+    assert report["accepted"] == report["attempts"]
+    assert set(report["sources"]) == {"127.0.1.1", "127.0.1.2", "127.0.1.3", "127.0.1.4"}
+    assert min(counts["accepted"] for counts in report["sources"].values()) >= 97
+    assert 0 < report["latency_ms"]["p50"] <= report["latency_ms"]["p99"]
+
+
+def test_a_listener_limit_is_what_storm_counts(broker: BrokerProcess) -> None:
+    """The token bucket admits one second's worth, then its rate; a waiting acceptor lets one through each second."""
+    name = 'kafka_server_socket_server_connection_creation_total{listener="LIMITED"}'
+    before = broker.metrics()[name]
+
+    report = storm(broker.port("LIMITED"), "--rate", "300", "--seconds", "4", "--timeout", "1")
+
+    allowed = 20 + 20 * (report["elapsed_s"] + 1) + report["elapsed_s"] + 1
+    assert 60 <= report["accepted"] <= allowed
+    assert report["timed_out"] > 0
+    assert broker.metrics()[name] - before >= report["accepted"]
+
+
+def test_closed_loop_makes_as_many_attempts_as_are_answered(broker: BrokerProcess) -> None:
+    report = storm(broker.port(), "--workers", "8", "--seconds", "1")
+    assert report["accepted"] > 100
+    assert report["attempts"] - report["accepted"] <= 8
+
+
+def test_sockets_stay_bounded(broker: BrokerProcess) -> None:
+    report = storm(broker.port("LIMITED"), "--rate", "1000", "--seconds", "1", "--max-open", "10", "--timeout", "5")
+    assert report["skipped"] > 0
+    assert report["unfinished"] <= 10
+
+
+def test_where_nobody_listens_everything_is_refused() -> None:
+    done = run_command("storm", "--to", f"127.0.0.1:{free_port()}", "--seconds", "0.3", "-o", "json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["refused"] == json.loads(done.stdout)["attempts"] > 0
+    assert "is a broker listening there?" in done.stderr
+
+
+def test_other_peoples_brokers_are_refused() -> None:
+    done = run_command("storm", "--to", "192.0.2.1:9092", "--seconds", "1")
+    assert done.returncode == 2
+    assert "--yes-i-own-this-target" in done.stderr
