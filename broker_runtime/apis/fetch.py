@@ -187,7 +187,7 @@ class _LongPoll:
         for _, slices in self._query.topics:
             for part in slices:
                 if part.log is not None:
-                    self._undo.append(part.log.add_waiter(part.log.log_end_offset, self._on_data))
+                    self._undo.append(part.log.add_waiter(part.log.high_watermark, self._on_data))
 
     def _on_data(self) -> None:
         found, failed = _look(self._query, self._node)
