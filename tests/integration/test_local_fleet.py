@@ -154,15 +154,14 @@ def test_a_changed_static_setting_restarts_brokers_and_says_why(tmp_path: Path) 
     manifests = copy_quickstart(tmp_path, brokers=1)
     with LocalUp(manifests, tmp_path / "data") as up:
         before = {node["id"]: node["pid"] for node in up.nodes()}
-        edit(manifests / "listener.yaml", r"port: \d+", f"port: {free_port()}")
-        (manifests / "listener2.yaml").write_text(
-            (manifests / "listener.yaml")
-            .read_text()
-            .replace("shop-external", "shop-partner")
-            .replace("EXTERNAL", "PARTNER")
-        )
+        port, partner = free_port(), free_port()
+        edit(manifests / "listener.yaml", r"port: \d+", f"port: {port}")
+        text = (manifests / "listener.yaml").read_text().replace(str(port), str(partner))
+        text = text.replace("shop-external", "shop-partner").replace("EXTERNAL", "PARTNER")
+        (manifests / "partner.yaml").write_text(text)
         up.wait_for_line("broker 0 of shop restarts: its static configuration changed")
         up.wait_until(lambda: "PARTNER" in up.nodes("broker")[0]["listeners"], "the new listener")
+        up.wait_until(lambda: up.external() == f"127.0.0.1:{port}", "the new port")
         up.wait_until(lambda: all(node["problem"] is None for node in up.status()["nodes"]), "all ready")
         assert up.nodes("broker")[0]["pid"] != before[0]
 

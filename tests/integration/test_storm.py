@@ -43,11 +43,11 @@ def test_a_listener_limit_is_what_storm_counts(broker: BrokerProcess) -> None:
     name = 'kafka_server_socket_server_connection_creation_total{listener="LIMITED"}'
     before = broker.metrics()[name]
 
-    report = storm(broker.port("LIMITED"), "--rate", "300", "--seconds", "4", "--timeout", "1")
+    report = storm(broker.port("LIMITED"), "--rate", "100", "--seconds", "4", "--timeout", "10")
 
     allowed = 20 + 20 * (report["elapsed_s"] + 1) + report["elapsed_s"] + 1
     assert 60 <= report["accepted"] <= allowed
-    assert report["timed_out"] > 0
+    assert report["unfinished"] > 0, "the others still wait for the acceptor"
     assert broker.metrics()[name] - before >= report["accepted"]
 
 

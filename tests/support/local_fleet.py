@@ -71,7 +71,7 @@ class LocalUp:
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "sluicegate_operator.cli.main", "up", "--watch"]
-        with self.log.open("ab") as log:
+        with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*command, "-f", str(self.manifests), "--data-dir", str(self.data_dir)],
                 cwd=ROOT,

@@ -121,7 +121,9 @@ class LocalFleet:
         ports = {}
         for listener in layout.role_listeners(role):
             wanted = None if listener.resource is None else listener.port + node_id
-            ports[listener.name] = self._ports.port_for(f"{layout.name}/{node_id}/{listener.name}", wanted)
+            # The wanted port is part of what is remembered, so that another port in the manifest is another port here.
+            key = f"{layout.name}/{node_id}/{listener.name}:{listener.port}"
+            ports[listener.name] = self._ports.port_for(key, wanted)
         return ports
 
     def _nodes(self, cluster: str) -> list[_Node]:

@@ -1,0 +1,96 @@
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sluicegate_operator.api import Manifests, load_manifests, parse_resource
+from sluicegate_operator.cli.desired import broken_transitions, changed_limits, plan, removed_topics
+
+QUICKSTART = Path(__file__).resolve().parents[4] / "examples" / "quickstart"
+
+
+def resource(kind: str, name: str, spec: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "sluicegate.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def cluster(name: str = "shop", namespace: str = "default") -> dict[str, Any]:
+    return resource("BrokerCluster", name, {"brokers": {"replicas": 3, "storage": {"size": "1Gi"}}}, namespace)
+
+
+def quota(name: str, target: dict[str, Any], rate: int, ref: str = "shop") -> dict[str, Any]:
+    return resource(
+        "ConnectionQuota", name, {"clusterRef": {"name": ref}, "target": target, "maxConnectionCreationRate": rate}
+    )
+
+
+def topic(name: str, **spec: Any) -> dict[str, Any]:
+    return resource("Topic", name, {"clusterRef": {"name": "shop"}, "partitions": 6, **spec})
+
+
+def manifests(documents: Sequence[dict[str, Any]]) -> Manifests:
+    return Manifests.of([parse_resource(document) for document in documents])
+
+
+def complaints(documents: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(complaint.name, complaint.message) for complaint in plan(manifests(documents)).complaints]
+
+
+def test_the_quickstart_has_a_layout_limits_and_a_topic_and_nothing_to_complain_about() -> None:
+    desired = plan(load_manifests([QUICKSTART]))
+    shop = desired.clusters["shop"]
+    assert desired.complaints == ()
+    assert shop.layout.broker_ids == (0, 1, 2)
+    assert shop.quotas.desired.configs == {"listener.name.external.max.connection.creation.rate": "50"}
+    assert shop.quotas.desired.ip_rates == {"127.0.1.7": 5.0}
+    assert list(shop.topics) == ["orders"]
+    assert shop.resync_s == 60.0
+
+
+def test_a_quota_of_a_missing_cluster_or_listener_is_told_so() -> None:
+    found = complaints([cluster(), quota("a", {"broker": {}}, 5, ref="other"), quota("b", {"listener": "EXTERNAL"}, 5)])
+    assert found[0][0] == "b"
+    assert "no BrokerListener of cluster shop has spec.name EXTERNAL" in found[0][1]
+    assert found[1] == ("a", "there is no BrokerCluster other; create it or correct clusterRef")
+
+
+def test_the_laxer_of_two_quotas_on_one_target_is_told_so() -> None:
+    found = complaints([cluster(), quota("a", {"broker": {}}, 5), quota("b", {"broker": {}}, 9)])
+    assert [name for name, _ in found] == ["b"]
+    assert "maxConnectionCreationRate 5 of ConnectionQuota a" in found[0][1]
+
+
+def test_two_topics_of_one_name_are_one_topic() -> None:
+    found = complaints([cluster(), topic("orders"), topic("bestellungen", topicName="orders")])
+    assert found == [("bestellungen", "Topic orders has the same topicName; choose another")]
+
+
+def test_clusters_that_up_cannot_run_are_left_alone() -> None:
+    external = resource("BrokerCluster", "far", {"runtime": "External", "bootstrapServers": ["kafka:9092"]})
+    documents = [cluster(), cluster(namespace="other"), external]
+    assert list(plan(manifests(documents)).clusters) == ["shop"]
+    assert [name for name, _ in complaints(documents)] == ["shop", "far"]
+
+
+def test_transitions_are_judged_as_an_api_server_would() -> None:
+    before, after = manifests([cluster(), topic("orders")]), manifests([cluster(), topic("orders", partitions=2)])
+    assert [sentence.split(":")[0] for sentence in broken_transitions(before, after)] == ["Topic orders"]
+    assert broken_transitions(after, before) == []
+    assert broken_transitions(before, manifests([])) == []
+
+
+def test_changed_limits_are_phrases_for_people() -> None:
+    before = plan(manifests([cluster(), quota("a", {"broker": {}}, 5), quota("b", {"ip": "127.0.1.7"}, 9)]))
+    after = plan(manifests([cluster(), quota("a", {"broker": {}}, 6), quota("c", {"defaultIp": {}}, 7)]))
+    assert changed_limits(before.clusters["shop"].quotas, after.clusters["shop"].quotas) == [
+        "broker 5/s -> 6/s",
+        "defaultIp no limit -> 7/s",
+        "ip 127.0.1.7 9/s -> no limit",
+    ]
+    assert changed_limits(before.clusters["shop"].quotas, before.clusters["shop"].quotas) == []
+
+
+def test_only_topics_whose_policy_says_so_are_deleted() -> None:
+    documents = [cluster(), topic("kept"), topic("gone", deletionPolicy="Delete")]
+    before, after = plan(manifests(documents)), plan(manifests([cluster()]))
+    assert removed_topics(before.clusters["shop"], after.clusters["shop"]) == ["gone"]
+    assert removed_topics(None, after.clusters["shop"]) == []
