@@ -2,13 +2,14 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.apache_kafka import free_port
-from tests.support.local_fleet import LocalUp, copy_quickstart, edit, run_command, wait_until_dead
+from tests.support.local_fleet import COMMAND, ENVIRONMENT, LocalUp, copy_quickstart, edit, run_command, wait_until_dead
 
 LISTENER = "listener EXTERNAL"
 
@@ -95,7 +96,7 @@ def test_a_grown_topic_and_a_new_one_are_applied(up: LocalUp) -> None:
 
     def both_ready() -> bool:
         ready = {resource["name"]: resource["ready"] for resource in up.state()["clusters"]["shop"]["resources"]}
-        return ready.get("returns", False) and ready["orders"]
+        return bool(ready.get("returns")) and bool(ready["orders"])
 
     up.wait_until(both_ready, "both topics ready")
 
@@ -169,3 +170,18 @@ def test_a_changed_static_setting_restarts_brokers_and_says_why(tmp_path: Path) 
 def _port(manifests: Path) -> str:
     text = (manifests / "listener.yaml").read_text()
     return next(line.split()[-1] for line in text.splitlines() if line.strip().startswith("port:"))
+
+
+def test_quotas_are_watched_until_told_to_stop(up: LocalUp) -> None:
+    watching = subprocess.Popen(
+        [*COMMAND, "quotas", "--watch", "--interval", "0.1", "--data-dir", str(up.data_dir)],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        watching.wait(3)
+    watching.send_signal(signal.SIGINT)
+    output, _ = watching.communicate(timeout=10)
+    assert watching.returncode == 0
+    assert "listener EXTERNAL" in output

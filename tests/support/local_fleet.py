@@ -16,6 +16,7 @@ from tests.support.apache_kafka import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart"
+COMMAND = (sys.executable, "-m", "sluicegate_operator.cli.main")
 TIMEOUT_S = 60.0
 POLL_S = 0.05
 ENVIRONMENT = {
@@ -31,7 +32,7 @@ State = dict[str, Any]
 def run_command(*arguments: str, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
     """`sluicegate ARGUMENTS`, to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "sluicegate_operator.cli.main", *arguments],
+        [*COMMAND, *arguments],
         cwd=ROOT,
         env=ENVIRONMENT,
         capture_output=True,
@@ -70,10 +71,9 @@ class LocalUp:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "sluicegate_operator.cli.main", "up", "--watch"]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*command, "-f", str(self.manifests), "--data-dir", str(self.data_dir)],
+                [*COMMAND, "up", "--watch", "-f", str(self.manifests), "--data-dir", str(self.data_dir)],
                 cwd=ROOT,
                 env=ENVIRONMENT,
                 stdout=log,
