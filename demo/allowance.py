@@ -1,8 +1,8 @@
 """How many connections Kafka's arithmetic admits at most, so that measured numbers have something to be held against.
 
-Pure. Kafka takes the sum of the last `quota.window.num` samples over at least `window_num - 1` whole windows; a fresh
-target therefore admits ten seconds' worth at once, by default (KIP-612 as shipped, Rate and SampledStat of
-org.apache.kafka.common.metrics).
+Pure. Kafka divides the sum of the living samples by at least `quota.window.num - 1` whole windows; a fresh target
+therefore admits ten seconds' worth at once, by default (KIP-612 as shipped). A sample lives for `quota.window.num`
+windows after its last event, so the divisor is less than `quota.window.num + 1` windows.
 """
 
 import math
@@ -26,9 +26,9 @@ def allowance(rate: float, seconds: float, *, acceptor_waits: bool) -> Allowance
     """
     if seconds > (WINDOW_NUM - 1) * WINDOW_S:
         raise ValueError(f"the bound holds for up to {(WINDOW_NUM - 1) * WINDOW_S:g} s, not for {seconds:g} s")
-    # Until ten whole windows have passed the divisor is less than eleven windows, and no sample has expired.
-    most = math.floor(rate * WINDOW_NUM * WINDOW_S)
-    sentence = f"{rate:g}/s x {WINDOW_NUM * WINDOW_S:g} s"
+    # No sample of so short a time has died when it is over, so all of it is in the sum.
+    most = math.floor(rate * (WINDOW_NUM + 1) * WINDOW_S)
+    sentence = f"{rate:g}/s x {(WINDOW_NUM + 1) * WINDOW_S:g} s"
     if acceptor_waits:
         forced = math.floor(seconds / WINDOW_S) + 1
         return Allowance(most + forced, f"{sentence} + {forced}")

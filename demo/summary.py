@@ -78,7 +78,7 @@ def _limits(summary: Summary) -> Table:
 
 
 WINDOW_NOTE = (
-    "Kafka takes a rate over ten to eleven one-second windows: a target that was quiet admits ten seconds' worth at "
+    "Kafka takes a rate over ten to twelve one-second windows: a target that was quiet admits ten seconds' worth at "
     "once. A waiting listener lets one more through each second."
 )
 

@@ -5,12 +5,12 @@ from demo.checks import Expectations, Held, accepted_of
 
 
 def test_a_listener_admits_its_window_and_one_more_each_second() -> None:
-    assert allowance(50, 9.0, acceptor_waits=True).most == 50 * 11 + 10
-    assert allowance(50, 9.0, acceptor_waits=True).sentence == "50/s x 11 s + 10"
+    assert allowance(50, 9.0, acceptor_waits=True).most == 50 * 12 + 10
+    assert allowance(50, 9.0, acceptor_waits=True).sentence == "50/s x 12 s + 10"
 
 
 def test_an_address_admits_its_window_only() -> None:
-    assert allowance(5, 9.0, acceptor_waits=False).most == 55
+    assert allowance(5, 9.0, acceptor_waits=False).most == 60
 
 
 def test_the_bound_is_not_stretched_beyond_the_window() -> None:
@@ -21,11 +21,11 @@ def test_the_bound_is_not_stretched_beyond_the_window() -> None:
 def test_a_limit_that_is_not_held_is_missed_with_its_numbers() -> None:
     expectations = Expectations()
     allowed = allowance(5, 9.0, acceptor_waits=False)
-    expectations.expect_held(Held("with the limit", "ip 127.0.1.7", 5, 55, 2000, allowed))
+    expectations.expect_held(Held("with the limit", "ip 127.0.1.7", 5, 60, 2000, allowed))
     assert expectations.missed == []
-    expectations.expect_held(Held("with the limit", "ip 127.0.1.7", 5, 56, 2000, allowed))
+    expectations.expect_held(Held("with the limit", "ip 127.0.1.7", 5, 61, 2000, allowed))
     assert expectations.missed == [
-        "with the limit: ip 127.0.1.7 let 56 connections in; its limit of 5/s allows at most 55 (5/s x 11 s)"
+        "with the limit: ip 127.0.1.7 let 61 connections in; its limit of 5/s allows at most 60 (5/s x 12 s)"
     ]
 
 
