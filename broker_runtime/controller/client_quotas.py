@@ -54,10 +54,10 @@ def alter_quotas(
         if change.key in seen:
             raise _invalid(f"Duplicate quota key {change.key} in one entry")
         seen.add(change.key)
-        kind = keys.get(change.key)
-        if kind is None:
-            raise _invalid(f"Invalid configuration key {change.key}")
         if change.value is not None:
+            kind = keys.get(change.key)
+            if kind is None:
+                raise _invalid(f"Invalid configuration key {change.key}")
             _check_value(change.key, kind, change.value)
         if current.get(change.key) != change.value:
             records.append(ClientQuotaRecord(entity, change.key, change.value))

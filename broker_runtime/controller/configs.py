@@ -14,6 +14,7 @@ from broker_runtime.config import TOPIC_KEYS, ConfigKey, Type, UpdateMode, broke
 from broker_runtime.config.topic import topic_key
 from broker_runtime.controller.image import MetadataImage, ResourceType
 from broker_runtime.controller.records import ConfigRecord
+from broker_runtime.controller.topic_names import check_topic_name
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 
 _LISTENER_LIMITS = ("max.connections", "max.connection.creation.rate")
@@ -90,6 +91,7 @@ def _existing(resource: Resource, image: MetadataImage) -> Mapping[str, str]:
     if kind == ResourceType.TOPIC:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        check_topic_name(name)
         if name not in image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return image.topic_configs(name)
@@ -177,10 +179,14 @@ def _broker_problem(
     changed: Mapping[str, str | None], after: Mapping[str, str], broker_id: int | None, image: MetadataImage
 ) -> str | None:
     keys = {name: broker_key(name) for name in changed}
-    fixed = [name for name, key in keys.items() if key is not None and key.mode is UpdateMode.READ_ONLY]
+    fixed = [
+        name
+        for name, key in keys.items()
+        if key is not None and key.mode is UpdateMode.READ_ONLY and changed[name] is not None
+    ]
     if fixed:
         return f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]"
-    # A key that is not known (any more) may always be taken away.
+    # A key that is not known, or not dynamic (any more), may always be taken away.
     unknown = [name for name, key in keys.items() if key is None and changed[name] is not None]
     if unknown:
         return f"Unknown broker config name: {', '.join(sorted(unknown))}"

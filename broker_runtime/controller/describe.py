@@ -20,7 +20,7 @@ from broker_runtime.config import (
     split_listener_prefix,
 )
 from broker_runtime.controller.image import MetadataImage, ResourceType
-from broker_runtime.controller.topics import check_topic_name
+from broker_runtime.controller.topic_names import check_topic_name
 from broker_runtime.errors import ErrorCode, KafkaError
 
 
@@ -56,7 +56,7 @@ class Described:
 def describe_resource(
     resource: tuple[int, str], wanted: Collection[str] | None, image: MetadataImage, settings: BrokerSettings
 ) -> Sequence[Described]:
-    """`wanted` None asks for all keys. Raises KafkaError when the resource does not exist or is not described here."""
+    """`wanted` None or empty asks for all keys. Raises KafkaError for a resource that is not there or not described."""
     kind, name = resource
     if kind == ResourceType.TOPIC:
         check_topic_name(name)
@@ -70,7 +70,7 @@ def describe_resource(
         found = _broker(image, settings)
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
-    return [entry for entry in found if wanted is None or entry.name in wanted]
+    return [entry for entry in found if not wanted or entry.name in wanted]
 
 
 def _check_is_self(name: str, settings: BrokerSettings) -> None:
@@ -138,11 +138,11 @@ def _default(base: str, key: ConfigKey, settings: BrokerSettings) -> Value:
 
 
 def _described(name: str, key: ConfigKey, synonyms: Sequence[Synonym], read_only: bool) -> Described:
-    shown = [Synonym(s.name, None if key.sensitive else _shown(s.value), s.source) for s in synonyms]
+    shown = [Synonym(s.name, None if key.sensitive else _shown(key, s.value), s.source) for s in synonyms]
     first = shown[0] if shown else Synonym(name, None, Source.DEFAULT)
     return Described(name, key, first.value, first.source, read_only, shown)
 
 
-def _shown(text: str | None) -> str | None:
-    """As it is understood, not as it was written: without the blanks around it."""
-    return None if text is None else text.strip()
+def _shown(key: ConfigKey, text: str | None) -> str | None:
+    """As it is understood, not as it was written: ` TRUE` is `true`."""
+    return None if text is None else key.render(key.parse(text))

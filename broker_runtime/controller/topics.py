@@ -4,7 +4,6 @@ Error codes and the sense of the messages are Kafka's. Each topic of a request s
 does not hold up the others.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -21,12 +20,11 @@ from broker_runtime.controller.records import (
     RemoveTopic,
     TopicRecord,
 )
+from broker_runtime.controller.topic_names import check_topic_name
 from broker_runtime.errors import ErrorCode, KafkaError
 
-NAME_LENGTH_MAX = 249
 PARTITIONS_MAX = 10_000
 """Of one topic and request; Kafka's limit of records in one controller batch is the same."""
-_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 USE_DEFAULT = -1
 
 
@@ -62,6 +60,8 @@ def create_topic(
 ) -> tuple[Sequence[Record], CreatedTopic]:
     """`taken` are the collision keys (see `collision_key`) of topics that the same request makes."""
     check_topic_name(wanted.name)
+    if wanted.name == METADATA_TOPIC:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     if wanted.name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
     _check_collision(wanted.name, image, taken)
@@ -126,22 +126,6 @@ def _find(name: str | None, topic_id: UUID | None, image: MetadataImage) -> Topi
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     return topic
-
-
-def check_topic_name(name: str) -> None:
-    reason = None
-    if not name:
-        reason = "the empty string is not allowed"
-    elif name in (".", ".."):
-        reason = f"'{name}' is not allowed"
-    elif len(name) > NAME_LENGTH_MAX:
-        reason = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
-    elif not _NAME.fullmatch(name):
-        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    if reason is not None:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
-    if name == METADATA_TOPIC:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
 
 
 def collision_key(name: str) -> str:

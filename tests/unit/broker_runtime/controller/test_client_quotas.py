@@ -136,3 +136,7 @@ def test_filters_that_are_refused(components: list[tuple[str, int, str | None]],
         describe_quotas([Component(*c) for c in components], False, Metadata().image)
     assert refused.value.code == code
     assert message in str(refused.value)
+
+
+def test_taking_away_a_key_that_there_is_not_changes_nothing() -> None:
+    assert alter_quotas([("ip", "10.0.0.1")], [QuotaChange("no_such_rate", None)], Metadata().image, ()) == []

@@ -143,3 +143,15 @@ def test_a_stored_key_that_nobody_knows_can_be_taken_away(metadata: Metadata) ->
     metadata.write(ConfigRecord(BROKER, "", "of.another.version", "1"))
     alter(metadata, BROKER, "", ("of.another.version", Operation.DELETE, None))
     assert metadata.image.broker_configs(None) == {}
+
+
+def test_a_key_that_only_a_file_can_set_may_be_taken_away(metadata: Metadata) -> None:
+    alter(metadata, BROKER, "1", ("node.id", Operation.DELETE, None))
+    assert refusal(metadata, BROKER, "1", ("node.id", Operation.SET, "5"))[0] == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("name", [".", "bad name", "x" * 250])
+def test_names_that_no_topic_can_have_are_told_from_unknown_ones(metadata: Metadata, name: str) -> None:
+    change = ("retention.ms", Operation.SET, "5")
+    assert refusal(metadata, TOPIC, name, change)[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert refusal(metadata, TOPIC, "unknown", change)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -89,3 +89,13 @@ def test_resources_that_are_refused(
         describe_resource(resource, None, metadata.image, settings)
     assert refused.value.code == code
     assert message in str(refused.value)
+
+
+def test_an_empty_list_of_keys_asks_for_all(metadata: Metadata, settings: BrokerSettings) -> None:
+    asked = describe_resource((BROKER, "1"), [], metadata.image, settings)
+    assert asked == describe_resource((BROKER, "1"), None, metadata.image, settings)
+
+
+def test_values_are_shown_as_they_are_understood(metadata: Metadata, settings: BrokerSettings) -> None:
+    metadata.write(ConfigRecord(TOPIC, "orders", "unclean.leader.election.enable", " TRUE"))
+    assert one(metadata, settings, (TOPIC, "orders"), "unclean.leader.election.enable").value == "true"
