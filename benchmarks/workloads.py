@@ -23,12 +23,20 @@ ROOT = Path(__file__).resolve().parents[1]
 RUN_TIMEOUT_S = 180
 API_VERSIONS = b"\x00\x00\x00\x15\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0bsluicegate!"
 CONNECT_SOURCES = 8
+_MESSAGES_A_CALL = 200
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
         future.result(30)
+
+
+def first_produce(bootstrap: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0, "reconnect.backoff.ms": 10})
+    producer.produce(topic, b"first")
+    if producer.flush(60):
+        raise RuntimeError("the first record was not acknowledged within 60 s")
 
 
 def produce(
@@ -58,14 +66,13 @@ def produce(
     if producer.flush(30) or failed:
         raise RuntimeError(f"the first message was not acknowledged within 30 s {failed}")
     count = 0
+    messages = [{"value": payload}] * _MESSAGES_A_CALL
     began = time.perf_counter()
     end = began + seconds
     while time.perf_counter() < end:
-        try:
-            for _ in range(200):
-                producer.produce(topic, payload)
-                count += 1
-        except BufferError:
+        queued = producer.produce_batch(topic, messages)
+        count += queued
+        if queued < _MESSAGES_A_CALL:
             producer.poll(0.001)
     if producer.flush(60):
         raise RuntimeError("messages were left when the time was over")
