@@ -1,0 +1,52 @@
+"""Apache Kafka and our broker, each one node with the same properties, for the whole suite."""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from tests.integration.differential.play import Play, Sequence, play
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.broker_process import BrokerProcess
+from tests.support.wire_client import Plain
+
+PROPERTIES: Mapping[str, str] = {
+    "num.partitions": "2",
+    "quota.window.num": "2",
+    "socket.request.max.bytes": "4000000",
+}
+LISTENERS = ("EXTERNAL",)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    kafka: ApacheKafka
+    ours: BrokerProcess
+
+    def play(self, sequence: Sequence) -> tuple[dict[str, Plain], dict[str, Plain]]:
+        """The answers of both; they play at the same time, each alone with its own client."""
+        with ThreadPoolExecutor(2) as threads:
+            kafka = threads.submit(play, sequence, self.kafka)
+            ours = threads.submit(play, sequence, self.ours)
+            return kafka.result(), ours.result()
+
+
+@pytest.fixture(scope="session")
+def pair() -> Iterator[Pair]:
+    with ExitStack() as running:
+        kafka = ApacheKafka(listeners=LISTENERS, properties=PROPERTIES)
+        ours = BrokerProcess(listeners=LISTENERS, properties=PROPERTIES)
+        running.enter_context(kafka)
+        running.enter_context(ours)
+        both = Pair(kafka, ours)
+        both.play(level)
+        yield both
+
+
+def level(on: Play) -> None:
+    """Kafka's format tool sets this for the cluster (eligible leader replicas); ours gets the same."""
+    marker = {"name": "min.insync.replicas", "config_operation": 0, "value": "1"}
+    cluster = {"resource_type": 4, "resource_name": "", "configs": [marker]}
+    on.quietly("incremental_alter_configs", 1, resources=[cluster], validate_only=False)

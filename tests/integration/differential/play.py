@@ -1,0 +1,66 @@
+"""One script played on one node: what is asked, step by step, and what was answered, as plain values.
+
+A sequence is a function that takes a `Play`. It must not look at which implementation answers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.broker_process import BrokerProcess
+from tests.support.wire_client import ConnectionEnded, Plain, WireClient
+
+Node = ApacheKafka | BrokerProcess
+CLOSED = "(connection closed)"
+SILENCE = "(no answer)"
+
+
+@dataclass
+class Play:
+    """`answers` maps each step's name to what came back; a name is used once."""
+
+    node: Node
+    answers: dict[str, Plain] = field(default_factory=dict)
+    _client: WireClient | None = None
+
+    def address(self, listener: str = "PLAINTEXT") -> tuple[str, int]:
+        return self.node.host, self.node.port(listener)
+
+    def open(self, listener: str = "PLAINTEXT", source: str = "127.0.0.1") -> WireClient:
+        return WireClient(self.address(listener), source=source)
+
+    def ask(self, step: str, api: str, version: int, /, **fields: Plain) -> Plain:
+        """Asks, notes the answer under `step` and returns it; CLOSED when the connection ended instead."""
+        return self.note(step, self.quietly(api, version, **fields))
+
+    def quietly(self, api: str, version: int, /, **fields: Plain) -> Plain:
+        """Asks without noting: preparation, or an answer that is noted in part."""
+        if self._client is None:
+            self._client = self.open()
+        try:
+            return self._client.ask(api, version, **fields)
+        except ConnectionEnded:
+            self.close()
+            return CLOSED
+
+    def note(self, step: str, value: Plain) -> Plain:
+        assert step not in self.answers, f"the step {step!r} is played twice"
+        self.answers[step] = value
+        return value
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+Sequence = Callable[[Play], None]
+
+
+def play(sequence: Sequence, node: Node) -> dict[str, Plain]:
+    on = Play(node)
+    try:
+        sequence(on)
+    finally:
+        on.close()
+    return on.answers

@@ -1,0 +1,37 @@
+"""Waiting until a node knows of the changes that it has answered.
+
+Kafka answers before its brokers have learnt of a change. A change of a marker that is asked for after all others is
+learnt of after them, or together with them.
+"""
+
+import time
+from collections import Counter
+
+from tests.integration.differential.play import Node, Play
+from tests.support.wire_client import Plain
+
+TOPIC, BROKER = 2, 4
+SET = 0
+MARKERS = {BROKER: "log.flush.interval.messages", TOPIC: "flush.messages"}
+SETTLED_WITHIN_S = 10.0
+_marks: Counter[Node] = Counter()
+
+
+def resource(kind: int, name: str, *changes: tuple[str, int, str | None]) -> Plain:
+    configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+    return {"resource_type": kind, "resource_name": name, "configs": configs}
+
+
+def settle(on: Play, kind: int = BROKER, name: str = "") -> None:
+    """Everything that came before is known, and the configuration of this resource is in force."""
+    _marks[on.node] += 1
+    value = str(1_000_000 + _marks[on.node])
+    marker = resource(kind, name, (MARKERS[kind], SET, value))
+    on.quietly("incremental_alter_configs", 1, resources=[marker], validate_only=False)
+    wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": [MARKERS[kind]]}]
+    deadline = time.monotonic() + SETTLED_WITHIN_S
+    while True:
+        found = on.quietly("describe_configs", 1, resources=wanted, include_synonyms=False)["results"][0]["configs"]
+        if found and found[0]["value"] == value:
+            return
+        assert time.monotonic() < deadline, f"{name!r} never learnt of its configuration: {found}"
