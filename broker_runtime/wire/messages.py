@@ -14,10 +14,10 @@ from importlib import import_module
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from kio.serial import entity_reader, entity_writer
-from kio.serial.errors import SerialError
+from kio.serial import entity_writer
 
 from broker_runtime.errors import ProtocolError
+from broker_runtime.wire.decode import read_entity
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.versions import FORMATS
 
@@ -26,6 +26,8 @@ Entity = Any
 """A decoded kio dataclass; which attributes it has depends on the version."""
 
 CLIENT_ID = "sluicegate-broker"
+REQUEST_BYTES_MAX = 2 * 1024 * 1024
+"""Of a request that is no Produce: its fields become objects of many times their size, all in one turn of the loop."""
 
 
 @cache
@@ -39,7 +41,12 @@ def message_type(api_key: int, version: int, direction: str) -> type[Entity]:
 
 def decode_request(api_key: int, version: int, body: memoryview) -> Entity:
     """Raises ProtocolError when the bytes are no such request."""
-    return _decode(message_type(api_key, version, "Request"), body)
+    kind = message_type(api_key, version, "Request")
+    if len(body) > REQUEST_BYTES_MAX:
+        raise ProtocolError(
+            "too-large", f"{kind.__name__} of {len(body)} bytes; ask in several requests of at most {REQUEST_BYTES_MAX}"
+        )
+    return _decode(kind, body)
 
 
 def decode_response(api_key: int, version: int, body: memoryview) -> Entity:
@@ -48,10 +55,9 @@ def decode_response(api_key: int, version: int, body: memoryview) -> Entity:
 
 def _decode(kind: type[Entity], body: memoryview) -> Entity:
     try:
-        entity, _size = entity_reader(kind)(body.toreadonly(), 0)
-    except (SerialError, ValueError, TypeError, OverflowError, MemoryError) as error:
-        raise ProtocolError("malformed", f"{kind.__name__} v{kind.__version__} cannot be read: {error}") from error
-    return entity
+        return read_entity(kind, bytes(body))
+    except ProtocolError as error:
+        raise ProtocolError(error.kind, f"{kind.__name__} v{kind.__version__} cannot be read: {error}") from None
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, answer: Fields) -> bytes:

@@ -3,7 +3,7 @@
 from broker_runtime.errors import ProtocolError
 
 
-def read_uvarint(buffer: memoryview, at: int) -> tuple[int, int]:
+def read_uvarint(buffer: bytes | memoryview, at: int) -> tuple[int, int]:
     """(value, offset after it); raises ProtocolError past the end or over five bytes."""
     value = shift = 0
     try:
