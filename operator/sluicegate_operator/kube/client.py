@@ -1,0 +1,161 @@
+"""The one way to the API server: the `kubernetes` client's connections, off the event loop, with a time limit each.
+
+Children and statuses are written by server-side apply with a field manager each. A child's field that somebody else
+owns is taken over, and said: what the operator needs it must own, but nobody should be overruled silently.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.config import ConfigException
+
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError
+from sluicegate_operator.kube.kinds import Kind, kind_of
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+CHILD_MANAGER = "sluicegate-operator"
+STATUS_MANAGER = "sluicegate-operator-status"
+REQUEST_TIMEOUT_S = 15.0
+THREADS_MAX = 8
+_APPLY_TYPE = "application/apply-patch+yaml"
+
+
+class KubeClient:
+    """Belongs to one event loop. Every method raises KubeError, KubeConflictError or KubeUnavailableError."""
+
+    def __init__(self, kubeconfig: str | None = None, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+        self._api = client.ApiClient(_configuration(kubeconfig))
+        self._timeout_s = timeout_s
+        self._threads = ThreadPoolExecutor(THREADS_MAX, "kube")
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+        try:
+            return await self._request("GET", kind.path(namespace, name))
+        except KubeError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def list(self, kind: Kind, namespace: str | None, label_selector: str = "") -> list[Json]:
+        query = {"labelSelector": label_selector} if label_selector else {}
+        found = await self._request("GET", kind.path(namespace), query=query)
+        # The items of a list come without their kind.
+        return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in found["items"]]
+
+    async def apply(self, manifest: Mapping[str, Any]) -> Json:
+        """Server-side apply of a child."""
+        meta = manifest["metadata"]
+        path = kind_of(manifest).path(meta["namespace"], meta["name"])
+        try:
+            return await self._patch(path, manifest, CHILD_MANAGER, force=False)
+        except KubeConflictError as error:
+            log.warning("%s %s: taking over what others own: %s", manifest["kind"], meta["name"], error)
+            return await self._patch(path, manifest, CHILD_MANAGER, force=True)
+
+    async def apply_status(self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any]) -> None:
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "status": status,
+        }
+        await self._patch(kind.path(namespace, name) + "/status", body, STATUS_MANAGER, force=True)
+
+    async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
+        return await self._request("POST", kind.path(namespace), body=manifest)
+
+    async def replace(self, kind: Kind, namespace: str, name: str, manifest: Mapping[str, Any]) -> Json:
+        """With a resourceVersion in the manifest this is compare-and-swap."""
+        return await self._request("PUT", kind.path(namespace, name), body=manifest)
+
+    async def delete(self, kind: Kind, namespace: str, name: str) -> None:
+        """Nothing happens when it is not there."""
+        try:
+            await self._request("DELETE", kind.path(namespace, name))
+        except KubeError as error:
+            if error.status != 404:
+                raise
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _patch(self, path: str, body: Mapping[str, Any], manager: str, *, force: bool) -> Json:
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        return await self._request("PATCH", path, query=query, body=body, content_type=_APPLY_TYPE)
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Json:
+        url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
+        headers = {"Accept": "application/json", "Content-Type": content_type, **self._credentials()}
+        data = None if body is None else json.dumps(body)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._exchange, method, url, headers, data)
+
+    def _credentials(self) -> dict[str, str]:
+        # Looked up each time: a projected service account token is renewed in its file.
+        found = self._api.configuration.auth_settings().values()
+        return {setting["key"]: setting["value"] for setting in found if setting["in"] == "header"}
+
+    def _exchange(self, method: str, url: str, headers: Mapping[str, str], data: str | None) -> Json:
+        pool = self._api.rest_client.pool_manager
+        try:
+            answer = pool.request(
+                method, url, headers=headers, body=data, timeout=self._timeout_s, retries=urllib3.Retry(0)
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise KubeUnavailableError(f"the API server does not answer: {error}") from error
+        text = answer.data.decode("utf-8", "replace")
+        if answer.status < 300:
+            parsed: Json = json.loads(text)
+            return parsed
+        raise _refusal(method, url, answer.status, text)
+
+
+def _refusal(method: str, url: str, status: int, text: str) -> KubeError:
+    try:
+        reason = json.loads(text).get("message", text)
+    except ValueError:
+        reason = text[:300]
+    message = f"{method} {url.split('?')[0]}: {status} {reason}"
+    if status == 409:
+        return KubeConflictError(message)
+    if status in (429, 500, 502, 503, 504):
+        return KubeError(message, status, retriable=True)
+    return KubeError(message, status)
+
+
+def _configuration(kubeconfig: str | None) -> client.Configuration:
+    """`kubeconfig`, else the pod's own account, else what KUBECONFIG or the home folder name."""
+    settings = client.Configuration()
+    try:
+        if kubeconfig is not None:
+            config.load_kube_config(kubeconfig, client_configuration=settings)
+        else:
+            _load_found(settings)
+    except ConfigException as error:
+        raise KubeError(f"no way to a Kubernetes API server: {error}; set KUBECONFIG or run in a pod") from error
+    return settings
+
+
+def _load_found(settings: client.Configuration) -> None:
+    try:
+        config.load_incluster_config(client_configuration=settings)
+    except ConfigException:
+        config.load_kube_config(client_configuration=settings)

@@ -1,0 +1,24 @@
+"""What can go wrong with the API server, in our words."""
+
+
+class KubeError(Exception):
+    """The API server refused; `status` is its HTTP code."""
+
+    def __init__(self, message: str, status: int | None = None, *, retriable: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retriable = retriable
+
+
+class KubeConflictError(KubeError):
+    """409: somebody else changed or owns it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 409, retriable=True)
+
+
+class KubeUnavailableError(KubeError):
+    """No answer: the API server is away, or too slow."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retriable=True)

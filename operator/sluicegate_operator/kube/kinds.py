@@ -1,0 +1,45 @@
+"""The kinds that the operator touches, and their paths."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sluicegate_operator.api.metadata import API_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    api_version: str
+    kind: str
+    plural: str
+
+    def path(self, namespace: str | None, name: str = "") -> str:
+        root = f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
+        scope = f"/namespaces/{namespace}" if namespace else ""
+        return f"{root}{scope}/{self.plural}" + (f"/{name}" if name else "")
+
+
+BROKER_CLUSTER = Kind(API_VERSION, "BrokerCluster", "brokerclusters")
+BROKER_LISTENER = Kind(API_VERSION, "BrokerListener", "brokerlisteners")
+CONNECTION_QUOTA = Kind(API_VERSION, "ConnectionQuota", "connectionquotas")
+TOPIC = Kind(API_VERSION, "Topic", "topics")
+CUSTOM = (BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
+
+POD = Kind("v1", "Pod", "pods")
+EVENT = Kind("v1", "Event", "events")
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
+
+_APPLIED = (
+    STATEFUL_SET,
+    Kind("v1", "Service", "services"),
+    Kind("v1", "ConfigMap", "configmaps"),
+    Kind("v1", "ServiceAccount", "serviceaccounts"),
+    Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+)
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*_APPLIED, *CUSTOM, POD, EVENT, LEASE)}
+
+
+def kind_of(manifest: Mapping[str, Any]) -> Kind:
+    """Raises KeyError for a kind that the operator has no business with."""
+    return _BY_NAME[manifest["apiVersion"], manifest["kind"]]
