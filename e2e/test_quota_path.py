@@ -10,7 +10,7 @@ RATE = 50
 WINDOWS = 10
 """quota.window.num - 1 at Kafka's default: a fresh limit admits ten seconds' worth at once, kafka.md section 1.5."""
 WINDOWS_MAX = WINDOWS + 2
-"""A target with a past can have two more: the ring has one sample beyond quota.window.num, and the newest is unfinished."""
+"""A target with a past can have two more: a sample beyond quota.window.num, and the newest one."""
 
 
 def test_every_resource_of_the_quickstart_becomes_ready(shop: Shop) -> None:
