@@ -23,11 +23,17 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"One request may name {_HOSTS_MAX} hosts that are no IP addresses."
             )
-        resolved = {host for host in hosts if await node.resolve_host(host) is not None}
+        resolved = {host for host in hosts if _may_be_a_host(host) and await node.resolve_host(host) is not None}
         answers = await controller.submit(lambda image: _alter_all(request, resolved, image))
     except KafkaError as error:
         answers = [_answer(entry, error) for entry in request.entries]
     return {"entries": answers}
+
+
+def _may_be_a_host(name: str) -> bool:
+    """What cannot be one is not worth a query, and resolvers raise all kinds of errors for it (RFC 1035's lengths)."""
+    labels = name.rstrip(".").split(".")
+    return name.isascii() and name.isprintable() and len(name) <= 254 and all(0 < len(label) < 64 for label in labels)
 
 
 def _alter_all(

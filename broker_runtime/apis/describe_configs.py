@@ -11,7 +11,8 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     with_documentation = getattr(request, "include_documentation", False)
     return {
         "results": [
-            _result(resource, node, request.include_synonyms, with_documentation) for resource in request.resources
+            _result(resource, node, request.include_synonyms, with_documentation)
+            for resource in dict.fromkeys(request.resources)
         ]
     }
 

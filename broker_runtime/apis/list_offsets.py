@@ -1,7 +1,10 @@
 """ListOffsets (2), versions 1 to 8: earliest, latest, by time, and the offset of the largest timestamp (KIP-734).
 
-Version 8's earliest local offset (-4) equals the earliest one: there is no tiered storage.
+Version 8's earliest local offset (-4) equals the earliest one: there is no tiered storage. A partition that is named
+more than once is refused, as in Kafka: looking up a time reads the disk.
 """
+
+from collections import Counter
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -10,23 +13,34 @@ from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import LIST_OFFSETS
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
+_SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
 UNKNOWN = -1
 
 
 def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    named = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     return {
         "topics": [
-            {"name": topic.name, "partitions": [_partition(topic.name, part, node) for part in topic.partitions]}
+            {
+                "name": topic.name,
+                "partitions": [
+                    _partition(topic.name, part, named[topic.name, part.partition_index] > 1, ctx, node)
+                    for part in topic.partitions
+                ],
+            }
             for topic in request.topics
         ]
     }
 
 
-def _partition(topic: str, part: Entity, node: Node) -> Fields:
+def _partition(topic: str, part: Entity, repeated: bool, ctx: RequestContext, node: Node) -> Fields:
     code, offset, timestamp, epoch = ErrorCode.NONE, UNKNOWN, UNKNOWN, UNKNOWN
     try:
+        if repeated:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition may be named once")
         log, epoch = node.led_log(topic, part.partition_index)
-        offset, timestamp = _look_up(log, int(part.timestamp))
+        _check_epoch(getattr(part, "current_leader_epoch", UNKNOWN), epoch)
+        offset, timestamp = _look_up(log, part.timestamp, ctx.version)
     except KafkaError as error:
         code, epoch = error.code, UNKNOWN
     return {
@@ -38,17 +52,21 @@ def _partition(topic: str, part: Entity, node: Node) -> Fields:
     }
 
 
-def _look_up(log: Log, timestamp: int) -> tuple[int, int]:
+def _check_epoch(known: int, current: int) -> None:
+    """KIP-320: a client with an older or newer view of the leader must look again."""
+    if known >= 0 and known != current:
+        code = ErrorCode.FENCED_LEADER_EPOCH if known < current else ErrorCode.UNKNOWN_LEADER_EPOCH
+        raise KafkaError(code, f"the leader epoch is {current}")
+
+
+def _look_up(log: Log, timestamp: int, version: int) -> tuple[int, int]:
+    if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, version + 1):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{timestamp} has no meaning in version {version}")
     if timestamp == LATEST:
         return log.high_watermark, UNKNOWN
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.log_start_offset, UNKNOWN
-    if timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp()
-    elif timestamp < 0:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{timestamp} has no meaning here")
-    else:
-        found = log.offset_for_timestamp(timestamp)
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     return (UNKNOWN, UNKNOWN) if found is None else (found[0], found[1])
 
 

@@ -22,7 +22,8 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
         topics = [_topic(topic, ctx, node.image) for _, topic in sorted(node.image.topics.items())]
     else:
         may_create = getattr(request, "allow_auto_topic_creation", True)
-        topics = [await _wanted_topic(item, may_create, ctx, node) for item in wanted]
+        # Once for each, as in Kafka, however often it is named.
+        topics = [await _wanted_topic(item, may_create, ctx, node) for item in dict.fromkeys(wanted)]
     reachable = [b for b in node.image.brokers.values() if not b.fenced and b.endpoint(ctx.listener) is not None]
     brokers = [
         {"node_id": broker.id, "host": endpoint.host, "port": endpoint.port, "rack": broker.rack}

@@ -25,8 +25,10 @@ Fields = Mapping[str, object]
 Entity = Any
 """A decoded kio dataclass; which attributes it has depends on the version."""
 
+ERROR_MESSAGE_CHARACTERS_MAX = 4000
+"""Messages quote names that clients chose; old versions cannot carry more than 32,767 bytes."""
 CLIENT_ID = "sluicegate-broker"
-REQUEST_BYTES_MAX = 2 * 1024 * 1024
+REQUEST_BYTES_MAX = 1024 * 1024
 """Of a request that is no Produce: its fields become objects of many times their size, all in one turn of the loop."""
 
 
@@ -124,6 +126,10 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _clipped(value: str | None) -> str | None:
+    return value if value is None else value[:ERROR_MESSAGE_CHARACTERS_MAX]
+
+
 def _milliseconds(value: Any) -> Any:
     return value if isinstance(value, timedelta) else timedelta(milliseconds=value)
 
@@ -131,6 +137,8 @@ def _milliseconds(value: Any) -> Any:
 def _converter(field: Any, hint: Any) -> Convert:
     if field.metadata.get("kafka_type", "").startswith("timedelta"):
         return _milliseconds
+    if field.name == "error_message":
+        return _clipped
     optional = get_origin(hint) in (Union, UnionType)
     inner = next(arg for arg in get_args(hint) if arg is not type(None)) if optional else hint
     if get_origin(inner) is tuple:
