@@ -1,0 +1,118 @@
+"""`python -m sluicegate_operator`: waits for the Lease, leads while it is held, stops on SIGTERM.
+
+A Lease that is lost (another operator has it, or the API server was away for too long) ends the term, not the process:
+it waits for its next turn, so an API server that comes back is followed without a restart.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from sluicegate_operator.handlers.operator import lead
+from sluicegate_operator.handlers.telemetry import LEADING, Liveness, TelemetryServer
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.lease import LeaseElector
+from sluicegate_operator.settings import Settings, SettingsError, read_settings
+
+log = logging.getLogger("sluicegate_operator")
+
+_BEAT_S = 5.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        settings = read_settings(os.environ, options.namespace, options.kubeconfig, options.metrics_listener)
+        if settings.kubeconfig:
+            # kopf finds it there, as kubectl does.
+            os.environ["KUBECONFIG"] = settings.kubeconfig
+        kube = KubeClient(settings.kubeconfig)
+    except (SettingsError, KubeError) as error:
+        print(f"settings: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    return asyncio.run(_run(kube, settings))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("sluicegate_operator", description="Manages brokers and their quotas.")
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument("--namespace", help="watch only this namespace")
+    scope.add_argument("--all-namespaces", action="store_true", help="watch every namespace (the default)")
+    parser.add_argument("--kubeconfig", help="a kubeconfig file; the pod's own account when absent")
+    parser.add_argument("--metrics-listener", metavar="HOST:PORT", help="/metrics and /healthz; off when absent")
+    parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
+    return parser
+
+
+async def _run(kube: KubeClient, settings: Settings) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    liveness = Liveness()
+    telemetry = TelemetryServer(*settings.metrics, liveness) if settings.metrics else None
+    beating = asyncio.create_task(_beat(liveness))
+    elector = LeaseElector(kube, settings.lease_namespace, settings.lease_name, settings.identity)
+    try:
+        while not stop.is_set():
+            await _term(kube, settings, elector, stop)
+    finally:
+        beating.cancel()
+        if telemetry is not None:
+            telemetry.close()
+        kube.close()
+    return 0
+
+
+async def _term(kube: KubeClient, settings: Settings, elector: LeaseElector, stop: asyncio.Event) -> None:
+    """Wait for the Lease, lead until it is lost or `stop`, give it back."""
+    log.info("%s waits for the Lease %s/%s", settings.identity, settings.lease_namespace, settings.lease_name)
+    if not await _first(elector.acquire(), stop):
+        return
+    log.info("%s leads", settings.identity)
+    LEADING.set(1)
+    over = asyncio.Event()
+    keeping = asyncio.create_task(elector.run_while_held())
+    enders = [asyncio.create_task(event.wait()) for event in (stop, elector.lost)]
+    for ender in enders:
+        ender.add_done_callback(lambda _: over.set())
+    try:
+        await lead(kube, settings, over)
+    finally:
+        LEADING.set(0)
+        for task in (keeping, *enders):
+            task.cancel()
+        await asyncio.gather(keeping, *enders, return_exceptions=True)
+        if elector.lost.is_set():
+            log.warning("%s has lost the Lease and waits for its next turn", settings.identity)
+        else:
+            await elector.release()
+
+
+async def _first(work: object, stop: asyncio.Event) -> bool:
+    """Whether `work` was done before `stop`."""
+    doing = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if doing.done():
+        doing.result()
+        return True
+    doing.cancel()
+    return False
+
+
+async def _beat(liveness: Liveness) -> None:
+    while True:
+        liveness.beat()
+        await asyncio.sleep(_BEAT_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

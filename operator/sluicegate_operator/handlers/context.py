@@ -1,0 +1,106 @@
+"""What all reconcilers of one operator share, and how they write down what they found."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.metadata import Kind as Resource
+from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.kubernetes import KubernetesFleet
+from sluicegate_operator.handlers.snapshot import ClusterKey
+from sluicegate_operator.kafka_admin.client import AdminClient
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.events import EventRecorder
+from sluicegate_operator.kube.kinds import Kind, kind_of
+from sluicegate_operator.settings import Settings
+
+
+@dataclass(slots=True)
+class FirstSeen:
+    """When this operator first heard of each generation of each object: (loop seconds, wall time). Bounded."""
+
+    MAX = 20_000
+
+    _times: dict[tuple[str, int], tuple[float, datetime]] = field(default_factory=dict)
+
+    def note(self, body: Mapping[str, Any], now_s: float) -> None:
+        meta = body["metadata"]
+        self._times.setdefault((meta["uid"], meta.get("generation", 0)), (now_s, datetime.now(UTC)))
+        while len(self._times) > self.MAX:
+            del self._times[next(iter(self._times))]
+
+    def of(self, resource: Resource) -> tuple[float, datetime] | None:
+        return self._times.get((resource.metadata.uid, resource.metadata.generation))
+
+    def forget(self, uid: str) -> None:
+        for key in [key for key in self._times if key[0] == uid]:
+            del self._times[key]
+
+
+class Context:
+    """Lives as long as this operator leads."""
+
+    def __init__(self, kube: KubeClient, settings: Settings) -> None:
+        self.kube = kube
+        self.settings = settings
+        self.fleet = KubernetesFleet(kube)
+        self.events = EventRecorder(kube)
+        self.first_seen = FirstSeen()
+        self._clients: dict[ClusterKey, AdminClient] = {}
+        self._known: dict[ClusterKey, set[tuple[str, int]]] = {}
+
+    async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
+        """The brokers that have an address now; None while there is none. Connections are kept from call to call."""
+        key = (cluster.namespace, cluster.name)
+        brokers = await self.fleet.broker_addresses(cluster)
+        if not brokers:
+            return None
+        addresses = {(broker.host, broker.port) for broker in brokers}
+        client = self._clients.get(key)
+        if client is None:
+            client = self._clients[key] = AdminClient(sorted(addresses))
+        for host, port in self._known.get(key, set()) - addresses:
+            await client.forget(host, port)
+        self._known[key] = addresses
+        return BrokerPool(client, brokers)
+
+    async def forget_cluster(self, key: ClusterKey) -> None:
+        self._known.pop(key, None)
+        client = self._clients.pop(key, None)
+        if client is not None:
+            await client.aclose()
+
+    async def write_status(self, resource: Resource, status: Status) -> bool:
+        """Write it where it differs from what is there; whether it did."""
+        old: Status = getattr(resource, "status")  # noqa: B009  every kind has one, of its own class
+        manifest = status.manifest()
+        if manifest == old.manifest():
+            return False
+        await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
+        return True
+
+    async def post(self, resource: Resource, type_: str, reason: str, message: str) -> None:
+        meta = {"name": resource.name, "namespace": resource.namespace, "uid": resource.metadata.uid}
+        body = {"apiVersion": resource.api_version, "kind": type(resource).__name__, "metadata": meta}
+        await self.events.record(body, type_, reason, message)
+
+    def resync_s(self, cluster: BrokerCluster) -> float:
+        """Spread out, so that many clusters are not looked at in one burst."""
+        seconds = self.settings.resync_s or cluster.spec.resync_seconds
+        return seconds * random.uniform(0.9, 1.1)
+
+    async def close(self) -> None:
+        for key in list(self._clients):
+            await self.forget_cluster(key)
+
+
+def api_kind(resource: Resource) -> Kind:
+    return kind_of({"apiVersion": resource.api_version, "kind": type(resource).__name__})
+
+
+def now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)

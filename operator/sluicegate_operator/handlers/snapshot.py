@@ -1,0 +1,76 @@
+"""Everything that planning may look at of one cluster, read from the API server in one go.
+
+Read anew for each reconcile: a watch says when to look, never what is there, so a missed or late event does no harm.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.connection_quota import ConnectionQuota
+from sluicegate_operator.api.manifests import InvalidManifest, parse_resource
+from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC, Kind
+
+log = logging.getLogger(__name__)
+
+ClusterKey = tuple[str, str]
+"""Namespace and name of a BrokerCluster, whether or not it exists."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`listeners`, `quotas` and `topics` are those that name this cluster."""
+
+    cluster: BrokerCluster | None
+    listeners: tuple[BrokerListener, ...]
+    quotas: tuple[ConnectionQuota, ...]
+    topics: tuple[Topic, ...]
+
+
+async def gather_snapshot(kube: KubeClient, key: ClusterKey) -> Snapshot:
+    """Raises KubeError when any of it cannot be read: a part is never taken for the whole."""
+    namespace, name = key
+    kinds = (BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
+    getting = asyncio.create_task(kube.get(BROKER_CLUSTER, namespace, name))
+    listeners, quotas, topics = await asyncio.gather(*(kube.list(kind, namespace) for kind in kinds))
+    found = await getting
+    cluster = _parsed(BrokerCluster, [found] if found else [])
+    return Snapshot(
+        cluster[0] if cluster else None,
+        tuple(r for r in _parsed(BrokerListener, listeners) if r.spec.cluster_ref.name == name),
+        tuple(r for r in _parsed(ConnectionQuota, quotas) if r.spec.cluster_ref.name == name),
+        tuple(r for r in _parsed(Topic, topics) if r.spec.cluster_ref.name == name),
+    )
+
+
+def _parsed(kind: type[T], objects: Iterable[Mapping[str, Any]]) -> list[T]:
+    """Objects that no longer fit their schema (stored before a CRD was tightened) are left out, and said."""
+    resources: list[T] = []
+    for item in objects:
+        if item["metadata"].get("deletionTimestamp"):
+            continue
+        try:
+            resource = parse_resource(item)
+        except InvalidManifest as error:
+            log.error("%s %s is left out: %s", kind.__name__, item["metadata"]["name"], error)
+            continue
+        if isinstance(resource, kind):
+            resources.append(resource)
+    return resources
+
+
+def cluster_keys(kind: Kind, body: Mapping[str, Any]) -> list[ClusterKey]:
+    """The cluster that an object of ours belongs to."""
+    meta = body["metadata"]
+    if kind is BROKER_CLUSTER:
+        return [(meta["namespace"], meta["name"])]
+    reference = ((body.get("spec") or {}).get("clusterRef") or {}).get("name")
+    return [(meta["namespace"], reference)] if reference else []

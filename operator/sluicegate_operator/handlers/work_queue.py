@@ -1,0 +1,132 @@
+"""A queue of keys that are to be brought to their wanted state. Level-based: a key is in it once, however often marked.
+
+Decides when a key is due (pure, `Schedule`); `WorkQueue` runs the work. A key that is marked while it is worked on
+runs again afterwards; one that fails is tried again after a delay that doubles, with chance in it; none is dropped.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kube.errors import KubeError
+
+log = logging.getLogger(__name__)
+
+K = TypeVar("K")
+
+FIRST_RETRY_S = 0.5
+RETRY_MAX_S = 30.0
+WORKERS_MAX = 8
+_IDLE_S = 3600.0
+
+
+def retry_delay_s(failures: int, chance: float) -> float:
+    """`failures` in a row from 1; `chance` in 0..1 spreads callers over half of the delay."""
+    delay: float = min(RETRY_MAX_S, FIRST_RETRY_S * 2 ** min(failures - 1, 16))
+    return delay * (0.5 + chance / 2)
+
+
+@dataclass(slots=True)
+class Schedule(Generic[K]):
+    """When each key is due, in seconds of the caller's clock."""
+
+    due_s: dict[K, float] = field(default_factory=dict)
+    running: set[K] = field(default_factory=set)
+    failures: dict[K, int] = field(default_factory=dict)
+
+    def mark(self, key: K, at_s: float) -> None:
+        """Due at `at_s`, or earlier where it already was."""
+        self.due_s[key] = min(at_s, self.due_s.get(key, at_s))
+
+    def take(self, now_s: float) -> K | None:
+        """The key that has been due longest and is not being worked on."""
+        ready = [(at_s, key) for key, at_s in self.due_s.items() if at_s <= now_s and key not in self.running]
+        if not ready:
+            return None
+        _, key = min(ready, key=lambda pair: pair[0])
+        del self.due_s[key]
+        self.running.add(key)
+        return key
+
+    def done(self, key: K, again_at_s: float | None) -> None:
+        self.running.discard(key)
+        self.failures.pop(key, None)
+        if again_at_s is not None:
+            self.mark(key, again_at_s)
+
+    def failed(self, key: K, now_s: float, chance: float) -> float:
+        """The delay until it is tried again."""
+        self.running.discard(key)
+        count = self.failures[key] = self.failures.get(key, 0) + 1
+        delay_s = retry_delay_s(count, chance)
+        self.mark(key, now_s + delay_s)
+        return delay_s
+
+    def next_due_s(self) -> float | None:
+        return min((at_s for key, at_s in self.due_s.items() if key not in self.running), default=None)
+
+
+class WorkQueue(Generic[K]):
+    """`work(key)` returns after how many seconds to look again, None for never."""
+
+    def __init__(self, name: str, work: Callable[[K], Awaitable[float | None]]) -> None:
+        self.name = name
+        self._work = work
+        self._schedule: Schedule[K] = Schedule()
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def mark(self, key: K, delay_s: float = 0.0) -> None:
+        self._schedule.mark(key, asyncio.get_running_loop().time() + delay_s)
+        self._changed.set()
+
+    @property
+    def depth(self) -> int:
+        return len(self._schedule.due_s) + len(self._schedule.running)
+
+    async def run(self) -> None:
+        """Until cancelled; work in progress is cancelled with it."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                self._changed.clear()
+                while len(self._tasks) < WORKERS_MAX and (key := self._schedule.take(loop.time())) is not None:
+                    task = asyncio.create_task(self._do(key), name=f"{self.name} {key}")
+                    self._tasks.add(task)
+                    task.add_done_callback(self._ended)
+                await self._wait()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _wait(self) -> None:
+        due_s = self._schedule.next_due_s()
+        now_s = asyncio.get_running_loop().time()
+        timeout_s = _IDLE_S if due_s is None or len(self._tasks) >= WORKERS_MAX else max(0.0, due_s - now_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._changed.set()
+
+    async def _do(self, key: K) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            again_s = await self._work(key)
+        except (KubeError, KafkaAdminError) as error:
+            delay_s = self._schedule.failed(key, loop.time(), random.random())
+            log.warning("%s %s: %s; again in %.1f s", self.name, key, error, delay_s)
+        except Exception:
+            delay_s = self._schedule.failed(key, loop.time(), random.random())
+            log.exception("%s %s failed; again in %.1f s", self.name, key, delay_s)
+        else:
+            self._schedule.done(key, None if again_s is None else loop.time() + again_s)
