@@ -1,0 +1,141 @@
+"""Kubernetes Events (core/v1) of what the operator did to an object: for `kubectl describe`, never relied upon.
+
+The same event within ten minutes becomes a count in the first one, written at most once a minute, so that a reconcile
+that fails again and again neither floods etcd nor hides what else happened.
+"""
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import EVENT
+
+log = logging.getLogger(__name__)
+
+EventType = Literal["Normal", "Warning"]
+Key = tuple[str, ...]
+
+SAME_FOR_S = 600.0
+REPEAT_EVERY_S = 60.0
+KEYS_MAX = 1000
+MESSAGE_MAX = 1024
+"""Both limits are the API server's."""
+REASON_MAX = 128
+
+
+@dataclass(slots=True)
+class Series:
+    """One Event and how often it happened. Times are wall clock: they are written into it."""
+
+    first: datetime
+    last: datetime
+    posted: datetime | None = None
+    count: int = 0
+
+
+class RecentEvents:
+    """The last `KEYS_MAX` different events; the one that has been quiet longest is forgotten first."""
+
+    def __init__(self) -> None:
+        self._series: OrderedDict[Key, Series] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def note(self, key: Key, now: datetime) -> Series:
+        series = self._series.pop(key, None)
+        if series is None or (now - series.last).total_seconds() >= SAME_FOR_S:
+            series = Series(now, now)
+        series.count += 1
+        series.last = now
+        self._series[key] = series
+        if len(self._series) > KEYS_MAX:
+            self._series.popitem(last=False)
+        return series
+
+
+def worth_posting(series: Series, now: datetime) -> bool:
+    return series.posted is None or (now - series.posted).total_seconds() >= REPEAT_EVERY_S
+
+
+class EventRecorder:
+    def __init__(
+        self,
+        client: KubeClient,
+        component: str = "sluicegate-operator",
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._component = component
+        self._clock = clock
+        self._recent = RecentEvents()
+
+    async def record(self, involved: Mapping[str, Any], type_: EventType, reason: str, message: str) -> None:
+        """`involved` has apiVersion, kind and metadata. An event that cannot be posted is logged."""
+        now = self._clock()
+        reference = object_reference(involved)
+        key = (*reference.values(), type_, reason, message)
+        series = self._recent.note(key, now)
+        if not worth_posting(series, now):
+            return
+        event = {
+            **self._event(reference, _event_name(reference["name"], key, series), series),
+            "type": type_,
+            "reason": reason[:REASON_MAX],
+            "message": message[:MESSAGE_MAX],
+        }
+        meta = event["metadata"]
+        posted, series.posted = series.posted, now
+        try:
+            if series.count == 1:
+                await self._client.create(EVENT, meta["namespace"], event)
+            else:
+                # Unconditional, and the API server creates an Event that has expired or was never posted.
+                await self._client.replace(EVENT, meta["namespace"], meta["name"], event)
+        except KubeError as error:
+            # The next one like it tries again.
+            series.posted = posted
+            log.warning("event %s of %s %s not posted: %s", reason, reference["kind"], reference["name"], error)
+
+    def _event(self, reference: Mapping[str, str], name: str, series: Series) -> dict[str, Any]:
+        return {
+            "apiVersion": EVENT.api_version,
+            "kind": EVENT.kind,
+            "metadata": {"name": name, "namespace": reference["namespace"]},
+            "involvedObject": dict(reference),
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._component,
+            "action": "Reconcile",
+            "firstTimestamp": _timestamp(series.first),
+            "lastTimestamp": _timestamp(series.last),
+            "count": series.count,
+        }
+
+
+def object_reference(involved: Mapping[str, Any]) -> dict[str, str]:
+    meta = involved["metadata"]
+    return {
+        "apiVersion": involved["apiVersion"],
+        "kind": involved["kind"],
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+        "uid": meta.get("uid") or "",
+    }
+
+
+def _event_name(name: str, key: Key, series: Series) -> str:
+    """The same for all of a series, another for the next series of the same event."""
+    text = "\0".join((*key, series.first.isoformat()))
+    return f"{name[:200]}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _timestamp(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

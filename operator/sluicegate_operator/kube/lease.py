@@ -1,0 +1,184 @@
+"""Holds a Lease while the process works, so that of several operators one acts.
+
+Whoever cannot renew for two thirds of the duration stops first, and only after the whole of it does somebody else
+start. Times are the event loop's; `election.py` decides. Every write is a create or a compare-and-swap.
+"""
+
+import asyncio
+import logging
+import math
+from datetime import UTC, datetime
+
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.election import (
+    Create,
+    Decision,
+    Observed,
+    Renew,
+    TakeOver,
+    Wait,
+    decide,
+    held_lease,
+    holder_of,
+    observe,
+    released_lease,
+)
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError
+from sluicegate_operator.kube.kinds import LEASE
+
+log = logging.getLogger(__name__)
+
+POLL_MAX_S = 1.0
+"""A Lease that was let go of is taken this soon."""
+RELEASE_TIMEOUT_S = 3.0
+RELEASE_ATTEMPTS = 3
+
+
+class LeaseElector:
+    """`acquire`, then `run_while_held` beside the work, at the end `release`. Once `lost` is set the process must end.
+
+    Processes must differ in `identity`: one that comes back with the same one takes its Lease up again at once.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        duration_s: float = 15.0,
+        renew_every_s: float = 5.0,
+    ) -> None:
+        if not identity:
+            raise ValueError("the identity of a Lease's holder must not be empty")
+        self.identity = identity
+        self.lost = asyncio.Event()
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._duration_s = math.ceil(duration_s)
+        self._give_up_s = self._duration_s * 2 / 3
+        self._renew_every_s = min(renew_every_s, self._give_up_s / 2)
+        self._poll_s = min(POLL_MAX_S, self._duration_s / 10)
+        self._observed: Observed | None = None
+        self._held_until_s: float | None = None
+
+    @property
+    def held(self) -> bool:
+        """False from the moment on when a renewal is overdue, before `lost` can say it."""
+        return self._held_until_s is not None and not self.lost.is_set() and self._now_s() < self._held_until_s
+
+    async def acquire(self) -> None:
+        """Waits as long as it takes. Raises KubeError when the API server refuses for good (no permission, no CRD)."""
+        said = ""
+        while True:
+            try:
+                async with asyncio.timeout(self._give_up_s):
+                    decision = await self._attempt()
+            except TimeoutError:
+                news = "cannot be had yet: no answer in time"
+            except KubeError as error:
+                if not error.retriable:
+                    raise
+                news = "" if isinstance(error, KubeConflictError) else f"cannot be had yet: {error}"
+            else:
+                if not isinstance(decision, Wait):
+                    log.info("the lease %s/%s is held by us, %s", self._namespace, self._name, self.identity)
+                    return
+                news = f"is held by {decision.holder}"
+            if news and news != said:
+                log.info("the lease %s/%s %s; waiting", self._namespace, self._name, news)
+                said = news
+            await asyncio.sleep(self._poll_s)
+
+    async def run_while_held(self) -> None:
+        """Renews until it is lost, then sets `lost` and returns."""
+        if self._held_until_s is None:
+            raise RuntimeError("acquire the lease first")
+        delay_s = self._renew_every_s
+        while not self.lost.is_set():
+            await asyncio.sleep(max(0.0, min(delay_s, self._held_until_s - self._now_s())))
+            delay_s = self._renew_every_s if await self._renewed() else self._poll_s
+
+    async def release(self) -> None:
+        """The next one need not wait. Nothing happens when it is not ours (any more); never raises KubeError."""
+        if self._held_until_s is None:
+            return
+        self._held_until_s = None
+        try:
+            async with asyncio.timeout(RELEASE_TIMEOUT_S):
+                await self._give_back()
+        except (KubeError, TimeoutError) as error:
+            log.warning("the lease %s/%s was not released: %s", self._namespace, self._name, error or "too slow")
+
+    async def _give_back(self) -> None:
+        for attempt in range(1, RELEASE_ATTEMPTS + 1):
+            lease = await self._client.get(LEASE, self._namespace, self._name)
+            if lease is None or holder_of(lease) != self.identity:
+                return
+            try:
+                await self._client.replace(LEASE, self._namespace, self._name, released_lease(lease, _wall_time()))
+                return
+            except KubeConflictError:
+                # A renewal that was under way when the work ended.
+                if attempt == RELEASE_ATTEMPTS:
+                    raise
+
+    async def _renewed(self) -> bool:
+        left_s = (self._held_until_s or 0.0) - self._now_s()
+        if left_s <= 0:
+            self._lose(f"not renewed for {self._give_up_s:.1f} s")
+            return False
+        try:
+            async with asyncio.timeout(left_s):
+                decision = await self._attempt(only_renew=True)
+        except (KubeError, TimeoutError) as error:
+            log.warning("the lease %s/%s was not renewed: %s", self._namespace, self._name, error or "no answer")
+            return False
+        match decision:
+            case Renew():
+                return True
+            case Wait(holder) | TakeOver(holder):
+                self._lose(f"it is held by {holder}" if holder else "somebody took it from us and let go of it")
+            case Create():
+                self._lose("it was deleted")
+        return False
+
+    async def _attempt(self, *, only_renew: bool = False) -> Decision:
+        """Reads, decides and writes. It counts as held from before the write: others count from after it."""
+        started_s = self._now_s()
+        lease = await self._client.get(LEASE, self._namespace, self._name)
+        self._observed = None if lease is None else observe(self._observed, lease, self._now_s())
+        decision = decide(lease, self.identity, self._now_s(), self._observed)
+        if isinstance(decision, Wait) or (only_renew and not isinstance(decision, Renew)):
+            return decision
+        time = _wall_time()
+        if lease is None:
+            await self._client.create(LEASE, self._namespace, held_lease(self._new(), *self._terms(), time))
+        else:
+            await self._client.replace(LEASE, self._namespace, self._name, held_lease(lease, *self._terms(), time))
+        self._held_until_s = started_s + self._give_up_s
+        return decision
+
+    def _new(self) -> dict[str, object]:
+        return {
+            "apiVersion": LEASE.api_version,
+            "kind": LEASE.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+        }
+
+    def _terms(self) -> tuple[str, int]:
+        return self.identity, self._duration_s
+
+    def _lose(self, why: str) -> None:
+        log.error("the lease %s/%s is lost: %s", self._namespace, self._name, why)
+        self.lost.set()
+
+    @staticmethod
+    def _now_s() -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _wall_time() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
