@@ -137,12 +137,16 @@ def _read_tags(tagged: Mapping[int, tuple[str, _Part]], values: dict[str, Any], 
 def _field(field: Any, hint: Any, flexible: bool) -> _Part:
     inner, nullable = _without_none(hint)
     if get_origin(inner) is tuple:
-        item, _ = _without_none(get_args(inner)[0])
-        part = _entity(item) if _is_struct(item) else _primitive(field, flexible)
+        item, item_nullable = _without_none(get_args(inner)[0])
+        part = _entity(item) if _is_struct(item) else _value(field, flexible, item_nullable)
         return _array(field.name, part, flexible, nullable)
     if _is_struct(inner):
         part = _entity(inner)
         return _nullable_struct(part.read) if nullable else part
+    return _value(field, flexible, nullable)
+
+
+def _value(field: Any, flexible: bool, nullable: bool) -> _Part:
     part = _primitive(field, flexible)
     return part if nullable or part.layout is not None else _Part(_not_null(part.read, field.name), part.least)
 

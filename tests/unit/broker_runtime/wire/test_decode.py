@@ -22,6 +22,7 @@ from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.decode import read_entity
 from broker_runtime.wire.messages import REQUEST_BYTES_MAX, decode_request, message_type
 from broker_runtime.wire.versions import (
+    DELETE_TOPICS,
     DESCRIBE_CLIENT_QUOTAS,
     DESCRIBE_CONFIGS,
     FETCH,
@@ -174,6 +175,7 @@ REFUSED = [
     ("null compact array", DESCRIBE_CLIENT_QUOTAS, 1, b"\x00\x00\x00", "malformed", "components is null"),
     ("negative array", LIST_OFFSETS, 1, b"\xff\xff\xff\xff\xff\xff\xff\xfe", "malformed", "-2 is no length"),
     ("null string", METADATA, 0, b"\x00\x00\x00\x01\xff\xff", "malformed", "name is null"),
+    ("null item", DELETE_TOPICS, 4, b"\x02\x00" + bytes(5), "malformed", "topic_names is null"),
     ("negative string", METADATA, 0, b"\x00\x00\x00\x01\xff\xfe", "malformed", "-2 is no length"),
     ("long string", METADATA, 0, b"\x00\x00\x00\x01\x00\x09abc", "truncated", "9 bytes are announced and 3 are left"),
     ("no text", METADATA, 0, b"\x00\x00\x00\x01\x00\x01\xff", "malformed", "UTF-8"),
