@@ -52,9 +52,7 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _run(kube: KubeClient, settings: Settings) -> int:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    _stop_on_signals(stop)
     liveness = Liveness()
     telemetry = TelemetryServer(*settings.metrics, liveness) if settings.metrics else None
     beating = asyncio.create_task(_beat(liveness))
@@ -83,7 +81,7 @@ async def _term(kube: KubeClient, settings: Settings, elector: LeaseElector, sto
     for ender in enders:
         ender.add_done_callback(lambda _: over.set())
     try:
-        await lead(kube, settings, over)
+        await lead(kube, settings, over, lambda: _stop_on_signals(stop))
     finally:
         LEADING.set(0)
         for task in (keeping, *enders):
@@ -106,6 +104,12 @@ async def _first(work: object, stop: asyncio.Event) -> bool:
         return True
     doing.cancel()
     return False
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
 
 
 async def _beat(liveness: Liveness) -> None:

@@ -23,8 +23,13 @@ log = logging.getLogger(__name__)
 Reconcile = Callable[[ClusterKey], Awaitable[float | None]]
 
 
-async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event) -> None:
-    """Runs until `stop`; raises what ends kopf or a queue, which must not end."""
+async def lead(
+    kube: KubeClient, settings: Settings, stop: asyncio.Event, on_started: Callable[[], None] = lambda: None
+) -> None:
+    """Runs until `stop`; raises what ends kopf or a queue, which must not end.
+
+    `on_started` is called once kopf runs: it has taken over the process's signal handlers by then.
+    """
     context = Context(kube, settings)
     topics = TopicReconciler(context)
     reconcilers: dict[str, Reconcile] = {
@@ -36,7 +41,8 @@ async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event) -> Non
     for name, queue in queues.items():
         QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
     registry = kopf.OperatorRegistry()
-    kopf.on.startup(registry=registry)(configure)
+    kopf.on.startup(registry=registry, id="configure")(configure)
+    kopf.on.startup(registry=registry, id="started")(_calling(on_started))
     kopf.on.login(registry=registry)(login)
     Watch(context.first_seen, queues, topics).register(registry)
     try:
@@ -73,6 +79,13 @@ def counted(name: str, reconcile: Reconcile) -> Reconcile:
             RECONCILES.labels(name, result).inc()
 
     return run
+
+
+def _calling(callback: Callable[[], None]) -> Callable[..., Awaitable[None]]:
+    async def started(**_: object) -> None:
+        callback()
+
+    return started
 
 
 async def configure(settings: kopf.OperatorSettings, **_: object) -> None:

@@ -38,10 +38,12 @@ class Snapshot:
 async def gather_snapshot(kube: KubeClient, key: ClusterKey) -> Snapshot:
     """Raises KubeError when any of it cannot be read: a part is never taken for the whole."""
     namespace, name = key
-    kinds = (BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
-    getting = asyncio.create_task(kube.get(BROKER_CLUSTER, namespace, name))
-    listeners, quotas, topics = await asyncio.gather(*(kube.list(kind, namespace) for kind in kinds))
-    found = await getting
+    found, listeners, quotas, topics = await asyncio.gather(
+        kube.get(BROKER_CLUSTER, namespace, name),
+        kube.list(BROKER_LISTENER, namespace),
+        kube.list(CONNECTION_QUOTA, namespace),
+        kube.list(TOPIC, namespace),
+    )
     cluster = _parsed(BrokerCluster, [found] if found else [])
     return Snapshot(
         cluster[0] if cluster else None,

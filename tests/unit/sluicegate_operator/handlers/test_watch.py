@@ -1,0 +1,111 @@
+"""Which events mark which clusters in which queue."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api.manifests import parse_resource
+from sluicegate_operator.handlers.context import FirstSeen
+from sluicegate_operator.handlers.watch import Watch
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC, Kind
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
+
+SHOP = ("default", "shop")
+
+
+class Marks:
+    def __init__(self) -> None:
+        self.keys: list[tuple[str, str]] = []
+
+    def mark(self, key: tuple[str, str], delay_s: float = 0.0) -> None:
+        self.keys.append(key)
+
+
+class Deleted:
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def note_deleted(self, key: tuple[str, str], topic: Any) -> None:
+        self.names.append(topic.topic_name)
+
+
+def body(kind: Kind, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
+
+
+def pod(ip: str, ready: bool) -> dict[str, Any]:
+    labels = {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
+    status = {"podIP": ip, "conditions": [{"type": "Ready", "status": str(ready)}]}
+    return {
+        "metadata": {"name": "shop-brokers-0", "namespace": "default", "uid": "p", "labels": labels},
+        "status": status,
+    }
+
+
+@pytest.fixture
+def queues() -> dict[str, Marks]:
+    return {"quotas": Marks(), "clusters": Marks(), "topics": Marks()}
+
+
+def watch_of(queues: dict[str, Marks], deleted: Deleted | None = None) -> Watch:
+    return Watch(FirstSeen(), queues, deleted or Deleted())  # type: ignore[arg-type]
+
+
+REF = {"clusterRef": {"name": "shop"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "spec", "marked"),
+    [
+        (CONNECTION_QUOTA, "q", REF, {"quotas"}),
+        (BROKER_LISTENER, "l", REF, {"quotas", "clusters"}),
+        (BROKER_CLUSTER, "shop", {}, {"quotas", "clusters", "topics"}),
+        (TOPIC, "t", REF, {"topics"}),
+    ],
+)
+def test_an_event_marks_the_queues_that_it_concerns(
+    queues: dict[str, Marks], kind: Kind, name: str, spec: dict[str, Any], marked: set[str]
+) -> None:
+    async def run() -> None:
+        watch_of(queues).on_object(kind, "MODIFIED", body(kind, name, spec))
+
+    asyncio.run(run())
+    assert {queue for queue, marks in queues.items() if marks.keys == [SHOP]} == marked
+
+
+def test_a_deleted_topic_is_remembered_for_its_deletion_policy(queues: dict[str, Marks]) -> None:
+    deleted = Deleted()
+
+    async def run() -> None:
+        topic = body(TOPIC, "orders", {**REF, "partitions": 1})
+        watch_of(queues, deleted).on_object(TOPIC, "DELETED", topic)
+
+    asyncio.run(run())
+    assert deleted.names == ["orders"]
+
+
+def test_a_pod_is_news_only_when_its_address_or_readiness_changes(queues: dict[str, Marks]) -> None:
+    async def run() -> None:
+        watch = watch_of(queues)
+        for state in (("10.0.0.1", False), ("10.0.0.1", False), ("10.0.0.1", True), ("10.0.0.1", True)):
+            await watch.on_pod({"type": "MODIFIED", "object": pod(*state)})
+        await watch.on_pod({"type": "DELETED", "object": pod("10.0.0.1", True)})
+        await watch.on_pod({"type": "DELETED", "object": pod("10.0.0.1", True)})
+
+    asyncio.run(run())
+    assert queues["quotas"].keys == [SHOP] * 3
+
+
+def test_each_generation_keeps_the_moment_it_was_first_heard_of() -> None:
+    seen = FirstSeen()
+    item = body(CONNECTION_QUOTA, "q", {**REF, "target": {"broker": {}}, "maxConnectionCreationRate": 5})
+    quota = parse_resource(item)
+    seen.note(item, 1.0)
+    seen.note(item, 2.0)
+    found = seen.of(quota)
+    assert found is not None
+    assert found[0] == 1.0
+    seen.forget("uid-q")
+    assert seen.of(quota) is None

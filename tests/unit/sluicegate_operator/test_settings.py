@@ -1,0 +1,38 @@
+"""Arguments over environment over defaults; bad values get a sentence."""
+
+import pytest
+
+from sluicegate_operator.settings import SettingsError, read_settings
+
+
+def test_the_lease_lives_in_the_watched_namespace_or_in_the_pods_own() -> None:
+    assert read_settings({}, None, None, None).lease_namespace == "default"
+    assert read_settings({"POD_NAMESPACE": "ops"}, None, None, None).lease_namespace == "ops"
+    assert read_settings({"POD_NAMESPACE": "ops"}, "team", None, None).lease_namespace == "team"
+
+
+def test_arguments_win_over_the_environment() -> None:
+    environment = {"KUBECONFIG": "/env", "SLUICEGATE_METRICS_LISTENER": "0.0.0.0:1"}
+    settings = read_settings(environment, None, "/argument", "[::1]:8080")
+    assert settings.kubeconfig == "/argument"
+    assert settings.metrics == ("::1", 8080)
+    assert read_settings(environment, None, None, None).kubeconfig == "/env"
+
+
+def test_resync_comes_from_each_cluster_unless_it_is_set_for_all() -> None:
+    assert read_settings({}, None, None, None).resync_s is None
+    assert read_settings({"SLUICEGATE_RESYNC_SECONDS": "3"}, None, None, None).resync_s == 3.0
+
+
+@pytest.mark.parametrize(
+    ("environment", "metrics", "said"),
+    [
+        ({"SLUICEGATE_RESYNC_SECONDS": "soon"}, None, "SLUICEGATE_RESYNC_SECONDS"),
+        ({"SLUICEGATE_RESYNC_SECONDS": "0"}, None, "at least 1"),
+        ({}, "8080", "must be host:port"),
+        ({}, "h:99999", "must be host:port"),
+    ],
+)
+def test_values_that_cannot_be_used_are_named(environment: dict[str, str], metrics: str | None, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        read_settings(environment, None, None, metrics)
