@@ -3,7 +3,7 @@
 Records leave as regions of the files: the connection sends them without a copy, or joins small ones into one write.
 
 - Sessions (KIP-227) are not kept: the answer's session id is 0, so clients go on with full requests.
-- Isolation makes no difference: there are no transactions, the last stable offset is the high watermark.
+- Isolation makes no difference to the records: there are no transactions, the last stable offset is the high watermark.
 - Versions from 13 name topics by id and are not served.
 """
 
@@ -27,6 +27,7 @@ _PARTITION_V5 = Struct(">iqqi")
 _PARTITION_V9 = Struct(">iiqqi")
 _PARTITION_V12 = Struct(">iiqiqi")
 _INT32 = Struct(">i")
+_READ_COMMITTED = 1
 _RESULT_V4 = Struct(">ihqq")
 _RESULT_V5 = Struct(">ihqqq")
 _ERROR_AND_SESSION = Struct(">hi")
@@ -41,6 +42,7 @@ class _Slice:
     index: int
     offset: int
     max_bytes: int
+    leader_epoch: int = -1
     log: Log | None = None
     code: int = 0
     region: FileRegion | None = None
@@ -53,6 +55,7 @@ class _Query:
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
+    read_committed: bool = False
     topics: list[tuple[str, list[_Slice]]] = field(default_factory=list)
     error: int = 0
 
@@ -73,15 +76,13 @@ def _read(frame: memoryview, header: RequestHeader) -> _Query:
     version = header.version
     reader = RequestReader(frame, header.body, is_flexible(FETCH, version))
     session_epoch = -1
-    session_id = 0
     if version >= 7:
-        _replica, wait, min_bytes, max_bytes, _isolation, session_id, session_epoch = reader.fixed(_HEAD_V7)
+        _replica, wait, min_bytes, max_bytes, isolation, _session_id, session_epoch = reader.fixed(_HEAD_V7)
     else:
-        _replica, wait, min_bytes, max_bytes, _isolation = reader.fixed(_HEAD_V4)
-    query = _Query(version, header.correlation_id, wait, min_bytes, max_bytes)
+        _replica, wait, min_bytes, max_bytes, isolation = reader.fixed(_HEAD_V4)
+    query = _Query(version, header.correlation_id, wait, min_bytes, max_bytes, isolation == _READ_COMMITTED)
     if session_epoch > 0:
-        known = ErrorCode.FETCH_SESSION_ID_NOT_FOUND if session_id else ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        query.error = known
+        query.error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     for _ in range(reader.array_length()):
         name = reader.string()
         slices = []
@@ -94,15 +95,16 @@ def _read(frame: memoryview, header: RequestHeader) -> _Query:
 
 
 def _read_partition(reader: RequestReader, version: int) -> _Slice:
+    epoch = -1
     if version >= 12:
-        index, _epoch, offset, _last_epoch, _start, size = reader.fixed(_PARTITION_V12)
+        index, epoch, offset, _last_epoch, _start, size = reader.fixed(_PARTITION_V12)
     elif version >= 9:
-        index, _epoch, offset, _start, size = reader.fixed(_PARTITION_V9)
+        index, epoch, offset, _start, size = reader.fixed(_PARTITION_V9)
     elif version >= 5:
         index, offset, _start, size = reader.fixed(_PARTITION_V5)
     else:
         index, offset, size = reader.fixed(_PARTITION_V4)
-    return _Slice(index, offset, size)
+    return _Slice(index, offset, size, epoch)
 
 
 def _look(query: _Query, node: Node) -> tuple[int, bool]:
@@ -118,17 +120,26 @@ def _look(query: _Query, node: Node) -> tuple[int, bool]:
             part.region = None
             part.code = 0
             try:
-                part.log, _ = node.led_log(topic, part.index)
+                part.log, epoch = node.led_log(topic, part.index)
+                if 0 <= part.leader_epoch != epoch:
+                    raise _other_epoch(part.leader_epoch, epoch)
                 limit = min(left, part.max_bytes)
                 if limit > 0 or not found:
                     part.region = part.log.read(part.offset, limit, min_one=not found, up_to=part.log.high_watermark)
             except KafkaError as error:
                 part.code = error.code
+                part.log = None
                 failed = True
             if part.region is not None:
                 found += part.region.length
                 left -= part.region.length
     return found, failed
+
+
+def _other_epoch(known: int, current: int) -> KafkaError:
+    """KIP-320: a client with an older or newer view of the leader must look again."""
+    code = ErrorCode.FENCED_LEADER_EPOCH if known < current else ErrorCode.UNKNOWN_LEADER_EPOCH
+    return KafkaError(code, f"the leader epoch is {current}")
 
 
 def _encode(query: _Query) -> Reply:
@@ -143,7 +154,7 @@ def _encode(query: _Query) -> Reply:
         text.append(string(topic, flexible))
         text.append(array_length(len(slices), flexible))
         for part in slices:
-            text.append(_partition_head(part, version, flexible))
+            text.append(_partition_head(part, query, flexible))
             if part.region is not None:
                 joined = b"".join(text)
                 size += len(joined) + part.region.length
@@ -157,7 +168,9 @@ def _encode(query: _Query) -> Reply:
     return (prefix, *chunks, tail)
 
 
-def _partition_head(part: _Slice, version: int, flexible: bool) -> bytes:
+def _partition_head(part: _Slice, query: _Query, flexible: bool) -> bytes:
+    """An aborted transaction there never is: none for a client that reads committed records, null for the others."""
+    version = query.version
     log = part.log
     watermark = log.high_watermark if log is not None else -1
     start = log.log_start_offset if log is not None else -1
@@ -165,7 +178,7 @@ def _partition_head(part: _Slice, version: int, flexible: bool) -> bytes:
         fixed = _RESULT_V5.pack(part.index, part.code, watermark, watermark, start)
     else:
         fixed = _RESULT_V4.pack(part.index, part.code, watermark, watermark)
-    aborted = array_length(0, flexible)
+    aborted = array_length(0 if query.read_committed and part.log is not None else -1, flexible)
     preferred = _NO_READ_REPLICA if version >= 11 else b""
     return fixed + aborted + preferred + bytes_length(part.region.length if part.region is not None else 0, flexible)
 

@@ -48,6 +48,11 @@ class ProducerIdBlocks:
 
 
 async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    # Since version 3 a producer may name its own id, and then both parts of it.
+    if (getattr(request, "producer_id", -1) == -1) != (getattr(request, "producer_epoch", -1) == -1):
+        return _refused(ErrorCode.INVALID_REQUEST)
+    if request.transactional_id == "":
+        return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     try:

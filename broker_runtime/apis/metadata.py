@@ -7,17 +7,27 @@
 
 from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
 from broker_runtime.controller.image import MetadataImage, Partition, Topic
-from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.controller.topic_names import check_topic_name
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import CREATE_TOPICS, METADATA
 
 _OPERATIONS_NOT_ASKED = -(2**31)
+_NO_CLUSTER: Fields = {
+    "brokers": [],
+    "cluster_id": None,
+    "controller_id": -1,
+    "cluster_authorized_operations": _OPERATIONS_NOT_ASKED,
+}
+_BY_ID_SINCE = 12
 
 
 async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     wanted = request.topics
     if ctx.version == 0 and wanted == ():
         wanted = None
+    if any(_cannot_be_found(item, ctx.version) for item in wanted or ()):
+        return {**_NO_CLUSTER, "topics": [_refused(item) for item in wanted]}
     if wanted is None:
         topics = [_topic(topic, ctx, node.image) for _, topic in sorted(node.image.topics.items())]
     else:
@@ -39,6 +49,16 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     }
 
 
+def _cannot_be_found(item: Entity, version: int) -> bool:
+    """Versions 10 and 11 have a field for the id, but look topics up by name only, as in Kafka."""
+    has_id = getattr(item, "topic_id", None) not in (None, ZERO_UUID)
+    return (item.name is None and not has_id) or (has_id and version < _BY_ID_SINCE)
+
+
+def _refused(item: Entity) -> Fields:
+    return _absent(item.name or "", item.topic_id, ErrorCode.INVALID_REQUEST)
+
+
 async def _wanted_topic(item: Entity, may_create: bool, ctx: RequestContext, node: Node) -> Fields:
     topic_id = getattr(item, "topic_id", None)
     name = item.name
@@ -47,12 +67,12 @@ async def _wanted_topic(item: Entity, may_create: bool, ctx: RequestContext, nod
         if known is None:
             return _absent(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         return _topic(known, ctx, node.image)
-    if name is None:
-        raise ProtocolError("malformed", "Metadata names a topic neither by name nor by id")
     topic = node.image.topics.get(name)
-    if topic is None and may_create and node.settings.flag("auto.create.topics.enable"):
+    if topic is None:
         try:
-            topic = await _create(name, node)
+            check_topic_name(name)
+            if may_create and node.settings.flag("auto.create.topics.enable"):
+                topic = await _create(name, node)
         except KafkaError as error:
             return _absent(name, None, error.code)
     if topic is None:

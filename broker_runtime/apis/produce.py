@@ -80,9 +80,7 @@ def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
 def _append(node: Node, topic: str, index: int, records: memoryview | None, acks: int, version: int) -> bytes:
     log, leader_epoch = node.led_log(topic, index)
     if acks == -1 and log.config.min_insync_replicas > 1:
-        raise KafkaError(
-            ErrorCode.NOT_ENOUGH_REPLICAS, "the partition has one replica and min.insync.replicas asks for more"
-        )
+        _check_in_sync(node, topic, index, log.config.min_insync_replicas)
     if not records:
         raise KafkaError(
             ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch for each partition"
@@ -91,6 +89,15 @@ def _append(node: Node, topic: str, index: int, records: memoryview | None, acks
     return _result(
         version, index, ErrorCode.NONE, done.base_offset, done.log_append_time_ms, done.log_start_offset, None
     )
+
+
+def _check_in_sync(node: Node, topic: str, index: int, wanted: int) -> None:
+    """No more replicas can be in sync than the partition has (KIP-966); only the leader's is until there are others."""
+    replicas = len(node.image.topics[topic].partitions[index].replicas)
+    if min(wanted, replicas) > 1:
+        raise KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS, f"min.insync.replicas asks for {wanted} replicas, only the leader's is there"
+        )
 
 
 def _result(

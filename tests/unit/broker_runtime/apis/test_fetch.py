@@ -1,0 +1,107 @@
+"""Fetch and Produce: what the handlers decide themselves, on a log in memory."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker_runtime.apis import fetch, produce
+from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.log import Log
+from broker_runtime.wire.header import read_header
+from broker_runtime.wire.messages import decode_response, encode_request
+from broker_runtime.wire.reply import FileRegion
+from tests.support.controller import Metadata
+from tests.support.logs import LogHouse
+
+LEADER_EPOCH = 4
+FETCH, PRODUCE = 1, 0
+
+
+class OneLogNode:
+    """The parts of a node that fetching and producing use: it leads `orders-0`."""
+
+    def __init__(self, config: TopicConfig | None = None, *replicas: int) -> None:
+        metadata = Metadata()
+        metadata.broker(1)
+        metadata.topic("orders", list(replicas) or [1])
+        self.image: MetadataImage = metadata.image
+        self.house = LogHouse(config)
+        self.settings: BrokerSettings = broker_settings({"node.id": "1"})
+
+    def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
+        if (topic, partition) != ("orders", 0):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "not here")
+        return self.house.log, LEADER_EPOCH
+
+    def ask(self, api_key: int, version: int, content: dict[str, Any]) -> Any:
+        handle: Callable[..., Any] = fetch.handle if api_key == FETCH else produce.handle
+        frame = memoryview(encode_request(api_key, version, 1, content))[4:]
+        reply = handle(frame, read_header(frame), self)
+        whole = b"".join(part.read() if isinstance(part, FileRegion) else part for part in reply)
+        flexible = version >= (12 if api_key == FETCH else 9)
+        return decode_response(api_key, version, memoryview(whole)[9 if flexible else 8 :])
+
+
+def question(offset: int, *, epoch: int = -1, isolation: int = 0, session_epoch: int = -1) -> dict[str, Any]:
+    part = {"partition": 0, "current_leader_epoch": epoch, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+    return {
+        "max_wait": 0,
+        "min_bytes": 0,
+        "isolation_level": isolation,
+        "session_epoch": session_epoch,
+        "topics": [{"topic": "orders", "partitions": [part]}],
+        "forgotten_topics_data": [],
+    }
+
+
+@pytest.mark.parametrize("version", [9, 12])
+@pytest.mark.parametrize(
+    ("known", "code"),
+    [
+        (-1, ErrorCode.NONE),
+        (LEADER_EPOCH, ErrorCode.NONE),
+        (LEADER_EPOCH - 1, ErrorCode.FENCED_LEADER_EPOCH),
+        (LEADER_EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_a_client_with_another_view_of_the_leader_must_look_again(version: int, known: int, code: ErrorCode) -> None:
+    answer = OneLogNode().ask(FETCH, version, question(0, epoch=known))
+    assert answer.responses[0].partitions[0].error_code == code
+
+
+def test_a_partition_that_failed_tells_no_offsets() -> None:
+    node = OneLogNode()
+    node.house.append(b"value")
+    (part,) = node.ask(FETCH, 12, question(9)).responses[0].partitions
+    assert (part.error_code, part.high_watermark, part.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1)
+
+
+def test_aborted_transactions_are_for_those_who_read_committed_records() -> None:
+    node = OneLogNode()
+    node.house.append(b"value")
+    assert node.ask(FETCH, 12, question(0)).responses[0].partitions[0].aborted_transactions is None
+    assert node.ask(FETCH, 12, question(0, isolation=1)).responses[0].partitions[0].aborted_transactions == ()
+
+
+def test_a_session_that_is_not_there_is_not_found() -> None:
+    answer = OneLogNode().ask(FETCH, 12, question(0, session_epoch=3))
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize(("replicas", "code"), [((1,), ErrorCode.NONE), ((1, 2), ErrorCode.NOT_ENOUGH_REPLICAS)])
+def test_no_more_replicas_must_be_in_sync_than_there_are(replicas: tuple[int, ...], code: ErrorCode) -> None:
+    node = OneLogNode(TopicConfig(min_insync_replicas=2), *replicas)
+    records = encode_batch([(b"k", b"v")], node.house.clock.wall_ms())
+    parts = [{"index": 0, "records": records}]
+    content = {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout": 1000,
+        "topic_data": [{"name": "orders", "partition_data": parts}],
+    }
+    (part,) = node.ask(PRODUCE, 9, content).responses[0].partition_responses
+    assert part.error_code == code
