@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Kind as Resource
@@ -83,7 +83,7 @@ class Context:
         await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
         return True
 
-    async def post(self, resource: Resource, type_: str, reason: str, message: str) -> None:
+    async def post(self, resource: Resource, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         meta = {"name": resource.name, "namespace": resource.namespace, "uid": resource.metadata.uid}
         body = {"apiVersion": resource.api_version, "kind": type(resource).__name__, "metadata": meta}
         await self.events.record(body, type_, reason, message)
