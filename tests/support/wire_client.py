@@ -30,6 +30,7 @@ Plain = Any
 TIMEOUT_S = 20.0
 CLIENT_ID = "wire-client"
 API_VERSIONS = 18
+ANSWERED, CLOSED, SILENCE = "(answer)", "(connection closed)", "(no answer)"
 _SIZE = struct.Struct(">i")
 
 
@@ -96,6 +97,25 @@ def _entity(kind: type[Any], values: Mapping[str, Plain]) -> Any:
         raise TypeError(f"{kind.__name__} v{kind.__version__} has no {', '.join(sorted(strangers))}")
     hints = get_type_hints(kind)
     return kind(**{name: _value(known[name], hints[name], value) for name, value in values.items()})
+
+
+def trimmed(api: str, version: int, fields: Mapping[str, Plain]) -> dict[str, Plain]:
+    """`fields` without those that this version does not have: one content for every version."""
+    return _trim(message(api, version, "Request"), fields)
+
+
+def _trim(kind: type[Any], values: Mapping[str, Plain]) -> dict[str, Plain]:
+    hints = get_type_hints(kind)
+    known = {field.name for field in dataclasses.fields(kind)}
+    return {name: _trim_value(_nested(hints[name]), value) for name, value in values.items() if name in known}
+
+
+def _trim_value(nested: type[Any] | None, value: Plain) -> Plain:
+    if nested is None:
+        return value
+    if isinstance(value, Mapping):
+        return _trim(nested, value)
+    return [_trim(nested, item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _value(field: dataclasses.Field[Any], hint: Any, value: Plain) -> Any:
@@ -170,6 +190,13 @@ class WireClient:
         self._socket.settimeout(timeout_s)
         head = self._exactly(4)
         return None if head is None else self._exactly(_SIZE.unpack(head)[0])
+
+    def outcome(self, silent_after_s: float) -> str:
+        """What became of what was sent, for bytes that no client sends."""
+        try:
+            return CLOSED if self.receive(silent_after_s) is None else ANSWERED
+        except TimeoutError:
+            return SILENCE
 
     def _exactly(self, count: int) -> bytes | None:
         found = bytearray()

@@ -14,6 +14,7 @@ ABSENT = "(absent)"
 ENTRY = "(an entry)"
 NO_ID = "00000000-0000-0000-0000-000000000000"
 IDENTIFIERS = (
+    "key",
     "name",
     "topic",
     "api_key",
@@ -23,7 +24,6 @@ IDENTIFIERS = (
     "node_id",
     "broker_id",
     "resource_name",
-    "key",
     "entity_type",
 )
 

@@ -128,7 +128,7 @@ def resources(on: Play) -> None:
 
 def replaced_configs(on: Play) -> None:
     """AlterConfigs: what is not named is gone."""
-    ways = {
+    ways: dict[str, list[tuple[str, str | None]]] = {
         "two keys": [(RATE, "4000"), (PER_IP, "400")],
         "one key": [(RATE, "4001")],
         "bad value": [(RATE, "-4")],
@@ -143,8 +143,8 @@ def replaced_configs(on: Play) -> None:
                 continue
             for version in (0, 1, 2):
                 # Kafka refuses to take this one away from the cluster's default.
-                kept = [] if name else [("min.insync.replicas", "1")]
-                named = [{"name": key, "value": value} for key, value in [*configs, *kept]]
+                kept = [] if name else [{"name": "min.insync.replicas", "value": "1"}]
+                named = [{"name": key, "value": value} for key, value in configs] + kept
                 wanted = [{"resource_type": BROKER, "resource_name": name, "configs": named}]
                 on.ask(
                     f"{level}: {step}, version {version}",

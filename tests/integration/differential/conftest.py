@@ -17,6 +17,9 @@ PROPERTIES: Mapping[str, str] = {
     "quota.window.num": "2",
     "socket.request.max.bytes": "4000000",
 }
+KAFKA_ONLY = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
+"""With one broker Kafka cannot make these topics: it has no coordinators then, just as ours."""
+
 LISTENERS = ("EXTERNAL",)
 
 
@@ -36,7 +39,7 @@ class Pair:
 @pytest.fixture(scope="session")
 def pair() -> Iterator[Pair]:
     with ExitStack() as running:
-        kafka = ApacheKafka(listeners=LISTENERS, properties=PROPERTIES)
+        kafka = ApacheKafka(listeners=LISTENERS, properties={**PROPERTIES, **KAFKA_ONLY})
         ours = BrokerProcess(listeners=LISTENERS, properties=PROPERTIES)
         running.enter_context(kafka)
         running.enter_context(ours)

@@ -2,8 +2,8 @@
 
 import struct
 
-from tests.integration.differential.play import CLOSED, SILENCE, Play
-from tests.support.wire_client import WireClient, read_answer
+from tests.integration.differential.play import Play
+from tests.support.wire_client import CLOSED, read_answer
 
 SILENT_AFTER_S = 1.0
 API_VERSIONS = 18
@@ -75,21 +75,14 @@ def _outcome(on: Play, data: bytes, *, half_closed: bool = False) -> str:
         client.send(data)
         if half_closed:
             client.finish_sending()
-        return _next(client)
-
-
-def _next(client: WireClient) -> str:
-    try:
-        return CLOSED if client.receive(SILENT_AFTER_S) is None else "(answer)"
-    except TimeoutError:
-        return SILENCE
+        return client.outcome(SILENT_AFTER_S)
 
 
 def _dripped(on: Play) -> str:
     with on.open() as client:
         for byte in _frame(_header(API_VERSIONS, 0, 1)):
             client.send(bytes([byte]))
-        return _next(client)
+        return client.outcome(SILENT_AFTER_S)
 
 
 def _two_at_once(on: Play) -> list[int]:

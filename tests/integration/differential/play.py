@@ -3,16 +3,16 @@
 A sequence is a function that takes a `Play`. It must not look at which implementation answers.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
-from tests.support.wire_client import ConnectionEnded, Plain, WireClient
+from tests.support.wire_client import CLOSED, ConnectionEnded, Plain, WireClient, trimmed
 
 Node = ApacheKafka | BrokerProcess
-CLOSED = "(connection closed)"
-SILENCE = "(no answer)"
+PATIENCE_S = 10.0
 
 
 @dataclass
@@ -42,6 +42,17 @@ class Play:
         except ConnectionEnded:
             self.close()
             return CLOSED
+
+    def ask_in_every_version(self, step: str, api: str, versions: range, /, **fields: Plain) -> None:
+        """With what each version has of these fields."""
+        for version in versions:
+            self.ask(f"{step}, version {version}", api, version, **trimmed(api, version, fields))
+
+    def until(self, true: Callable[[], bool]) -> None:
+        """Looks until it is."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not true():
+            assert time.monotonic() < deadline, "what was waited for did not come true"
 
     def note(self, step: str, value: Plain) -> Plain:
         assert step not in self.answers, f"the step {step!r} is played twice"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.integration.differential import client_quotas, configs, frames
+from tests.integration.differential import client_quotas, configs, frames, records, topics
 from tests.integration.differential.play import Sequence
 
 SEQUENCES: Mapping[str, Sequence] = {
@@ -14,6 +14,21 @@ SEQUENCES: Mapping[str, Sequence] = {
     "replaced configs": configs.replaced_configs,
     "config precedence": configs.precedence,
     "topic configs": configs.topic_configs,
+    "topics made": topics.creation,
+    "topics seen": topics.existing,
+    "topics made by asking": topics.auto_creation,
+    "topics grown": topics.growth,
+    "topics deleted": topics.deletion,
+    "cluster": topics.cluster,
+    "coordinators": topics.coordinators,
+    "producer ids": topics.producer_ids,
+    "records produced": records.produced,
+    "records unanswered": records.unanswered,
+    "records of idempotent producers": records.idempotent,
+    "records and configurations": records.configured,
+    "records fetched": records.fetched,
+    "offsets looked up": records.looked_up,
+    "records deleted": records.deleted,
     "quota changes": client_quotas.alterations,
     "quota filters": client_quotas.filters,
 }

@@ -55,6 +55,18 @@ LISTENER_KEYS = "Kafka calls every key with a listener's prefix read-only, also 
 DERIVED_TIME = "A time that follows from another key (hours from ms) is shown as it is in force, under its own key."
 AS_UNDERSTOOD = "Values are shown without the blanks around them, wherever they are shown."
 FIXED_HERE = "One event loop and a fixed set of listeners: these keys need a restart."
+NO_OPERATIONS = "There is no authorizer: the value for operations that nobody asked for."
+TELLS_MORE = "An error says what is wrong; Kafka leaves this message empty."
+NO_GROUPS = "There are no coordinators yet; this code makes clients ask again."
+NO_START = "A partition that refused its records tells no start of the log."
+NO_TRANSACTIONS = "Transactions are not served: who asks for one is told, and nothing is stored."
+BATCHES = (
+    "Batches are checked by their headers and not unpacked, so errors are told for the batch, not for its records."
+)
+TWICE = "Each mention of the partition is answered; Kafka merges them into one answer."
+WHOLE_BATCHES = (
+    "Only whole batches are sent; Kafka fills the limit with part of the next one, which clients throw away."
+)
 
 TABLE: Sequence[Wanted] = (
     Wanted("advertised ranges", "ranges/*", ENTRY, ABSENT, NOT_SERVED),
@@ -139,7 +151,7 @@ TABLE: Sequence[Wanted] = (
         "describe topic 'no-such-topic'/*/error_message",
         "",
         "?*",
-        "An error says what is wrong; Kafka leaves this message empty.",
+        TELLS_MORE,
     ),
     *(
         Wanted(
@@ -158,6 +170,120 @@ TABLE: Sequence[Wanted] = (
         "*14",
         "Segments may be smaller than a megabyte, which keeps tests of retention short.",
     ),
+    Wanted(
+        "topics made",
+        "two that clash/*",
+        "*",
+        "*",
+        "Names that clash in metrics are refused within one request too; Kafka checks those of earlier requests only.",
+    ),
+    Wanted("topics seen", "authorized operations/*", "*", "-2147483648", NO_OPERATIONS),
+    Wanted(
+        "topics seen",
+        "by neither, version 12/*/error_code",
+        "unknown_server_error",
+        "invalid_request",
+        "A topic that is named in no way is a wrong request; Kafka fails over it.",
+    ),
+    Wanted(
+        "topics made by asking",
+        "first, version */topics/auto-*",
+        "*",
+        "*",
+        "The answer waits for the topic that is made; Kafka's says that it is unknown, and clients ask again.",
+    ),
+    Wanted("topics grown", "*/error_message", "None", "?*", TELLS_MORE),
+    Wanted(
+        "topics deleted",
+        "by name once, by id once/*",
+        "*",
+        "*",
+        "Each way of naming the topic gets its answer with the error; Kafka merges them into one.",
+    ),
+    Wanted("cluster", "*/cluster_authorized_operations", "8096", "-2147483648", NO_OPERATIONS),
+    Wanted("coordinators", "version 4/*/error_message", "", "?*", TELLS_MORE),
+    Wanted(
+        "producer ids", "with a transactional id/error_code", "not_coordinator", "coordinator_not_available", NO_GROUPS
+    ),
+    Wanted("records produced", "*/error_message", "None", "?*", TELLS_MORE),
+    Wanted("records produced", "*/log_start_offset", "0", "-1", NO_START),
+    Wanted("records produced", "*/record_errors/*", ENTRY, ABSENT, BATCHES),
+    *(
+        Wanted("records produced", where, "*", "*", NO_TRANSACTIONS)
+        for where in ("a transactional id/*", "transactional batch/*")
+    ),
+    Wanted("records produced", "afterwards/topics/taken/partitions/0/offset", "34", "33", NO_TRANSACTIONS),
+    Wanted(
+        "records produced",
+        "broker's timestamps/*",
+        "*",
+        "*",
+        "Only the topic decides that the broker stamps; Kafka stores the producer's claim.",
+    ),
+    *(
+        Wanted("records produced", f"{step}/*", "*", "*", BATCHES)
+        for step in (
+            "compression that is none",
+            "count and span of more than there are",
+            "largest timestamp of tomorrow",
+        )
+    ),
+    Wanted(
+        "records produced",
+        "unknown compression/*/error_code",
+        "unknown_server_error",
+        "invalid_record",
+        "The producer is told that its batch is wrong, not that the broker is.",
+    ),
+    *(
+        Wanted(
+            "records produced",
+            f"{step}/*/error_code",
+            "invalid_record",
+            "corrupt_message",
+            "A batch that is cut short is corrupt.",
+        )
+        for step in ("one byte", "sixty bytes", "length too large")
+    ),
+    Wanted(
+        "records produced",
+        "one batch and a half/*",
+        "*",
+        "*",
+        "What follows the batch is refused; Kafka leaves it out without a word.",
+    ),
+    Wanted(
+        "records produced",
+        "producer without an epoch/*",
+        "*",
+        "*",
+        "A producer id without an epoch cannot be fenced and is refused; Kafka stores it.",
+    ),
+    Wanted("records produced", "null records", "(no answer)", "(answer)", "Kafka fails and never answers."),
+    Wanted("records of idempotent producers", "*/error_message", "None", "?*", TELLS_MORE),
+    Wanted("records of idempotent producers", "*/log_start_offset", "0", "-1", NO_START),
+    Wanted(
+        "records of idempotent producers",
+        "*/log_append_time",
+        "(now)",
+        "None",
+        "A repeated batch is answered as the first time, without a time that the broker did not stamp.",
+    ),
+    Wanted("records and configurations", "*/error_message", "None", "?*", TELLS_MORE),
+    Wanted("records and configurations", "compacted, without a key/*/error_message", "*", "*", BATCHES),
+    Wanted("records and configurations", "*/log_start_offset", "0", "-1", NO_START),
+    Wanted("records and configurations", "*/record_errors/*", ENTRY, ABSENT, BATCHES),
+    Wanted("records fetched", "a partition twice/*", "*", "*", TWICE),
+    Wanted("records fetched", "at most *0*/responses/read/partitions/0/records/rest", "*", "0", WHOLE_BATCHES),
+    Wanted("records fetched", "at most *0*/responses/read/partitions/1/records*", "*", "*", WHOLE_BATCHES),
+    Wanted(
+        "records fetched",
+        "at most minus one/*",
+        "*",
+        "*",
+        "A negative limit counts as the smallest one; Kafka fails over it.",
+    ),
+    Wanted("offsets looked up", "a partition twice/*", ABSENT, ENTRY, TWICE),
     Wanted(
         "quota changes",
         "an entry twice/*",

@@ -1,0 +1,74 @@
+"""Record batches (format 2), made by hand so that every field can be wrong. Pure."""
+
+import struct
+from dataclasses import dataclass
+from typing import Self
+
+from crc32c import crc32c
+
+NO_PRODUCER = -1
+_AFTER_CRC = struct.Struct(">hiqqqhii")
+_UP_TO_CRC = struct.Struct(">qiibI")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """None means the right value. Records are `count` times the same `value` under the key `k`."""
+
+    timestamp_ms: int
+    count: int = 1
+    value: bytes = b"value"
+    key: bytes | None = b"k"
+    base_offset: int = 0
+    magic: int = 2
+    crc: int | None = None
+    attributes: int = 0
+    last_offset_delta: int | None = None
+    max_timestamp_ms: int | None = None
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = NO_PRODUCER
+    base_sequence: int = NO_PRODUCER
+    claimed_count: int | None = None
+    claimed_length: int | None = None
+
+    def encode(self) -> bytes:
+        records = b"".join(_record(number, self.key, self.value) for number in range(self.count))
+        body = (
+            _AFTER_CRC.pack(
+                self.attributes,
+                self.count - 1 if self.last_offset_delta is None else self.last_offset_delta,
+                self.timestamp_ms,
+                self.timestamp_ms if self.max_timestamp_ms is None else self.max_timestamp_ms,
+                self.producer_id,
+                self.producer_epoch,
+                self.base_sequence,
+                self.count if self.claimed_count is None else self.claimed_count,
+            )
+            + records
+        )
+        crc = crc32c(body) if self.crc is None else self.crc
+        length = len(body) + 9 if self.claimed_length is None else self.claimed_length
+        return _UP_TO_CRC.pack(self.base_offset, length, -1, self.magic, crc) + body
+
+    @classmethod
+    def by(cls, producer_id: int, epoch: int, sequence: int, timestamp_ms: int, count: int = 1) -> Self:
+        return cls(timestamp_ms, count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+def _record(number: int, key: bytes | None, value: bytes) -> bytes:
+    body = b"\x00" + _varint(0) + _varint(number) + _nullable(key) + _nullable(value) + _varint(0)
+    return _varint(len(body)) + body
+
+
+def _nullable(data: bytes | None) -> bytes:
+    return _varint(-1) if data is None else _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    rest = (value << 1) ^ (value >> 31)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)

@@ -1,0 +1,259 @@
+"""Topics: creating, growing, deleting, and what Metadata and DescribeCluster say, right and wrong."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from tests.integration.differential.play import Play
+from tests.integration.differential.settling import settle
+from tests.support.wire_client import Plain, trimmed
+
+NOBODY = UUID(int=0)
+STRANGER = UUID("6ba7b810-9dad-41d1-80b4-00c04fd430c8")
+TIMEOUT_MS = 15_000
+NODE = 1
+NO_OPERATIONS = {"include_topic_authorized_operations": False, "include_cluster_authorized_operations": False}
+
+Assignment = Sequence[tuple[int, Sequence[int]]]
+Configs = Sequence[tuple[str, str | None]]
+
+
+def new(name: str, partitions: int = 1, replicas: int = 1, assigned: Assignment = (), configs: Configs = ()) -> Plain:
+    return {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": replicas,
+        "assignments": [{"partition_index": index, "broker_ids": list(brokers)} for index, brokers in assigned],
+        "configs": [{"name": key, "value": value} for key, value in configs],
+    }
+
+
+def create(on: Play, step: str, *topics: Plain, validate_only: bool = False, version: int = 7) -> None:
+    answer = on.quietly("create_topics", version, topics=list(topics), timeout=TIMEOUT_MS, validate_only=validate_only)
+    on.note(step, _without_defaults(answer))
+
+
+def _without_defaults(answer: Plain) -> Plain:
+    """A created topic's configuration as far as it was asked for: which keys there are is compared elsewhere."""
+    topics = [
+        topic
+        if topic.get("configs") is None
+        else topic | {"configs": [entry for entry in topic["configs"] if entry["config_source"] == 1]}
+        for topic in answer["topics"]
+    ]
+    return answer | {"topics": topics}
+
+
+NEW: dict[str, Plain] = {
+    "plain": new("made"),
+    "the same again": new("made"),
+    "broker's defaults": new("made-default", -1, -1),
+    "with configuration": new("made-config", 1, 1, configs=[("retention.ms", "5000"), ("cleanup.policy", "compact")]),
+    "assigned": new("made-assigned", -1, -1, assigned=[(0, [NODE]), (1, [NODE])]),
+    "empty name": new(""),
+    "one dot": new("."),
+    "two dots": new(".."),
+    "bad character": new("bad name"),
+    "umlaut": new("täglich"),
+    "longest name": new("x" * 249),
+    "name too long": new("x" * 250),
+    "clashes in metrics": new("clash.one"),
+    "clashes with dot": new("clash_one"),
+    "cluster metadata": new("__cluster_metadata"),
+    "no partitions": new("none", 0),
+    "minus two partitions": new("none", -2),
+    "no replicas": new("none", 1, 0),
+    "minus two replicas": new("none", 1, -2),
+    "more replicas than brokers": new("none", 1, 2),
+    "partitions and assignment": new("none", 2, -1, assigned=[(0, [NODE]), (1, [NODE])]),
+    "replicas and assignment": new("none", -1, 1, assigned=[(0, [NODE])]),
+    "assigned with a gap": new("none", -1, -1, assigned=[(0, [NODE]), (2, [NODE])]),
+    "assigned from one on": new("none", -1, -1, assigned=[(1, [NODE])]),
+    "assigned twice": new("none", -1, -1, assigned=[(0, [NODE]), (0, [NODE])]),
+    "assigned to nobody": new("none", -1, -1, assigned=[(0, [])]),
+    "assigned to a stranger": new("none", -1, -1, assigned=[(0, [77])]),
+    "assigned to one broker twice": new("none", -1, -1, assigned=[(0, [NODE, NODE])]),
+    "assigned with a negative broker": new("none", -1, -1, assigned=[(0, [-1])]),
+    "unknown configuration": new("none", configs=[("no.such.key", "5")]),
+    "wrong configuration": new("none", configs=[("retention.ms", "long")]),
+    "null configuration": new("none", configs=[("retention.ms", None)]),
+    "configuration twice": new("none", configs=[("retention.ms", "5"), ("retention.ms", "6")]),
+}
+
+
+def creation(on: Play) -> None:
+    for step, topic in NEW.items():
+        create(on, f"validated: {step}", topic, validate_only=True)
+        create(on, step, topic)
+    create(on, "good and bad together", new("mixed-good"), new("mixed bad"), new("mixed-none", 0))
+    create(on, "a name twice", new("twice"), new("twice"), new("once"))
+    create(on, "two that clash", new("pair.one"), new("pair_one"))
+    create(on, "no topics")
+    for version in range(2, 8):
+        create(on, f"version {version}", new(f"made-in-{version}", 2), version=version)
+        create(on, f"again in version {version}", new(f"made-in-{version}", 2), version=version)
+    settle(on)
+    metadata(on, "made", ["made", "made-default", "made-assigned", "made-in-2", "made-in-7", "none", "once"])
+
+
+def metadata(on: Play, step: str, names: Sequence[str] | None, version: int = 12) -> Plain:
+    wanted = None if names is None else [{"topic_id": NOBODY, "name": name} for name in names]
+    fields = {"topics": wanted, "allow_auto_topic_creation": False} | NO_OPERATIONS
+    return on.ask(step, "metadata", version, **trimmed("metadata", version, fields))
+
+
+def existing(on: Play) -> None:
+    """Metadata in every version: topics that are there, unknown ones, impossible ones, by name and by id."""
+    on.quietly("create_topics", 7, topics=[new("seen", 3)], timeout=TIMEOUT_MS, validate_only=False)
+    settle(on)
+    for version in range(13):
+        metadata(on, f"known, version {version}", ["seen"], version)
+        metadata(on, f"none, version {version}", [], version) if version else None
+        if version >= 4:
+            metadata(on, f"unknown, version {version}", ["unseen", "seen"], version)
+            metadata(on, f"impossible, version {version}", ["bad name", "", ".", "x" * 250], version)
+            metadata(on, f"twice, version {version}", ["seen", "seen"], version)
+    for version in (1, 9, 12):
+        _all(on, f"all, version {version}", version)
+    topic_id = UUID(on.quietly("metadata", 12, **_by_id(None, "seen"))["topics"][0]["topic_id"])
+    for version in (10, 11, 12):
+        on.ask(f"by id, version {version}", "metadata", version, **_by_id(topic_id, None, version))
+        on.ask(f"by an id of nobody, version {version}", "metadata", version, **_by_id(STRANGER, None, version))
+        on.ask(f"by id and name, version {version}", "metadata", version, **_by_id(topic_id, "seen", version))
+        on.ask(f"by id and another name, version {version}", "metadata", version, **_by_id(topic_id, "unseen", version))
+        on.ask(f"by neither, version {version}", "metadata", version, **_by_id(None, None, version))
+    operations = {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True}
+    fields = {"topics": [{"name": "seen"}], "allow_auto_topic_creation": False} | operations
+    on.ask("authorized operations", "metadata", 8, **fields)
+
+
+def _by_id(topic_id: UUID | None, name: str | None, version: int = 12) -> dict[str, Plain]:
+    wanted = [{"topic_id": topic_id or NOBODY, "name": name}]
+    fields = {"topics": wanted, "allow_auto_topic_creation": False} | NO_OPERATIONS
+    return trimmed("metadata", version, fields)
+
+
+def _all(on: Play, step: str, version: int) -> None:
+    """Of all topics only ours: Kafka has internal ones too, once somebody asked for a coordinator."""
+    fields = {"topics": None, "allow_auto_topic_creation": False} | NO_OPERATIONS
+    answer = on.quietly("metadata", version, **trimmed("metadata", version, fields))
+    on.note(step, answer | {"topics": [topic for topic in answer["topics"] if topic["name"] == "seen"]})
+
+
+def auto_creation(on: Play) -> None:
+    for version in (0, 3, 4, 9, 12):
+        name = f"auto-{version}"
+        fields = {
+            "topics": [{"topic_id": NOBODY, "name": name}, {"topic_id": NOBODY, "name": "auto bad"}],
+            "allow_auto_topic_creation": True,
+        } | NO_OPERATIONS
+        on.ask(f"first, version {version}", "metadata", version, **trimmed("metadata", version, fields))
+        settle(on)
+        metadata(on, f"later, version {version}", [name])
+
+
+def growth(on: Play) -> None:
+    on.quietly("create_topics", 7, topics=[new("growing", 2)], timeout=TIMEOUT_MS, validate_only=False)
+    ways: dict[str, tuple[str, int, list[list[int]] | None]] = {
+        "to three": ("growing", 3, None),
+        "to three again": ("growing", 3, None),
+        "to fewer": ("growing", 1, None),
+        "to none": ("growing", 0, None),
+        "to minus one": ("growing", -1, None),
+        "assigned": ("growing", 4, [[NODE]]),
+        "assigned too few": ("growing", 6, [[NODE]]),
+        "assigned too many": ("growing", 6, [[NODE], [NODE], [NODE]]),
+        "assigned nothing": ("growing", 6, []),
+        "assigned to a stranger": ("growing", 5, [[77]]),
+        "assigned to nobody": ("growing", 5, [[]]),
+        "assigned twice the same": ("growing", 5, [[NODE, NODE]]),
+        "unknown topic": ("not-there", 5, None),
+        "impossible topic": ("not there", 5, None),
+        "cluster metadata": ("__cluster_metadata", 5, None),
+    }
+    for step, (name, count, assigned) in ways.items():
+        plan = None if assigned is None else [{"broker_ids": brokers} for brokers in assigned]
+        topics = [{"name": name, "count": count, "assignments": plan}]
+        for validate_only in (True, False):
+            told = f"validated: {step}" if validate_only else step
+            on.ask(told, "create_partitions", 3, topics=topics, timeout=TIMEOUT_MS, validate_only=validate_only)
+    twice = [{"name": "growing", "count": count, "assignments": None} for count in (5, 6)]
+    on.ask("twice", "create_partitions", 3, topics=twice, timeout=TIMEOUT_MS, validate_only=False)
+    for version in range(4):
+        topics = [{"name": "growing", "count": 10 + version, "assignments": None}]
+        fields = {"topics": topics, "timeout": TIMEOUT_MS, "validate_only": False}
+        on.ask(f"version {version}", "create_partitions", version, **trimmed("create_partitions", version, fields))
+    settle(on)
+    metadata(on, "grown", ["growing"])
+
+
+def deletion(on: Play) -> None:
+    names = [f"gone-{number}" for number in range(10)]
+    on.quietly("create_topics", 7, topics=[new(name) for name in names], timeout=TIMEOUT_MS, validate_only=False)
+    settle(on)
+    found = on.quietly("metadata", 12, **_by_id(None, "gone-9"))["topics"][0]["topic_id"]
+    for version in range(1, 6):
+        wanted = [names[version], "not-there", "not there", ""]
+        on.ask(f"version {version}", "delete_topics", version, topic_names=wanted, timeout=TIMEOUT_MS)
+        on.ask(f"twice, version {version}", "delete_topics", version, topic_names=["x", "x"], timeout=TIMEOUT_MS)
+    ways: dict[str, list[tuple[str | None, UUID]]] = {
+        "by name": [("gone-6", NOBODY)],
+        "by name again": [("gone-6", NOBODY)],
+        "by name and id": [("gone-9", UUID(found))],
+        "by neither": [(None, NOBODY)],
+        "by an id of nobody": [(None, STRANGER)],
+        "by name twice": [("gone-7", NOBODY), ("gone-7", NOBODY)],
+        "by name once, by id once": [("gone-9", NOBODY), (None, UUID(found))],
+        "by id": [(None, UUID(found))],
+        "nothing": [],
+    }
+    for step, topics in ways.items():
+        named = [{"name": name, "topic_id": topic_id} for name, topic_id in topics]
+        on.ask(step, "delete_topics", 6, topics=named, timeout=TIMEOUT_MS)
+        settle(on)
+    metadata(on, "left", names)
+
+
+def cluster(on: Play) -> None:
+    for version in range(3):
+        for operations in (False, True):
+            fields = {"include_cluster_authorized_operations": operations, "include_fenced_brokers": False}
+            step = f"version {version}, operations {operations}"
+            on.ask(step, "describe_cluster", version, **trimmed("describe_cluster", version, fields))
+    for kind in (1, 2, 3):
+        on.ask(
+            f"endpoints of type {kind}",
+            "describe_cluster",
+            1,
+            include_cluster_authorized_operations=False,
+            endpoint_type=kind,
+        )
+    fields = {"include_cluster_authorized_operations": False, "include_fenced_brokers": True}
+    on.ask("fenced brokers too", "describe_cluster", 2, **fields)
+
+
+def coordinators(on: Play) -> None:
+    """No groups and no transactions here yet: every question gets an answer that clients ask again on."""
+    for version in range(5):
+        fields = {"key": "a-group", "key_type": 0, "coordinator_keys": ["a-group", "b-group"]}
+        on.ask(f"version {version}", "find_coordinator", version, **trimmed("find_coordinator", version, fields))
+    fields = {"key_type": 9, "coordinator_keys": ["a"]}
+    on.ask("unknown type", "find_coordinator", 4, **fields)
+    on.ask("no keys", "find_coordinator", 4, key_type=0, coordinator_keys=[])
+
+
+def producer_ids(on: Play) -> None:
+    nobody = {"transactional_id": None, "transaction_timeout": 60_000}
+    on.until(lambda: on.quietly("init_producer_id", 0, **nobody)["error_code"] != "coordinator_load_in_progress")
+    for version in range(5):
+        fields = {"transactional_id": None, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        on.ask(f"version {version}", "init_producer_id", version, **trimmed("init_producer_id", version, fields))
+    odd: dict[str, dict[str, Plain]] = {
+        "with an id": {"producer_id": 5, "producer_epoch": 1},
+        "with an id but no epoch": {"producer_id": 5, "producer_epoch": -1},
+        "with an epoch but no id": {"producer_id": -1, "producer_epoch": 3},
+        "with an empty transactional id": {"transactional_id": "", "producer_id": -1, "producer_epoch": -1},
+        "with a transactional id": {"transactional_id": "t", "producer_id": -1, "producer_epoch": -1},
+    }
+    for step, more in odd.items():
+        fields = {"transactional_id": None, "transaction_timeout": 60_000} | more
+        on.ask(step, "init_producer_id", 4, **fields)
