@@ -128,7 +128,7 @@ def resources(on: Play) -> None:
 
 def replaced_configs(on: Play) -> None:
     """AlterConfigs: what is not named is gone."""
-    ways: dict[str, list[tuple[str, str | None]]] = {
+    ways: dict[str, Sequence[tuple[str, str | None]]] = {
         "two keys": [(RATE, "4000"), (PER_IP, "400")],
         "one key": [(RATE, "4001")],
         "bad value": [(RATE, "-4")],
