@@ -1,0 +1,246 @@
+"""What no client sends, against real processes: frames that are cut, changed, invented or never finished.
+
+Whatever comes, the process stays the same one, its memory stays bounded, its log stays short, and a client that means
+well is served as before. Frames are drawn from a fixed seed.
+"""
+
+import io
+import random
+import select
+import socket
+import struct
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from kio.serial import entity_writer
+
+from broker_runtime.apis.context import ApiSpec
+from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
+from broker_runtime.wire.messages import message_type
+from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS, METADATA, is_flexible
+from tests.support.apache_kafka import free_port
+from tests.support.broker_process import CLUSTER_ID, BrokerProcess
+
+SEED = 20_261_121
+MUTATIONS, CUTS, INVENTIONS = 36, 8, 8
+"""Of each version of each API."""
+OPEN_MAX = 100
+ANSWER_TIMEOUT_S = 5.0
+PENDING_TIMEOUT_S = 0.2
+"""A changed Fetch may wait for records as long as it asks to."""
+HALF_FRAMES = 300
+GROWTH_BYTES_MAX = 24 * 1024 * 1024
+LOG_LINES_MAX = 40
+"""One in ten seconds for each of some ten kinds; thousands of frames are refused meanwhile."""
+
+NUMBERS = (-1, 0, 1, 1, 2, 100)
+TEXTS = ("hostile", "", "1", "ö" * 40, "x" * 300)
+ARRAY_BOMB = b"\xff\xff\xff\xff\x0f"
+
+
+def sample(kind: Any, rng: random.Random) -> Any:
+    """Some entity; odd values, so that handlers see them too."""
+    hints = get_type_hints(kind)
+    return kind(**{field.name: _value(field, hints[field.name], rng) for field in fields(kind)})
+
+
+def _value(field: Any, hint: Any, rng: random.Random) -> Any:
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = (member for member in get_args(hint) if member is not NoneType)
+        if "tag" not in field.metadata and rng.random() < 0.3:
+            return None
+    if get_origin(hint) is tuple:
+        return tuple(_value(field, get_args(hint)[0], rng) for _ in range(rng.randrange(3)))
+    if is_dataclass(hint):
+        return sample(hint, rng)
+    kind = field.metadata["kafka_type"]
+    plain: dict[str, Any] = {
+        "string": rng.choice(TEXTS),
+        "uuid": UUID(int=rng.randrange(1, 2**128)),
+        "bool": rng.random() < 0.5,
+        "float64": rng.choice((0.0, -1.5, 10.0, float("inf"), float("nan"))),
+        "timedelta_i32": timedelta(milliseconds=rng.choice((0, 1, 50))),
+        "records": rng.randbytes(80),
+        "uint16": rng.randrange(2**16),
+    }
+    return plain[kind] if kind in plain else rng.choice(NUMBERS)
+
+
+def framed(key: int, version: int, body: bytes) -> bytes:
+    head = struct.pack(">hhih3s", key, version, 7, 3, b"odd") + (b"\x00" if is_flexible(key, version) else b"")
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def resized(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+def well_formed(api: ApiSpec, version: int, rng: random.Random) -> bytes:
+    kind = message_type(api.key, version, "Request")
+    buffer = io.BytesIO()
+    entity_writer(kind)(buffer, sample(kind, rng))
+    return framed(api.key, version, buffer.getvalue())
+
+
+def hostile(api: ApiSpec, version: int, rng: random.Random) -> Iterator[bytes]:
+    for _ in range(MUTATIONS):
+        changed = bytearray(well_formed(api, version, rng))
+        for _ in range(rng.randrange(1, 4)):
+            # Never the size, the API or the version: those would end the frame before its body is read.
+            changed[rng.randrange(8, len(changed))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        yield bytes(changed)
+    for _ in range(CUTS):
+        payload = well_formed(api, version, rng)[4:]
+        yield resized(payload[: rng.randrange(4, len(payload))])
+    for _ in range(INVENTIONS):
+        yield framed(api.key, version, rng.randbytes(rng.randrange(60)))
+    yield framed(api.key, version, ARRAY_BOMB)
+    yield framed(api.key, version, b"\x7f\xff\xff\xff" * 5)
+    yield framed(api.key, version, b"\xff" * 12)
+
+
+class Storm:
+    """One connection for each frame, a bounded number of them open at a time."""
+
+    def __init__(self, port: int) -> None:
+        self._address = ("127.0.0.1", port)
+        self._open: deque[socket.socket] = deque()
+        self.sent = 0
+
+    def send(self, frame: bytes) -> None:
+        if len(self._open) >= OPEN_MAX:
+            self._end(self._open.popleft())
+        one = socket.create_connection(self._address, timeout=ANSWER_TIMEOUT_S)
+        one.sendall(frame)
+        self._open.append(one)
+        self.sent += 1
+
+    def finish(self) -> None:
+        while self._open:
+            self._end(self._open.popleft())
+
+    def _end(self, one: socket.socket) -> None:
+        """An answer, a close or, for a request that may wait, nothing."""
+        with one:
+            select.select([one], [], [], PENDING_TIMEOUT_S)
+
+
+def answer(port: int, frame: bytes) -> bytes:
+    """The first bytes of the reply; empty when the connection was closed instead."""
+    with socket.create_connection(("127.0.0.1", port), timeout=ANSWER_TIMEOUT_S) as one:
+        one.sendall(frame)
+        try:
+            return one.recv(65536)
+        except ConnectionResetError:
+            return b""
+
+
+def versions(apis: tuple[ApiSpec, ...]) -> Iterator[tuple[ApiSpec, int]]:
+    for api in apis:
+        for version in range(api.versions[0], api.versions[1] + 1):
+            yield api, version
+
+
+def survived(node: BrokerProcess, pid: int, resident_bytes: int) -> None:
+    assert node.poll() is None, node.log()[-4000:]
+    assert node.pid == pid
+    assert node.get("/readyz")[0] == 200
+    log = node.log()
+    assert "Traceback" not in log, log[-6000:]
+    assert "handler-failed" not in log
+    complaints = [line for line in log.splitlines() if "WARNING" in line or "ERROR" in line]
+    assert 0 < len(complaints) <= LOG_LINES_MAX, "\n".join(complaints)
+    assert node.resident_bytes() - resident_bytes < GROWTH_BYTES_MAX
+
+
+def refused(node: BrokerProcess, kind: str = "") -> float:
+    return sum(count for name, count in node.metrics().items() if "refused_total{" in name and kind in name)
+
+
+def test_a_storm_of_hostile_frames_leaves_a_broker_as_it_was() -> None:
+    rng = random.Random(SEED)
+    with BrokerProcess() as broker:
+        pid = broker.pid
+        storm = Storm(broker.port())
+        for api, version in versions(BROKER_APIS):
+            storm.send(well_formed(api, version, rng))
+        storm.finish()
+        resident_bytes = broker.resident_bytes()
+        half = framed(METADATA, 9, bytes(200))[:100]
+        waiting = [socket.create_connection(("127.0.0.1", broker.port())) for _ in range(HALF_FRAMES)]
+        for one in waiting:
+            one.sendall(half)
+        for api, version in versions(BROKER_APIS):
+            for frame in hostile(api, version, rng):
+                storm.send(frame)
+        storm.finish()
+        for one in waiting:
+            one.close()
+        assert storm.sent > 3500
+        assert refused(broker) > 1000
+        survived(broker, pid, resident_bytes)
+        delivered: list[object] = []
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce("after-the-storm", b"calm", on_delivery=lambda error, _: delivered.append(error))
+        assert producer.flush(20) == 0
+        assert delivered == [None]
+        assert "after-the-storm" in AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics
+
+
+def test_a_storm_of_hostile_frames_leaves_a_controller_as_it_was() -> None:
+    rng = random.Random(SEED)
+    port = free_port()
+    properties = {
+        "cluster.id": CLUSTER_ID,
+        "process.roles": "controller",
+        "listeners": f"CONTROLLER://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "",
+    }
+    with BrokerProcess(node_id=1000, properties=properties) as controller:
+        pid = controller.pid
+        storm = Storm(port)
+        for api, version in versions(CONTROLLER_APIS):
+            storm.send(well_formed(api, version, rng))
+        storm.finish()
+        resident_bytes = controller.resident_bytes()
+        for api, version in versions(CONTROLLER_APIS):
+            for frame in hostile(api, version, rng):
+                storm.send(frame)
+        storm.finish()
+        survived(controller, pid, resident_bytes)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[BrokerProcess]:
+    with BrokerProcess() as started:
+        yield started
+
+
+@pytest.mark.parametrize(("key", "version"), [(DESCRIBE_CLIENT_QUOTAS, 1), (METADATA, 12), (ALTER_CLIENT_QUOTAS, 1)])
+def test_an_announced_array_of_four_thousand_million_ends_its_connection_only(
+    broker: BrokerProcess, key: int, version: int
+) -> None:
+    assert answer(broker.port(), framed(key, version, ARRAY_BOMB)) == b""
+    assert broker.poll() is None
+    assert broker.get("/readyz")[0] == 200
+
+
+def test_a_tag_that_is_newer_than_us_is_skipped(broker: BrokerProcess) -> None:
+    plain = answer(broker.port(), framed(DESCRIBE_CLIENT_QUOTAS, 1, b"\x01\x00\x00"))
+    assert plain
+    assert answer(broker.port(), framed(DESCRIBE_CLIENT_QUOTAS, 1, b"\x01\x00\x01\x63\x03abc")) == plain
+
+
+def test_a_refused_admin_request_is_counted_by_its_kind(broker: BrokerProcess) -> None:
+    before = refused(broker, "malformed")
+    assert answer(broker.port(), framed(ALTER_CLIENT_QUOTAS, 1, b"\x00\x00\x00")) == b"", "null where none is allowed"
+    assert refused(broker, "malformed") == before + 1
