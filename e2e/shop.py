@@ -83,12 +83,16 @@ class Shop:
     def await_enforced(
         self, name: str, brokers: str = f"{BROKERS}/{BROKERS}", *, timeout_s: float = ENFORCED_TIMEOUT_S
     ) -> Json:
-        """The quota's status once it speaks of the newest spec and says that so many brokers enforce it."""
+        """The quota once its conditions speak of the newest spec and so many brokers enforce it.
+
+        While a broker lags, status.observedGeneration stays behind on purpose: the outcome is not known yet.
+        """
 
         def look() -> Json:
             quota = self.quota(name)
             status: Json = quota.get("status", {})
-            assert status.get("observedGeneration") == quota["metadata"]["generation"], f"status {status}"
+            ready = condition_of(quota, "Ready")
+            assert ready.get("observedGeneration") == quota["metadata"]["generation"], f"status {status}"
             assert status.get("brokers") == brokers, f"status {status}"
             return quota
 

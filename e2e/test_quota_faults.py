@@ -59,7 +59,7 @@ def test_a_quota_changed_while_a_broker_is_away_is_in_force_when_it_is_back(shop
 
 def test_a_quota_deleted_while_a_broker_is_away_is_lifted_when_it_is_back(shop: Shop, away: BrokerPod) -> None:
     shop.delete("connectionquota", "shop-external-rate")
-    assert shop.external_rates() == [UNLIMITED, UNLIMITED]
+    wait_for("lifted where brokers are up", lambda: shop.external_rates() == [UNLIMITED, UNLIMITED])
     shop.kubelet.release_pod(NAMESPACE, away.name)
     shop.await_external_rate(UNLIMITED)
 

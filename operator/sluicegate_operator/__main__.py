@@ -52,7 +52,6 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _run(kube: KubeClient, settings: Settings) -> int:
     stop = asyncio.Event()
-    _stop_on_signals(stop)
     liveness = Liveness()
     telemetry = TelemetryServer(*settings.metrics, liveness) if settings.metrics else None
     beating = asyncio.create_task(_beat(liveness))
@@ -70,6 +69,7 @@ async def _run(kube: KubeClient, settings: Settings) -> int:
 
 async def _term(kube: KubeClient, settings: Settings, elector: LeaseElector, stop: asyncio.Event) -> None:
     """Wait for the Lease, lead until it is lost or `stop`, give it back."""
+    _stop_on_signals(stop)
     log.info("%s waits for the Lease %s/%s", settings.identity, settings.lease_namespace, settings.lease_name)
     if not await _first(elector.acquire(), stop):
         return
@@ -81,7 +81,10 @@ async def _term(kube: KubeClient, settings: Settings, elector: LeaseElector, sto
     for ender in enders:
         ender.add_done_callback(lambda _: over.set())
     try:
-        await lead(kube, settings, over, lambda: _stop_on_signals(stop))
+        await lead(kube, settings, over)
+        if not over.is_set():
+            # kopf was told to stop by a signal, and took it from us.
+            stop.set()
     finally:
         LEADING.set(0)
         for task in (keeping, *enders):

@@ -23,12 +23,10 @@ log = logging.getLogger(__name__)
 Reconcile = Callable[[ClusterKey], Awaitable[float | None]]
 
 
-async def lead(
-    kube: KubeClient, settings: Settings, stop: asyncio.Event, on_started: Callable[[], None] = lambda: None
-) -> None:
-    """Runs until `stop`; raises what ends kopf or a queue, which must not end.
+async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event) -> None:
+    """Runs until `stop`, or until SIGTERM or SIGINT, whose handlers kopf takes over while it runs.
 
-    `on_started` is called once kopf runs: it has taken over the process's signal handlers by then.
+    Raises what ends kopf or a queue, neither of which may end by itself.
     """
     context = Context(kube, settings)
     topics = TopicReconciler(context)
@@ -41,8 +39,7 @@ async def lead(
     for name, queue in queues.items():
         QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
     registry = kopf.OperatorRegistry()
-    kopf.on.startup(registry=registry, id="configure")(configure)
-    kopf.on.startup(registry=registry, id="started")(_calling(on_started))
+    kopf.on.startup(registry=registry)(configure)
     kopf.on.login(registry=registry)(login)
     Watch(context.first_seen, queues, topics).register(registry)
     try:
@@ -64,8 +61,6 @@ async def watch(registry: kopf.OperatorRegistry, settings: Settings, stop: async
         namespaces=[settings.namespace] if settings.namespace else [],
         stop_flag=stop,
     )
-    if not stop.is_set():
-        raise RuntimeError("kopf has ended by itself")
 
 
 def counted(name: str, reconcile: Reconcile) -> Reconcile:
@@ -79,13 +74,6 @@ def counted(name: str, reconcile: Reconcile) -> Reconcile:
             RECONCILES.labels(name, result).inc()
 
     return run
-
-
-def _calling(callback: Callable[[], None]) -> Callable[..., Awaitable[None]]:
-    async def started(**_: object) -> None:
-        callback()
-
-    return started
 
 
 async def configure(settings: kopf.OperatorSettings, **_: object) -> None:
