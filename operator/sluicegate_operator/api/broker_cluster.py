@@ -14,14 +14,14 @@ from sluicegate_operator.api.rules import Model, Rule, TransitionRule
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
 QUANTITY_PATTERN = "^[0-9]+([.][0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
-ADDRESS_PATTERN = "^([-.a-zA-Z0-9]+|[[][0-9a-fA-F:.]+[]]):[0-9]{1,5}$"
+ADDRESS_PATTERN = r"^([-.a-zA-Z0-9]+|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$"
 
 Quantity = Annotated[str, Field(max_length=32)]
 _QUANTITY_MESSAGE = "must be a Kubernetes quantity above zero, for example 10Gi"
 
 
 def is_quantity(text: str) -> bool:
-    return re.search(QUANTITY_PATTERN, text) is not None and re.search("[1-9]", text) is not None
+    return re.fullmatch(QUANTITY_PATTERN, text) is not None and re.search("[1-9]", text) is not None
 
 
 def _quantity_rule(field: str) -> Rule:
@@ -50,7 +50,7 @@ def _amounts_rule(field: str) -> Rule:
         cel=f"!has(self.{field}) || self.{field}.all(k, self.{field}[k].matches('{QUANTITY_PATTERN}'))",
         message=f"{field} must hold Kubernetes quantities as strings, for example cpu: 500m or memory: 1Gi",
         holds=lambda model: all(
-            re.search(QUANTITY_PATTERN, amount) for amount in (getattr(model, field) or {}).values()
+            re.fullmatch(QUANTITY_PATTERN, amount) for amount in (getattr(model, field) or {}).values()
         ),
         field=field,
     )
@@ -199,9 +199,9 @@ class BrokerClusterSpec(Model):
             ),
         ),
         Rule(
-            cel=f"!has(self.bootstrapServers) || self.bootstrapServers.all(s, s.matches('{ADDRESS_PATTERN}'))",
+            cel=f"!has(self.bootstrapServers) || self.bootstrapServers.all(s, s.matches(r'{ADDRESS_PATTERN}'))",
             message="bootstrapServers must be a list of host:port, for example kafka-0.example.org:9092",
-            holds=lambda spec: all(re.search(ADDRESS_PATTERN, server) for server in spec.bootstrap_servers or ()),
+            holds=lambda spec: all(re.fullmatch(ADDRESS_PATTERN, server) for server in spec.bootstrap_servers or ()),
             field="bootstrapServers",
         ),
         *_CONFIG_RULES,
@@ -254,7 +254,7 @@ def cluster_name_rule(field: str = "metadata.name") -> Rule:
         cel=f"self.{field}.matches('{NAME_PATTERN}')",
         message="the name of a BrokerCluster must be at most 40 lower-case letters, digits and '-', begin with a letter"
         " and not end with '-': names of Services and pods begin with it",
-        holds=lambda model: re.search(NAME_PATTERN, model.metadata.name) is not None,
+        holds=lambda model: re.fullmatch(NAME_PATTERN, model.metadata.name) is not None,
     )
 
 

@@ -36,7 +36,7 @@ class BrokerListenerSpec(Model):
         Rule(
             cel=f"self.name.matches('{LISTENER_PATTERN}')",
             message=f"name {LISTENER_NAME_MESSAGE}",
-            holds=lambda spec: re.search(LISTENER_PATTERN, spec.name) is not None,
+            holds=lambda spec: re.fullmatch(LISTENER_PATTERN, spec.name) is not None,
             field="name",
         ),
         Rule(
@@ -106,7 +106,7 @@ class BrokerListener(Kind):
             cel=f"self.metadata.name.matches('{SERVICE_PATTERN}')",
             message="the name of a BrokerListener must be at most 63 lower-case letters, digits and '-', begin with a"
             " letter and not end with '-': its Service has the same name",
-            holds=lambda model: re.search(SERVICE_PATTERN, model.metadata.name) is not None,
+            holds=lambda model: re.fullmatch(SERVICE_PATTERN, model.metadata.name) is not None,
         ),
         Rule(
             cel=f"!self.metadata.name.matches('{RESERVED_SUFFIXES}')",

@@ -48,7 +48,7 @@ class Target(Model):
         Rule(
             cel=f"!has(self.listener) || self.listener.matches('{LISTENER_PATTERN}')",
             message=f"target.listener {LISTENER_NAME_MESSAGE}; it is spec.name of a BrokerListener",
-            holds=lambda target: target.listener is None or re.search(LISTENER_PATTERN, target.listener) is not None,
+            holds=lambda target: target.listener is None or re.fullmatch(LISTENER_PATTERN, target.listener) is not None,
             field="listener",
         ),
         Rule(

@@ -4,7 +4,7 @@ What conditions mean, and when they are true, is `planning.conditions`' business
 """
 
 from datetime import datetime
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -70,6 +70,10 @@ class Status(Model):
     """The metadata.generation whose outcome this status describes; -1 before the operator has seen the object."""
     conditions: tuple[Condition, ...] = Field(default=(), max_length=32)
     """Ready, Reconciling and Stalled as kstatus reads them, and conditions of this kind."""
+
+    def manifest(self) -> dict[str, Any]:
+        """What is written to /status: camelCase, times as text, nothing that is absent."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def condition(self, kind: str) -> Condition | None:
         return next((condition for condition in self.conditions if condition.type == kind), None)

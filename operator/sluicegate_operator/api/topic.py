@@ -23,7 +23,7 @@ _NAME_MESSAGE = "must be 1 to 249 letters, digits, '.', '_' and '-', not '.' or 
 
 
 def is_topic_name(text: str) -> bool:
-    return re.search(TOPIC_PATTERN, text) is not None and text not in (".", "..") and not text.startswith("__")
+    return re.fullmatch(TOPIC_PATTERN, text) is not None and text not in (".", "..") and not text.startswith("__")
 
 
 class TopicSpec(Model):

@@ -18,6 +18,11 @@ def node_set_name(cluster: str, role: str) -> str:
     return f"{cluster}-{role}s"
 
 
+def service_account_name(cluster: str) -> str:
+    """Not the cluster's bare name: a cluster may be called default, as every namespace's own account is."""
+    return f"{cluster}-nodes"
+
+
 def selector(cluster: str, role: str) -> dict[str, str]:
     return {"app.kubernetes.io/name": "sluicegate", ROLE_LABEL: role, CLUSTER_LABEL: cluster}
 

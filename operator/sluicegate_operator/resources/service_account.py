@@ -3,7 +3,7 @@
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.resources.labels import labels
+from sluicegate_operator.resources.labels import labels, service_account_name
 from sluicegate_operator.resources.owner import child_metadata
 
 
@@ -11,6 +11,6 @@ def service_account(cluster: BrokerCluster) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": child_metadata(cluster, cluster.name, labels(cluster.name)),
+        "metadata": child_metadata(cluster, service_account_name(cluster.name), labels(cluster.name)),
         "automountServiceAccountToken": False,
     }

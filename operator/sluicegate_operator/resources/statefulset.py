@@ -12,7 +12,14 @@ from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, Resources, Storage
 from sluicegate_operator.resources.config_map import FILE_NAME
-from sluicegate_operator.resources.labels import CONFIG_HASH, POD_INDEX_LABEL, labels, node_set_name, selector
+from sluicegate_operator.resources.labels import (
+    CONFIG_HASH,
+    POD_INDEX_LABEL,
+    labels,
+    node_set_name,
+    selector,
+    service_account_name,
+)
 from sluicegate_operator.resources.owner import child_metadata
 
 DEFAULT_IMAGE = "sluicegate:0.1.0"
@@ -75,7 +82,7 @@ def statefulset(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
 
 def _pod(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
     return {
-        "serviceAccountName": cluster.name,
+        "serviceAccountName": service_account_name(cluster.name),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": GRACE_PERIOD_S,
@@ -133,17 +140,25 @@ def _field(name: str, path: str) -> dict[str, Any]:
 
 def _probes() -> dict[str, Any]:
     """The startup probe waits for log recovery, which the liveness probe would cut short."""
-    healthy = {"path": "/healthz", "port": "http"}
     return {
-        "startupProbe": {"httpGet": healthy, "periodSeconds": 1, "failureThreshold": RECOVERY_S_MAX},
+        "startupProbe": {"httpGet": _http_get("/healthz"), "periodSeconds": 1, "failureThreshold": RECOVERY_S_MAX},
         "readinessProbe": {
-            "httpGet": {"path": "/readyz", "port": "http"},
+            "httpGet": _http_get("/readyz"),
             "periodSeconds": 2,
             "timeoutSeconds": 2,
             "failureThreshold": 3,
         },
-        "livenessProbe": {"httpGet": healthy, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
+        "livenessProbe": {
+            "httpGet": _http_get("/healthz"),
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 6,
+        },
     }
+
+
+def _http_get(path: str) -> dict[str, Any]:
+    return {"path": path, "port": "http"}
 
 
 def _claim(storage: Storage) -> dict[str, Any]:

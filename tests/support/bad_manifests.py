@@ -1,0 +1,348 @@
+"""Good and bad manifests, and changes that are refused: one table for the models and for the real API server.
+
+Whatever the API server refuses must be refused offline, and the other way round. `says` is a part of the sentence that
+a person sees; where it is empty the two word it differently (types and bounds), and only `field` is common.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+API_VERSION = "sluicegate.dev/v1alpha1"
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GoodManifest:
+    name: str
+    manifest: Json
+
+
+@dataclass(frozen=True)
+class BadManifest:
+    """`name` is a sentence; `field` is part of the path that both name."""
+
+    name: str
+    manifest: Json
+    field: str
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class BadChange:
+    """`before` is accepted; `after` is what somebody then applies."""
+
+    name: str
+    before: Json
+    after: Json
+    says: str
+
+
+def manifest(kind: str, spec: Mapping[str, Any], name: str = "shop") -> Json:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
+
+
+def cluster(name: str = "shop", **spec: Any) -> Json:
+    bundled = {"brokers": {"replicas": 3, "storage": {"size": "10Gi"}}}
+    return manifest("BrokerCluster", bundled | spec, name)
+
+
+def external(**spec: Any) -> Json:
+    return manifest("BrokerCluster", {"runtime": "External", "bootstrapServers": ["kafka.example.org:9092"]} | spec)
+
+
+def listener(name: str = "shop-external", **spec: Any) -> Json:
+    return manifest("BrokerListener", {"clusterRef": {"name": "shop"}, "name": "EXTERNAL", "port": 9094} | spec, name)
+
+
+def named_listener(kafka_name: str) -> Json:
+    document = listener()
+    return document | {"spec": document["spec"] | {"name": kafka_name}}
+
+
+def quota(target: Mapping[str, Any] | None = None, **spec: Any) -> Json:
+    limits = spec or {"maxConnectionCreationRate": 50}
+    return manifest(
+        "ConnectionQuota", {"clusterRef": {"name": "shop"}, "target": dict(target or {"broker": {}})} | limits
+    )
+
+
+def topic(name: str = "orders", **spec: Any) -> Json:
+    return manifest("Topic", {"clusterRef": {"name": "shop"}, "partitions": 6} | spec, name)
+
+
+def without(document: Json, *path: str) -> Json:
+    """A copy that lacks one field."""
+    first, *rest = path
+    if not rest:
+        return {key: value for key, value in document.items() if key != first}
+    return document | {first: without(document[first], *rest)}
+
+
+GOOD = (
+    GoodManifest("a cluster that says only brokers", cluster()),
+    GoodManifest(
+        "a cluster with everything",
+        cluster(
+            runtime="Bundled",
+            brokers={
+                "replicas": 3,
+                "storage": {"size": "1.5Ti", "storageClassName": "fast"},
+                "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+            },
+            controllers={"replicas": 1, "storage": {"size": "1Gi"}},
+            image="registry.example.org/sluicegate:0.1.0",
+            config={"num.partitions": "3", "log.retention.ms": "86400000"},
+            connectionQuota={"strategy": "token-bucket", "ipAction": "drop", "windowNum": 5, "windowSizeSeconds": 2},
+            paused=True,
+            resyncSeconds=5,
+        ),
+    ),
+    GoodManifest("a cluster that runs elsewhere", external()),
+    GoodManifest("a cluster that runs elsewhere, reached by IPv6", external(bootstrapServers=["[2001:db8::1]:9092"])),
+    GoodManifest("a null is the same as an absent field", cluster(image=None)),
+    GoodManifest("a listener that says the least", listener()),
+    GoodManifest("a listener behind a load balancer", listener(exposure="LoadBalancer", protocol="PLAINTEXT")),
+    GoodManifest("a quota of the broker", quota()),
+    GoodManifest("a quota of a listener", quota({"listener": "EXTERNAL"}, maxConnections=100)),
+    GoodManifest("a quota of an IPv4 address", quota({"ip": "127.0.1.7"})),
+    GoodManifest("a quota of an IPv6 address", quota({"ip": "2001:db8::7"})),
+    GoodManifest("a quota of all addresses", quota({"defaultIp": {}}, maxConnections=10, maxConnectionCreationRate=2)),
+    GoodManifest("the largest limit", quota(maxConnectionCreationRate=2**31 - 1)),
+    GoodManifest("a topic that says the least", topic()),
+    GoodManifest(
+        "a topic with everything",
+        topic(topicName="Orders_v1.eu", replicas=3, config={"retention.ms": "60000"}, deletionPolicy="Delete"),
+    ),
+)
+
+_OWNED = "config holds a key that the operator sets"
+_LIMIT = "use a ConnectionQuota instead"
+
+BAD = (
+    BadManifest("a cluster without a spec", without(cluster(), "spec"), "spec"),
+    BadManifest(
+        "a bundled cluster without brokers",
+        without(cluster(), "spec", "brokers"),
+        "spec",
+        "runtime Bundled needs brokers",
+    ),
+    BadManifest("an unknown runtime", cluster(runtime="Docker"), "spec.runtime"),
+    BadManifest(
+        "a cluster that runs elsewhere, nobody knows where",
+        without(external(), "spec", "bootstrapServers"),
+        "spec",
+        "runtime External needs bootstrapServers",
+    ),
+    BadManifest(
+        "bootstrapServers of a bundled cluster",
+        cluster(bootstrapServers=["a:1"]),
+        "spec",
+        "bootstrapServers is for runtime External",
+    ),
+    BadManifest(
+        "brokers of a cluster that runs elsewhere",
+        external(brokers={"replicas": 1, "storage": {"size": "1Gi"}}),
+        "spec",
+        "runtime External runs elsewhere",
+    ),
+    BadManifest(
+        "a bootstrap server without a port",
+        external(bootstrapServers=["kafka"]),
+        "spec.bootstrapServers",
+        "must be a list of host:port",
+    ),
+    BadManifest("no bootstrap server", external(bootstrapServers=[]), "spec.bootstrapServers"),
+    BadManifest("no broker", cluster(brokers={"replicas": 0, "storage": {"size": "1Gi"}}), "spec.brokers.replicas"),
+    BadManifest(
+        "too many brokers", cluster(brokers={"replicas": 101, "storage": {"size": "1Gi"}}), "spec.brokers.replicas"
+    ),
+    BadManifest(
+        "replicas in quotes", cluster(brokers={"replicas": "3", "storage": {"size": "1Gi"}}), "spec.brokers.replicas"
+    ),
+    BadManifest("brokers without storage", cluster(brokers={"replicas": 1}), "spec.brokers.storage"),
+    BadManifest(
+        "a size that is no quantity",
+        cluster(brokers={"replicas": 1, "storage": {"size": "ten"}}),
+        "spec.brokers.storage.size",
+        "must be a Kubernetes quantity above zero",
+    ),
+    BadManifest(
+        "a size of zero",
+        cluster(brokers={"replicas": 1, "storage": {"size": "0Gi"}}),
+        "spec.brokers.storage.size",
+        "must be a Kubernetes quantity above zero",
+    ),
+    BadManifest(
+        "resources that are no quantities",
+        cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "resources": {"limits": {"memory": "much"}}}),
+        "spec.brokers.resources.limits",
+        "must hold Kubernetes quantities",
+    ),
+    BadManifest(
+        "two controllers",
+        cluster(controllers={"replicas": 2}),
+        "spec.controllers.replicas",
+        "controllers.replicas must be 1",
+    ),
+    BadManifest("a config value that is a number", cluster(config={"num.partitions": 3}), "spec.config"),
+    *(
+        BadManifest(
+            f"config that sets {key}, which belongs to the operator", cluster(config={key: "1"}), "spec.config", _OWNED
+        )
+        for key in (
+            "node.id",
+            "process.roles",
+            "listeners",
+            "advertised.listeners",
+            "log.dirs",
+            "controller.quorum.bootstrap.servers",
+            "sluicegate.http.listener",
+        )
+    ),
+    *(
+        BadManifest(f"config that sets {key}, which is a limit", cluster(config={key: "1"}), "spec.config", _LIMIT)
+        for key in (
+            "max.connections",
+            "max.connection.creation.rate",
+            "max.connections.per.ip.overrides",
+            "listener.name.external.max.connections",
+        )
+    ),
+    BadManifest(
+        "config that sets the quota window",
+        cluster(config={"quota.window.num": "3"}),
+        "spec.config",
+        "use spec.connectionQuota instead",
+    ),
+    BadManifest(
+        "config with a misspelt key",
+        cluster(config={"num.partition": "3"}),
+        "spec.config",
+        "a key that the broker does not know",
+    ),
+    BadManifest("an unknown strategy", cluster(connectionQuota={"strategy": "leaky"}), "spec.connectionQuota.strategy"),
+    BadManifest(
+        "a window of no length",
+        cluster(connectionQuota={"windowSizeSeconds": 0}),
+        "spec.connectionQuota.windowSizeSeconds",
+    ),
+    BadManifest("a resync that is too frequent", cluster(resyncSeconds=1), "spec.resyncSeconds"),
+    BadManifest("paused in words", cluster(paused="no"), "spec.paused"),
+    BadManifest("a cluster whose name has a dot", cluster("shop.eu"), "", "the name of a BrokerCluster must be"),
+    BadManifest("a cluster whose name is too long", cluster("s" * 41), "", "the name of a BrokerCluster must be"),
+    BadManifest(
+        "a cluster whose name begins with a digit", cluster("1shop"), "", "the name of a BrokerCluster must be"
+    ),
+    BadManifest("a field that is misspelt", cluster(broker={"replicas": 1}), "spec.broker"),
+    BadManifest("a listener without a cluster", without(listener(), "spec", "clusterRef"), "spec.clusterRef"),
+    BadManifest("a listener in lower case", named_listener("external"), "spec.name", "name must be upper-case"),
+    BadManifest("a listener of the operator", named_listener("INTERNAL"), "spec.name", "belong to the operator"),
+    BadManifest("a listener with a line break", named_listener("EXTERNAL\n"), "spec.name", "name must be upper-case"),
+    BadManifest("a privileged port", listener(port=80), "spec.port"),
+    BadManifest("a port that is none", listener(port=70000), "spec.port"),
+    BadManifest("a port of the operator", listener(port=9404), "spec.port", "belong to the operator"),
+    BadManifest("a protocol that is not served", listener(protocol="SASL_SSL"), "spec.protocol"),
+    BadManifest("an unknown exposure", listener(exposure="Ingress"), "spec.exposure"),
+    BadManifest(
+        "a listener with the name of an own Service",
+        listener("shop-brokers"),
+        "",
+        "must not end with -brokers or -controllers",
+    ),
+    BadManifest(
+        "a listener whose name is no name of a Service",
+        listener("shop.external"),
+        "",
+        "the name of a BrokerListener must be",
+    ),
+    BadManifest(
+        "a quota without a limit",
+        without(quota(), "spec", "maxConnectionCreationRate"),
+        "spec",
+        "say maxConnectionCreationRate, maxConnections or both",
+    ),
+    BadManifest("a rate of zero", quota(maxConnectionCreationRate=0), "spec.maxConnectionCreationRate"),
+    BadManifest("a negative rate", quota(maxConnectionCreationRate=-5), "spec.maxConnectionCreationRate"),
+    BadManifest(
+        "a rate beyond what Kafka can hold", quota(maxConnectionCreationRate=2**31), "spec.maxConnectionCreationRate"
+    ),
+    BadManifest("a rate in quotes", quota(maxConnectionCreationRate="50"), "spec.maxConnectionCreationRate"),
+    BadManifest("no connections at all", quota(maxConnections=0), "spec.maxConnections"),
+    BadManifest("a quota without a target", without(quota(), "spec", "target"), "spec.target"),
+    BadManifest(
+        "a target that says nothing",
+        without(quota(), "spec", "target", "broker"),
+        "spec.target",
+        "target must say exactly one of",
+    ),
+    BadManifest(
+        "two targets", quota({"broker": {}, "ip": "127.0.0.1"}), "spec.target", "target must say exactly one of"
+    ),
+    BadManifest(
+        "a listener in lower case as target",
+        quota({"listener": "external"}),
+        "spec.target.listener",
+        "target.listener must be upper-case",
+    ),
+    BadManifest(
+        "a limit on the operator's own listener",
+        quota({"listener": "INTERNAL"}),
+        "spec.target.listener",
+        "belong to the operator",
+    ),
+    *(
+        BadManifest(f"{text} as an address", quota({"ip": text}), "spec.target.ip", "must be one IPv4 or IPv6 address")
+        for text in ("localhost", "10.0.0.0/8", "10.0.0.256", "010.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0")
+    ),
+    BadManifest("a topic without partitions", without(topic(), "spec", "partitions"), "spec.partitions"),
+    BadManifest("a topic with no partition", topic(partitions=0), "spec.partitions"),
+    BadManifest("a topic with too many partitions", topic(partitions=10001), "spec.partitions"),
+    BadManifest("a topic with no replica", topic(replicas=0), "spec.replicas"),
+    BadManifest("a topic name with a space", topic(topicName="my orders"), "spec.topicName", "topicName must be"),
+    BadManifest("a topic name of dots", topic(topicName=".."), "spec.topicName", "topicName must be"),
+    BadManifest("a topic of Kafka's own", topic(topicName="__consumer_offsets"), "spec.topicName", "topicName must be"),
+    BadManifest("a topic name that is too long", topic(topicName="t" * 250), "spec.topicName"),
+    BadManifest(
+        "a Topic whose own name is too long for Kafka", topic("t" * 250), "", "spec.topicName is absent, so the name"
+    ),
+    BadManifest(
+        "a topic with a key that topics lack",
+        topic(config={"num.partitions": "3"}),
+        "spec.config",
+        "a key that topics do not have",
+    ),
+    BadManifest("an unknown deletion policy", topic(deletionPolicy="Keep"), "spec.deletionPolicy"),
+)
+
+_SMALL = {"replicas": 2, "storage": {"size": "1Gi"}}
+
+BAD_CHANGES = (
+    BadChange(
+        "a broker is taken away",
+        cluster(brokers=_SMALL),
+        cluster(brokers=_SMALL | {"replicas": 1}),
+        "brokers cannot be taken away yet",
+    ),
+    BadChange(
+        "the storage is changed",
+        cluster(brokers=_SMALL),
+        cluster(brokers=_SMALL | {"storage": {"size": "2Gi"}}),
+        "storage cannot be changed",
+    ),
+    BadChange("a bundled cluster moves elsewhere", cluster(), external(), "runtime cannot be changed"),
+    BadChange("a listener is renamed", listener(), named_listener("OTHER"), "the name of a listener cannot be changed"),
+    BadChange(
+        "a listener moves to another cluster",
+        listener(),
+        listener(clusterRef={"name": "bank"}),
+        "clusterRef cannot be changed",
+    ),
+    BadChange("partitions shrink", topic(), topic(partitions=5), "partitions cannot shrink"),
+    BadChange("replicas change", topic(), topic(replicas=2), "replicas cannot be changed"),
+    BadChange("a topic is renamed", topic(topicName="a"), topic(topicName="b"), "topicName cannot be changed"),
+    BadChange("a topic is given another name afterwards", topic(), topic(topicName="b"), "topicName cannot be changed"),
+    BadChange(
+        "a topic moves to another cluster", topic(), topic(clusterRef={"name": "bank"}), "clusterRef cannot be changed"
+    ),
+)

@@ -1,0 +1,101 @@
+"""Manifests from files: several documents, folders, and every way in which a file can be wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from sluicegate_operator.api import load_manifests, parse_resource
+from tests.support.bad_manifests import GOOD, cluster
+
+ROOT = Path(__file__).resolve().parents[4]
+
+HEAD = "apiVersion: sluicegate.dev/v1alpha1\nkind: Topic\n"
+TOPIC = HEAD + "metadata: {name: orders}\nspec: {clusterRef: {name: shop}, partitions: 6}\n"
+
+
+def written(folder: Path, text: str, name: str = "a.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_quickstart_is_one_cluster_one_listener_two_quotas_and_a_topic() -> None:
+    manifests = load_manifests([ROOT / "examples" / "quickstart"])
+    assert manifests.errors == ()
+    assert [resource.name for resource in manifests.resources] == [
+        "shop",
+        "shop-external",
+        "shop-external-rate",
+        "shop-noisy-neighbour",
+        "orders",
+    ]
+    assert manifests.quotas[0].spec.max_connection_creation_rate == 50
+    assert manifests.topics[0].spec.deletion_policy == "Retain"
+
+
+def test_one_bad_document_does_not_hide_the_good_ones(tmp_path: Path) -> None:
+    path = written(tmp_path, TOPIC + "---\n" + TOPIC.replace("partitions: 6", "partitions: 0") + "---\n---\n")
+    manifests = load_manifests([path])
+    assert [topic.name for topic in manifests.topics] == ["orders"]
+    (error,) = manifests.errors
+    assert str(error) == f"{path}, document 2: spec.partitions: must be at least 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("kind: [", "cannot be read"),
+        ("just words", "must be a mapping with apiVersion and kind"),
+        (TOPIC + "spec: {}\n", "the key spec is said twice"),
+        (TOPIC + "---\n" + TOPIC, "give each object its own name"),
+        (TOPIC.replace("partitions", "partition"), "is not a field of this kind; remove it or check its spelling"),
+        (TOPIC.replace("partitions: 6", "partitions: six"), "must be a whole number without quotes"),
+        (HEAD + "metadata: {name: orders}\n", "is missing; add it"),
+    ],
+)
+def test_a_bad_file_is_told_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    errors = load_manifests([written(tmp_path, text)]).errors
+    assert sentence in " ".join(str(error) for error in errors)
+
+
+def test_a_missing_file_and_a_file_that_is_no_text_are_told(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_bytes(b"\xff\xfe\x00")
+    errors = load_manifests([tmp_path / "nowhere.yaml", tmp_path / "b.yaml"]).errors
+    assert errors[0].sentence == "there is no such file or folder"
+    assert "cannot be read" in errors[1].sentence
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    (error,) = load_manifests([written(tmp_path, TOPIC + "#" * (4 << 20))]).errors
+    assert "split it" in error.sentence
+
+
+def test_a_folder_is_read_in_order_of_name_and_other_files_are_left(tmp_path: Path) -> None:
+    written(tmp_path, TOPIC.replace("orders", "second"), "b.yml")
+    written(tmp_path, TOPIC.replace("orders", "first"), "a.yaml")
+    written(tmp_path, "not a manifest", "README.md")
+    assert [topic.name for topic in load_manifests([tmp_path]).topics] == ["first", "second"]
+
+
+def test_a_list_of_kubectl_get_is_taken_apart(tmp_path: Path) -> None:
+    items = "".join(f"- {line}\n" if not at else f"  {line}\n" for at, line in enumerate(TOPIC.splitlines()))
+    manifests = load_manifests([written(tmp_path, "apiVersion: v1\nkind: List\nitems:\n" + items)])
+    assert [topic.name for topic in manifests.topics] == ["orders"]
+
+
+def test_dates_stay_text_and_metadata_that_nobody_needs_is_left(tmp_path: Path) -> None:
+    text = TOPIC.replace("{name: orders}", "{name: orders, annotations: {since: 2026-01-01}, managedFields: []}")
+    (topic,) = load_manifests([written(tmp_path, text)]).topics
+    assert topic.metadata.annotations == {"since": "2026-01-01"}
+
+
+@pytest.mark.parametrize("case", GOOD, ids=lambda case: case.name)
+def test_what_was_read_can_be_written_and_read_again(case: object) -> None:
+    resource = parse_resource(case.manifest)  # type: ignore[attr-defined]
+    again = parse_resource(resource.model_dump(mode="json", by_alias=True))
+    assert again == resource
+
+
+def test_models_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        parse_resource(cluster()).spec.paused = True

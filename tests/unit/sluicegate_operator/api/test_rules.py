@@ -1,0 +1,40 @@
+"""The models against the shared table of manifests; the end-to-end suite plays the same table on a real API server."""
+
+import pytest
+
+from sluicegate_operator.api import InvalidManifest, parse_resource, validate
+from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest, quota
+
+
+@pytest.mark.parametrize("case", GOOD, ids=lambda case: case.name)
+def test_a_good_manifest_is_accepted(case: GoodManifest) -> None:
+    assert validate(case.manifest) == []
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case.name)
+def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
+    sentences = validate(case.manifest)
+    assert len(sentences) == 1
+    assert case.field in sentences[0]
+    assert case.says in sentences[0]
+
+
+@pytest.mark.parametrize("case", BAD_CHANGES, ids=lambda case: case.name)
+def test_a_change_that_cannot_be_made_is_refused(case: BadChange) -> None:
+    assert validate(case.after) == []
+    sentences = validate(case.after, parse_resource(case.before))
+    assert len(sentences) == 1
+    assert case.says in sentences[0]
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(InvalidManifest) as refused:
+        parse_resource(quota({"ip": "nobody", "broker": {}}))
+    assert len(refused.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("document", "field"), [({}, "apiVersion"), ({"apiVersion": "sluicegate.dev/v1alpha1", "kind": "Pod"}, "kind")]
+)
+def test_a_stranger_is_told_what_is_known(document: dict[str, str], field: str) -> None:
+    assert validate(document)[0].startswith(f"{field}: must be")

@@ -1,0 +1,120 @@
+"""Layouts: ids, listeners, and properties that the broker itself accepts."""
+
+from typing import Any
+
+import pytest
+
+from broker_runtime.config import broker_settings, parse_properties
+from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
+from sluicegate_operator.planning.cluster_layout import (
+    ClusterLayout,
+    NodePlace,
+    Role,
+    node_overrides,
+    plan_cluster,
+    render_properties,
+)
+from tests.support.bad_manifests import cluster, external, listener, manifest
+
+PLACE = NodePlace("10.1.2.3", "10.1.2.3", "/data", ("shop-controllers-0.example:9093",))
+
+
+def layout(*listeners: dict[str, Any], **spec: Any) -> ClusterLayout:
+    of = parse_resource(cluster(**spec))
+    assert isinstance(of, BrokerCluster)
+    parsed = [parse_resource(document) for document in listeners]
+    return plan_cluster(of, [one for one in parsed if isinstance(one, BrokerListener)])
+
+
+def another(name: str, kafka_name: str, port: int, cluster_name: str = "shop", created: str = "") -> dict[str, Any]:
+    spec = {"clusterRef": {"name": cluster_name}, "name": kafka_name, "port": port}
+    document = manifest("BrokerListener", spec, name)
+    return document | {"metadata": {"name": name, "creationTimestamp": created or "2026-01-01T00:00:00Z"}}
+
+
+def test_brokers_count_from_zero_and_controllers_from_a_thousand() -> None:
+    made = layout()
+    assert (made.broker_ids, made.controller_ids) == ((0, 1, 2), (1000,))
+
+
+@pytest.mark.parametrize(
+    ("role", "node_id", "roles", "listeners"),
+    [
+        (Role.BROKER, 2, {"broker"}, ["INTERNAL://10.1.2.3:9091", "EXTERNAL://10.1.2.3:9094"]),
+        (Role.CONTROLLER, 1000, {"controller"}, ["CONTROLLER://10.1.2.3:9093"]),
+    ],
+)
+def test_the_broker_accepts_what_is_laid_out(role: Role, node_id: int, roles: set[str], listeners: list[str]) -> None:
+    made = layout(listener(), config={"num.partitions": "3"}, connectionQuota={"strategy": "token-bucket"})
+    shared = parse_properties(render_properties(made.properties(role)), "server.properties")
+    overrides = node_overrides(made, node_id, role, PLACE)
+    assert not set(shared) & set(overrides)
+    settings = broker_settings(shared | overrides)
+    assert settings.node_id == node_id
+    assert settings.roles == roles
+    assert [str(endpoint) for endpoint in settings.listeners] == listeners
+    assert settings.http == ("10.1.2.3", 9404)
+    assert settings.quorum == (("shop-controllers-0.example", 9093),)
+    assert settings.values["num.partitions"] == 3
+    assert settings.values["connection.quota.strategy"] == "token-bucket"
+    assert settings.inter_broker_listener == ("INTERNAL" if role is Role.BROKER else "")
+
+
+def test_a_laptop_gives_every_node_its_own_ports() -> None:
+    place = NodePlace(
+        "127.0.0.1", "127.0.0.1", "/d", ("127.0.0.1:1",), http_port=4, ports={"INTERNAL": 2, "EXTERNAL": 3}
+    )
+    overrides = node_overrides(layout(listener()), 1, Role.BROKER, place)
+    assert overrides["listeners"] == "INTERNAL://127.0.0.1:2,EXTERNAL://127.0.0.1:3"
+    assert overrides["sluicegate.http.listener"] == "127.0.0.1:4"
+
+
+def test_ipv6_addresses_stand_in_brackets() -> None:
+    place = NodePlace("::1", "::1", "/d", ("[::1]:9093",))
+    assert node_overrides(layout(), 0, Role.BROKER, place)["listeners"] == "INTERNAL://[::1]:9091"
+
+
+def test_a_new_listener_changes_brokers_and_not_controllers() -> None:
+    assert layout().controller_properties == layout(listener()).controller_properties
+    assert layout().broker_properties != layout(listener()).broker_properties
+
+
+@pytest.mark.parametrize(
+    ("name", "port", "words"),
+    [
+        pytest.param("EXTERNAL", 9095, "name EXTERNAL", id="the younger of two listeners with one name is left out"),
+        pytest.param("OTHER", 9094, "port 9094", id="the younger of two listeners with one port is left out"),
+    ],
+)
+def test_listeners_that_clash(name: str, port: int, words: str) -> None:
+    old = another("z-old", "EXTERNAL", 9094, created="2025-01-01T00:00:00Z")
+    made = layout(another("a-new", name, port), old)
+    assert [port.resource for port in made.listeners] == [None, "z-old"]
+    (clash,) = made.clashes
+    assert clash.resource == "a-new"
+    assert words in clash.message
+
+
+def test_listeners_of_other_clusters_are_left_out() -> None:
+    assert [port.name for port in layout(another("x", "OTHER", 9095, "bank")).listeners] == ["INTERNAL"]
+
+
+def test_the_cluster_id_has_kafkas_form_and_follows_the_uid() -> None:
+    document = cluster() | {"metadata": {"name": "shop", "uid": "6264ce5a-f913-40b0-85d0-94474e8cc1d2"}}
+    of = parse_resource(document)
+    assert isinstance(of, BrokerCluster)
+    assert plan_cluster(of, []).cluster_id == "YmTOWvkTQLCF0JRHTozB0g"
+    assert len(layout().cluster_id) == 22
+    assert layout().cluster_id == layout(listener()).cluster_id
+
+
+def test_a_value_cannot_smuggle_another_key_into_the_file() -> None:
+    text = render_properties({"a": "1\nnode.id=7"})
+    assert "node.id" not in parse_properties(text, "x")
+
+
+def test_a_cluster_elsewhere_has_no_layout() -> None:
+    of = parse_resource(external())
+    assert isinstance(of, BrokerCluster)
+    with pytest.raises(ValueError, match="runs elsewhere"):
+        plan_cluster(of, [])
