@@ -97,5 +97,7 @@ def test_what_was_read_can_be_written_and_read_again(case: object) -> None:
 
 
 def test_models_cannot_be_changed() -> None:
+    resource = parse_resource(cluster())
+    assert isinstance(resource, BrokerCluster)
     with pytest.raises(ValueError, match="frozen"):
-        parse_resource(cluster()).spec.paused = True
+        resource.spec.paused = True

@@ -1,0 +1,172 @@
+"""Connection quotas in virtual time.
+
+`Broker` plays acceptors and clients around the pure quotas: a backlog for each listener, one held socket, delayed
+closes. Three listeners with a client address each, two samples of a second, and (unless a test is about it)
+listeners that do not inherit the broker's limits, as in Kafka's test.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+
+from broker_runtime.network.delayed_closes import DelayedCloses
+from broker_runtime.network.quotas import ConnectionQuotas, Outcome
+from broker_runtime.network.settings import UNLIMITED, QuotaSettings
+
+EXTERNAL, REPLICATION, ADMIN = LISTENERS = ("EXTERNAL", "REPLICATION", "ADMIN")
+IP = {EXTERNAL: "192.168.1.1", REPLICATION: "192.168.1.2", ADMIN: "192.168.1.3"}
+NO_LISTENER_LIMIT = dict.fromkeys(LISTENERS, UNLIMITED)
+ISOLATED = QuotaSettings(
+    quota_window_num=2,
+    inter_broker_listener=REPLICATION,
+    listener_max_connections=NO_LISTENER_LIMIT,
+    listener_max_connection_creation_rate=NO_LISTENER_LIMIT,
+)
+
+
+@dataclass
+class Tally:
+    """What became of the connections of one listener and address; `admitted_ms` in order."""
+
+    admitted_ms: list[int] = field(default_factory=list)
+    too_many: int = 0
+    throttled: int = 0
+    closed_late: int = 0
+
+    def rate(self) -> float:
+        """Admitted per second between the first and the last."""
+        return (len(self.admitted_ms) - 1) * 1000 / (self.admitted_ms[-1] - self.admitted_ms[0])
+
+
+class Broker:
+    def __init__(self, settings: QuotaSettings = ISOLATED, listeners: tuple[str, ...] = LISTENERS) -> None:
+        self.now_ms = 5_000_000
+        self.quotas = ConnectionQuotas(settings, self.now_ms, self._wake)
+        for name in listeners:
+            self.quotas.add_listener(name, self.now_ms)
+        self.backlog: dict[str, deque[str]] = {name: deque() for name in listeners}
+        self.held: dict[str, str] = {}
+        self.tally: dict[tuple[str, str], Tally] = {}
+        self.delayed = DelayedCloses(settings.max_delayed_closes)
+        self._events: list[tuple[int, int, str, str]] = []
+        self._woken: list[str] = []
+        self._order = 0
+
+    # What a test does
+
+    def connect(self, listener: str = EXTERNAL, ip: str | None = None, count: int = 1) -> Tally:
+        """`count` clients connect now."""
+        ip = ip or IP[listener]
+        for _ in range(count):
+            self.backlog[listener].append(ip)
+            self._serve(listener)
+        return self.of(listener, ip)
+
+    def connect_paced(self, listener: str, per_second: int, count: int, ip: str | None = None) -> Tally:
+        """`count` clients will connect, evenly, beginning now; `run` makes it happen."""
+        ip = ip or IP[listener]
+        for index in range(count):
+            self._at(self.now_ms + index * 1000 // per_second, listener, ip)
+        return self.of(listener, ip)
+
+    def close(self, listener: str = EXTERNAL, ip: str | None = None, count: int = 1) -> None:
+        for _ in range(count):
+            self.quotas.on_closed(listener, ip or IP[listener], self.now_ms)
+            self._serve_woken()
+
+    def update(self, **changes: object) -> None:
+        self.quotas.update(replace(self.quotas.settings, **changes), self.now_ms)  # type: ignore[arg-type]
+        self._serve_woken()
+
+    def run(self, ms: int | None = None) -> None:
+        """Until nothing more is planned, or for so long."""
+        end_ms = None if ms is None else self.now_ms + ms
+        while self._events and (end_ms is None or self._events[0][0] <= end_ms):
+            at_ms, _, listener, ip = heappop(self._events)
+            self.now_ms = max(self.now_ms, at_ms)
+            if ip:
+                self.backlog[listener].append(ip)
+                self._serve(listener)
+            elif listener:
+                self._ask_again(listener)
+            else:
+                self._close_due()
+        if end_ms is not None:
+            self.now_ms = end_ms
+
+    # What a test looks at
+
+    def of(self, listener: str = EXTERNAL, ip: str | None = None) -> Tally:
+        return self.tally.setdefault((listener, ip or IP[listener]), Tally())
+
+    def admitted(self, listener: str = EXTERNAL) -> int:
+        return self.quotas.listeners[listener].admitted_total
+
+    def blocked_s(self, listener: str) -> float:
+        return self.quotas.listeners[listener].blocked.total_s(self.now_ms)
+
+    def waiting(self, listener: str) -> bool:
+        return self.quotas.listeners[listener].waiting is not None
+
+    def rate(self, listener: str) -> float:
+        return self.quotas.listeners[listener].meter.measure(self.now_ms)
+
+    def throttle_time(self, listener: str) -> float:
+        return self.quotas.listeners[listener].throttle.measure(self.now_ms)
+
+    def ip_throttle_time(self, listener: str) -> float:
+        return self.quotas.listeners[listener].ip_throttle.measure(self.now_ms)
+
+    def over_max_connections(self, listener: str) -> bool:
+        """Whether this listener would have to give up a connection."""
+        return self.quotas.eviction_needed() and self.quotas.evictable(listener)
+
+    # The acceptors
+
+    def _at(self, at_ms: int, listener: str, ip: str) -> None:
+        self._order += 1
+        heappush(self._events, (at_ms, self._order, listener, ip))
+
+    def _wake(self, listener: str) -> None:
+        self._woken.append(listener)
+
+    def _serve_woken(self) -> None:
+        woken, self._woken = self._woken, []
+        for listener in woken:
+            self._ask_again(listener)
+
+    def _serve(self, listener: str) -> None:
+        while self.backlog[listener] and listener not in self.held:
+            ip = self.backlog[listener].popleft()
+            decision = self.quotas.on_accepted(listener, ip, self.now_ms)
+            self._carry_out(listener, ip, decision.outcome, decision.at_ms)
+
+    def _ask_again(self, listener: str) -> None:
+        if listener in self.held:
+            ip = self.held.pop(listener)
+            decision = self.quotas.on_wait_over(listener, self.now_ms)
+            self._carry_out(listener, ip, decision.outcome, decision.at_ms)
+            self._serve(listener)
+
+    def _carry_out(self, listener: str, ip: str, outcome: Outcome, at_ms: int) -> None:
+        tally = self.of(listener, ip)
+        if outcome is Outcome.ADMIT:
+            tally.admitted_ms.append(self.now_ms)
+        elif outcome in (Outcome.WAIT_UNTIL, Outcome.WAIT_FOR_SLOT):
+            self.held[listener] = ip
+            if outcome is Outcome.WAIT_UNTIL:
+                assert self.now_ms <= at_ms <= self.now_ms + self.quotas.settings.window_ms
+                self._at(at_ms, listener, "")
+        elif outcome is Outcome.REFUSE_TOO_MANY:
+            tally.too_many += 1
+        else:
+            tally.throttled += 1
+            if outcome is Outcome.REFUSE_DELAYED and self.delayed.add(tally.throttled, at_ms):
+                self._at(at_ms, "", "")
+
+    def _close_due(self) -> None:
+        self.delayed.due(self.now_ms)
+
+
+def limited(**changes: object) -> Broker:
+    return Broker(replace(ISOLATED, **changes))  # type: ignore[arg-type]
