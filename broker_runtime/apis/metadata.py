@@ -2,8 +2,12 @@
 
 - Fenced brokers are left out, and so are brokers without the listener that was asked (LISTENER_NOT_FOUND).
 - An unknown topic is created when the request and auto.create.topics.enable allow it; the answer waits for it.
+- Whatever needs no such wait is answered in the same turn of the loop: clients ask at every connect.
 - Authorized operations are not implemented: always the "not asked" value.
 """
+
+from collections.abc import Awaitable, Mapping, Sequence
+from uuid import UUID
 
 from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
 from broker_runtime.controller.image import MetadataImage, Partition, Topic
@@ -22,18 +26,34 @@ _NO_CLUSTER: Fields = {
 _BY_ID_SINCE = 12
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields | Awaitable[Fields]:
     wanted = request.topics
-    if ctx.version == 0 and wanted == ():
-        wanted = None
-    if any(_cannot_be_found(item, ctx.version) for item in wanted or ()):
+    if wanted is None or (ctx.version == 0 and not wanted):
+        return _answer([_topic(topic, ctx, node.image) for _, topic in sorted(node.image.topics.items())], ctx, node)
+    if any(_cannot_be_found(item, ctx.version) for item in wanted):
         return {**_NO_CLUSTER, "topics": [_refused(item) for item in wanted]}
-    if wanted is None:
-        topics = [_topic(topic, ctx, node.image) for _, topic in sorted(node.image.topics.items())]
-    else:
-        may_create = getattr(request, "allow_auto_topic_creation", True)
-        # Once for each, as in Kafka, however often it is named.
-        topics = [await _wanted_topic(item, may_create, ctx, node) for item in dict.fromkeys(wanted)]
+    # Once for each, as in Kafka, however often it is named.
+    wanted = tuple(dict.fromkeys(wanted))
+    if getattr(request, "allow_auto_topic_creation", True) and node.settings.flag("auto.create.topics.enable"):
+        missing = [item.name for item in wanted if _can_be_created(item, node.image)]
+        if missing:
+            return _answer_with_created(missing, wanted, ctx, node)
+    return _answer([_wanted_topic(item, {}, ctx, node.image) for item in wanted], ctx, node)
+
+
+async def _answer_with_created(
+    names: Sequence[str], wanted: Sequence[Entity], ctx: RequestContext, node: Node
+) -> Fields:
+    problems: dict[str, ErrorCode] = {}
+    for name in names:
+        try:
+            await _create(name, node)
+        except KafkaError as error:
+            problems[name] = error.code
+    return _answer([_wanted_topic(item, problems, ctx, node.image) for item in wanted], ctx, node)
+
+
+def _answer(topics: Sequence[Fields], ctx: RequestContext, node: Node) -> Fields:
     reachable = [b for b in node.image.brokers.values() if not b.fenced and b.endpoint(ctx.listener) is not None]
     brokers = [
         {"node_id": broker.id, "host": endpoint.host, "port": endpoint.port, "rack": broker.rack}
@@ -51,7 +71,7 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
 
 def _cannot_be_found(item: Entity, version: int) -> bool:
     """Versions 10 and 11 have a field for the id, but look topics up by name only, as in Kafka."""
-    has_id = getattr(item, "topic_id", None) not in (None, ZERO_UUID)
+    has_id = _id_of(item) is not None
     return (item.name is None and not has_id) or (has_id and version < _BY_ID_SINCE)
 
 
@@ -59,28 +79,39 @@ def _refused(item: Entity) -> Fields:
     return _absent(item.name or "", item.topic_id, ErrorCode.INVALID_REQUEST)
 
 
-async def _wanted_topic(item: Entity, may_create: bool, ctx: RequestContext, node: Node) -> Fields:
-    topic_id = getattr(item, "topic_id", None)
-    name = item.name
-    if topic_id is not None and topic_id != ZERO_UUID:
-        known = node.image.topic_by_id(topic_id)
-        if known is None:
-            return _absent(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        return _topic(known, ctx, node.image)
-    topic = node.image.topics.get(name)
-    if topic is None:
-        try:
-            check_topic_name(name)
-            if may_create and node.settings.flag("auto.create.topics.enable"):
-                topic = await _create(name, node)
-        except KafkaError as error:
-            return _absent(name, None, error.code)
-    if topic is None:
-        return _absent(name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return _topic(topic, ctx, node.image)
+def _can_be_created(item: Entity, image: MetadataImage) -> bool:
+    if item.name is None or item.name in image.topics or _id_of(item) is not None:
+        return False
+    return _name_problem(item.name) is None
 
 
-async def _create(name: str, node: Node) -> Topic | None:
+def _name_problem(name: str) -> ErrorCode | None:
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return None
+
+
+def _id_of(item: Entity) -> UUID | None:
+    topic_id: UUID | None = getattr(item, "topic_id", None)
+    return None if topic_id == ZERO_UUID else topic_id
+
+
+def _wanted_topic(item: Entity, problems: Mapping[str, ErrorCode], ctx: RequestContext, image: MetadataImage) -> Fields:
+    """`problems` are those that topics could not be created for."""
+    topic_id, name = _id_of(item), item.name
+    if topic_id is not None:
+        known = image.topic_by_id(topic_id)
+        return _absent(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID) if known is None else _topic(known, ctx, image)
+    topic = image.topics.get(name)
+    if topic is not None:
+        return _topic(topic, ctx, image)
+    code = problems.get(name) or _name_problem(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _absent(name, None, code)
+
+
+async def _create(name: str, node: Node) -> None:
     """Ask the controller for the topic with the broker's defaults and wait until this node has heard of it."""
     asked = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": (), "configs": ()}
     answer = await node.send_to_controller(
@@ -92,7 +123,6 @@ async def _create(name: str, node: Node) -> Topic | None:
     if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         raise KafkaError(code, answer.topics[0].error_message or "")
     await node.wait_until(lambda image: name in image.topics)
-    return node.image.topics.get(name)
 
 
 def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:

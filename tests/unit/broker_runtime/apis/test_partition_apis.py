@@ -1,0 +1,131 @@
+"""ListOffsets, DeleteRecords and FindCoordinator on every version, over a log in memory."""
+
+from typing import Any, cast
+
+import pytest
+
+from broker_runtime.apis import delete_records, find_coordinator, list_offsets
+from broker_runtime.apis.context import ApiSpec, RequestContext
+from broker_runtime.config import TopicConfig
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.storage.log import Log
+from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
+from tests.support.logs import LogHouse
+
+EPOCH = 3
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
+
+
+class Leader:
+    """Leads orders-0, whose three records were written at 1000, 3000 and 2000 ms."""
+
+    def __init__(self, config: TopicConfig | None = None) -> None:
+        self.house = LogHouse(config)
+        for at_ms in (1000, 3000, 2000):
+            self.house.append(b"v", timestamp_ms=at_ms)
+
+    def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
+        if (topic, partition) != ("orders", 0):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self.house.log, EPOCH
+
+
+def ask(api: ApiSpec, version: int, content: dict[str, Any], node: Leader) -> Any:
+    body = memoryview(encode_request_body(api.key, version, content))
+    ctx = RequestContext(api.key, version, "test", "PLAINTEXT", "127.0.0.1")
+    answer = api.handle(decode_request(api.key, version, body), ctx, cast("Any", node))
+    assert encode_response(api.key, version, 0, cast("Any", answer))
+    return answer
+
+
+def offsets(version: int, *timestamps: int, topic: str = "orders", epoch: int = -1, node: Leader | None = None) -> Any:
+    partitions = [
+        {"partition_index": index, "timestamp": timestamp, "current_leader_epoch": epoch}
+        for index, timestamp in enumerate(timestamps)
+    ]
+    content = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic, "partitions": partitions}]}
+    return ask(list_offsets.API, version, content, node or Leader())["topics"][0]["partitions"][0]
+
+
+@pytest.mark.parametrize("version", range(list_offsets.API.versions[0], list_offsets.API.versions[1] + 1))
+def test_offsets_of_a_partition(version: int) -> None:
+    latest = offsets(version, LATEST)
+    assert (latest["error_code"], latest["offset"], latest["timestamp"]) == (ErrorCode.NONE, 3, -1)
+    assert latest["leader_epoch"] == EPOCH
+    assert offsets(version, EARLIEST)["offset"] == 0
+    by_time = offsets(version, 1500)
+    assert (by_time["offset"], by_time["timestamp"]) == (1, 3000)
+    later = offsets(version, 2**62)
+    assert (later["error_code"], later["offset"], later["leader_epoch"]) == (ErrorCode.NONE, -1, -1)
+    assert offsets(version, LATEST, topic="nope")["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since", "offset"), [(MAX_TIMESTAMP, 7, 1), (EARLIEST_LOCAL, 8, 0), (-5, 99, -1), (-(2**63), 99, -1)]
+)
+def test_a_timestamp_with_a_meaning_has_it_from_some_version_on(timestamp: int, since: int, offset: int) -> None:
+    for version in range(1, 9):
+        found = offsets(version, timestamp)
+        known = version >= since
+        assert found["error_code"] == (ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION)
+        assert found["offset"] == (offset if known else -1)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (-1, ErrorCode.NONE),
+        (EPOCH, ErrorCode.NONE),
+        (EPOCH - 1, ErrorCode.FENCED_LEADER_EPOCH),
+        (EPOCH + 1, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_a_client_with_another_leader_epoch_must_look_again(epoch: int, code: ErrorCode) -> None:
+    assert offsets(4, LATEST, epoch=epoch)["error_code"] == code
+    assert offsets(3, LATEST, epoch=epoch)["error_code"] == ErrorCode.NONE, "older versions cannot say theirs"
+
+
+def test_a_partition_that_is_named_twice_is_refused_each_time() -> None:
+    twice = [{"partition_index": 0, "timestamp": 1500}] * 2
+    topics = [{"name": "orders", "partitions": twice}]
+    answer = ask(list_offsets.API, 1, {"replica_id": -1, "topics": topics}, Leader())
+    codes = [part["error_code"] for part in answer["topics"][0]["partitions"]]
+    assert codes == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def delete(version: int, before: int, node: Leader, partition: int = 0) -> Any:
+    partitions = [{"partition_index": partition, "offset": before}]
+    content = {"topics": [{"name": "orders", "partitions": partitions}], "timeout": 0}
+    return ask(delete_records.API, version, content, node)["topics"][0]["partitions"][0]
+
+
+@pytest.mark.parametrize("version", range(delete_records.API.versions[0], delete_records.API.versions[1] + 1))
+def test_records_before_an_offset_are_gone(version: int) -> None:
+    leader = Leader()
+    assert delete(version, 2, leader)["low_watermark"] == 2
+    assert offsets(1, EARLIEST, node=leader)["offset"] == 2
+    assert delete(version, 1, leader)["low_watermark"] == 2, "never back"
+    assert delete(version, -1, leader)["low_watermark"] == 3, "up to the high watermark"
+    for before in (4, -2, 2**63 - 1):
+        refused = delete(version, before, leader)
+        assert (refused["error_code"], refused["low_watermark"]) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert delete(version, 0, leader, partition=-1)["error_code"] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_records_of_a_compacted_topic_stay() -> None:
+    leader = Leader(TopicConfig(cleanup_policy=("compact",)))
+    assert delete(2, 1, leader)["error_code"] == ErrorCode.POLICY_VIOLATION
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_there_is_no_coordinator_yet(version: int) -> None:
+    answer = ask(find_coordinator.API, version, {"key": "group", "key_type": 0}, Leader())
+    assert answer["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_coordinators_are_answered_once_for_each_key_and_for_so_many() -> None:
+    keys = ["a", "b", "a"]
+    answer = ask(find_coordinator.API, 4, {"key_type": 0, "coordinator_keys": keys}, Leader())
+    assert [each["key"] for each in answer["coordinators"]] == ["a", "b"]
+    with pytest.raises(ProtocolError, match="at most 10000 at once"):
+        ask(find_coordinator.API, 4, {"key_type": 0, "coordinator_keys": [str(n) for n in range(10_001)]}, Leader())
