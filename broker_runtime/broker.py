@@ -23,7 +23,7 @@ from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.errors import ConfigError
 from broker_runtime.http_listener import HttpListener
-from broker_runtime.metrics import families, gauge, process_families
+from broker_runtime.metrics import families, membership_families, metadata_families, process_families
 from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.storage.filesystem import OsFileSystem
 from broker_runtime.storage.manager import LogManager
@@ -167,12 +167,10 @@ class Broker:
         if self.broker is not None:
             yield from families(self.broker.server.collect())
         if self.membership is not None:
-            yield gauge("kafka_server_broker_state", "BrokerState of this broker", self.membership.state)
-            yield gauge("sluicegate_broker_epoch", "Epoch of this broker's registration", self.membership.epoch)
-            yield gauge("sluicegate_broker_fenced", "1 while the controller fences this broker", self.membership.fenced)
+            yield from membership_families(self.membership.state, self.membership.epoch, self.membership.fenced)
         node = self.broker or self.controller
         if node is not None:
-            yield gauge("sluicegate_metadata_offset", "Last metadata record applied", node.image.offset)
+            yield from metadata_families(node.image.offset)
 
     async def _tick(self, logs: LogManager) -> None:
         """Retention, rolls by time, flush.ms; a second is fine-grained enough for all of them."""

@@ -27,5 +27,15 @@ def process_families() -> Iterable[Metric]:
     return _PROCESS.collect()
 
 
-def gauge(name: str, text: str, value: float) -> Metric:
+def membership_families(state: int, epoch: int, fenced: bool) -> Iterator[Metric]:
+    yield _gauge("kafka_server_broker_state", "Kafka's BrokerState of this broker: 3 is running", state)
+    yield _gauge("sluicegate_broker_epoch", "Epoch of this broker's registration", epoch)
+    yield _gauge("sluicegate_broker_fenced", "1 while the controller fences this broker", fenced)
+
+
+def metadata_families(offset: int) -> Iterator[Metric]:
+    yield _gauge("sluicegate_metadata_offset", "Last metadata record that this node has applied", offset)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate_operator.api import load_manifests, parse_resource
+from sluicegate_operator.api import BrokerCluster, load_manifests, parse_resource
 from tests.support.bad_manifests import GOOD, cluster
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -8,9 +8,9 @@ from sluicegate_operator.fleet.local_data import FREE_PORTS, DataDir, DataDirErr
 
 
 def test_a_folder_belongs_to_one_up_at_a_time(tmp_path: Path) -> None:
-    with DataDir(tmp_path / "data"):
-        with pytest.raises(DataDirError, match=rf"in use by another `sluicegate up` \(pid {os.getpid()}\)"):
-            DataDir(tmp_path / "data").__enter__()
+    refusal = rf"in use by another `sluicegate up` \(pid {os.getpid()}\)"
+    with DataDir(tmp_path / "data"), pytest.raises(DataDirError, match=refusal):
+        DataDir(tmp_path / "data").__enter__()
     with DataDir(tmp_path / "data"):
         assert (tmp_path / "data" / "lock").read_text() == f"{os.getpid()}\n"
 
