@@ -23,10 +23,10 @@ key. *cluster-wide* keys change while brokers run (`kafka-configs --alter --enti
 a restart. Keys marked *listener* may be prefixed with `listener.name.<name>.`. An unknown key, a wrong type or a value
 that is not allowed ends the process with exit code 2 and a sentence.
 
-What survives what: an acknowledged record is in the page cache, so kill -9 of the process loses nothing; what a power loss
-may take is what `flush.messages` and `flush.ms` (of a topic, or `log.flush.interval.*` of the broker) leave open, which by
-default is up to the operating system, as in Apache Kafka. Metadata (topics, configuration, quotas) is always fsynced before
-it is acknowledged.
+What survives what: an acknowledged record is in the page cache, so kill -9 of the process loses nothing; what a power
+loss may take is what `flush.messages` and `flush.ms` (of a topic, or `log.flush.interval.*` of the broker) leave open,
+which by default is up to the operating system, as in Apache Kafka. Metadata (topics, configuration, quotas) is always
+fsynced before it is acknowledged.
 
 """
 
