@@ -44,8 +44,26 @@ class Difference:
         return f"{self.path}\n    kafka: {self.kafka}\n    ours:  {self.ours}"
 
 
-def differ(path: str, kafka: str, ours: str) -> bool:
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A measured value; two of them are alike when they are no farther apart than this."""
+
+    value: float
+    within: float
+
+    def __str__(self) -> str:
+        return f"{self.value:g} (+-{self.within:g})"
+
+
+Value = str | Near
+
+
+def differ(path: str, kafka: Value, ours: Value) -> bool:
     """Two messages are as good as each other when ours names what Kafka's names; the wording is each project's own."""
+    if isinstance(kafka, Near) and isinstance(ours, Near):
+        return abs(kafka.value - ours.value) > kafka.within
+    if isinstance(kafka, Near) or isinstance(ours, Near):
+        return True
     if path.endswith("_message") and kafka not in NO_TEXT and ours not in NO_TEXT:
         return not subjects(kafka) <= subjects(ours)
     return kafka != ours
@@ -71,11 +89,11 @@ def differences(kafka: Mapping[str, Plain], ours: Mapping[str, Plain]) -> list[D
         if ENTRY in (one, other) and ABSENT in (one, other):
             missing = path + "/"
         if differ(path, one, other):
-            found.append(Difference(path, one, other))
+            found.append(Difference(path, str(one), str(other)))
     return found
 
 
-def flatten(value: Plain, path: str = "") -> Iterator[tuple[str, str]]:
+def flatten(value: Plain, path: str = "") -> Iterator[tuple[str, Value]]:
     if isinstance(value, Mapping):
         for name, item in value.items():
             if name not in NOT_COMPARED:
@@ -85,7 +103,7 @@ def flatten(value: Plain, path: str = "") -> Iterator[tuple[str, str]]:
             yield f"{path}/{name}", ENTRY
             yield from flatten(item, f"{path}/{name}")
     else:
-        yield path, value if isinstance(value, str) else repr(value)
+        yield path, value if isinstance(value, str | Near) else repr(value)
 
 
 def _alike(name: str, value: Plain) -> Plain:

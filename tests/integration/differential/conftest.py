@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.integration.differential import connections
 from tests.integration.differential.play import Play, Sequence, play
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
@@ -20,7 +21,7 @@ PROPERTIES: Mapping[str, str] = {
 KAFKA_ONLY = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
 """With one broker Kafka cannot make these topics: it has no coordinators then, just as ours."""
 
-LISTENERS = ("EXTERNAL",)
+LISTENERS = ("EXTERNAL", *connections.LISTENERS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.integration.differential import client_quotas, configs, frames, records, topics
+from tests.integration.differential import client_quotas, configs, connections, frames, records, topics
 from tests.integration.differential.play import Sequence
 
 SEQUENCES: Mapping[str, Sequence] = {
@@ -31,4 +31,13 @@ SEQUENCES: Mapping[str, Sequence] = {
     "records deleted": records.deleted,
     "quota changes": client_quotas.alterations,
     "quota filters": client_quotas.filters,
+    "connections without limits": connections.unlimited,
+    "connections and a listener's rate": connections.listener_rate,
+    "connections at a pace": connections.paced,
+    "connections and the broker's rate": connections.broker_rate,
+    "connections and an address's rate": connections.ip_rates,
+    "connections and both rates": connections.ip_rate_and_listener_rate,
+    "connections and an address's count": connections.ip_counts,
+    "connections and slots": connections.slots,
+    "connections closed for others": connections.evictions,
 }
