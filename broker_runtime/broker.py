@@ -20,10 +20,11 @@ from broker_runtime.cluster.link import ControllerClient, ControllerLink, Loopba
 from broker_runtime.cluster.membership import Identity, Membership, RegistrationTimeoutError, Timing
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.controller.records import METADATA_TOPIC
+from broker_runtime.controller.service import ReplayError
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.errors import ConfigError
 from broker_runtime.http_listener import HttpListener
-from broker_runtime.metrics import families, membership_families, metadata_families, process_families
+from broker_runtime.metrics import families, membership_families, metadata_families, process_families, request_families
 from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.storage.filesystem import OsFileSystem
 from broker_runtime.storage.manager import LogManager
@@ -58,7 +59,7 @@ class Broker:
             stopped = asyncio.create_task(stop.wait())
             stopped.add_done_callback(lambda _: None if failed.done() else failed.set_result(None))
             await failed
-        except ListenerBindError as error:
+        except (ListenerBindError, ReplayError) as error:
             raise StartError(str(error)) from error
         finally:
             await self._stop()
@@ -164,13 +165,13 @@ class Broker:
 
     def _metrics(self) -> Iterator[Metric]:
         yield from process_families()
-        if self.broker is not None:
-            yield from families(self.broker.server.collect())
+        serving = self.broker or self.controller
+        if serving is not None:
+            yield from families(serving.server.collect())
+            yield from request_families(serving.dispatcher.collect())
+            yield from metadata_families(serving.image.offset)
         if self.membership is not None:
             yield from membership_families(self.membership.state, self.membership.epoch, self.membership.fenced)
-        node = self.broker or self.controller
-        if node is not None:
-            yield from metadata_families(node.image.offset)
 
     async def _tick(self, logs: LogManager) -> None:
         """Retention, rolls by time, flush.ms; a second is fine-grained enough for all of them."""

@@ -89,7 +89,8 @@ class ControllerNode:
     async def resolve_host(self, name: str) -> str | None:
         try:
             found = await self._loop.run_in_executor(None, socket.getaddrinfo, name, None)
-        except OSError:
+        except (OSError, ValueError):
+            # ValueError: a name that cannot be one (too long a label, a null character).
             return None
         return str(found[0][4][0])
 

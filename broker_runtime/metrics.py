@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 
+from broker_runtime.apis.dispatch import RequestCount
 from broker_runtime.network.metrics import Sample
 
 _PROCESS = ProcessCollector(registry=None)
@@ -25,6 +26,17 @@ def families(samples: Iterable[Sample]) -> Iterator[Metric]:
 def process_families() -> Iterable[Metric]:
     """Memory, descriptors, CPU and start time of this process, where the system tells them."""
     return _PROCESS.collect()
+
+
+def request_families(counts: Iterable[RequestCount]) -> Iterator[Metric]:
+    total = CounterMetricFamily("kafka_network_request_total", "Requests by API", labels=("request",))
+    failed = CounterMetricFamily(
+        "kafka_network_request_errors_total", "Requests that ended their connection, by API", labels=("request",)
+    )
+    for count in counts:
+        total.add_metric((count.request,), count.total)
+        failed.add_metric((count.request,), count.failed)
+    yield from (total, failed)
 
 
 def membership_families(state: int, epoch: int, fenced: bool) -> Iterator[Metric]:

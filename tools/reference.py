@@ -6,7 +6,7 @@ from pathlib import Path
 from prometheus_client.metrics_core import Metric
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
-from broker_runtime.metrics import families, membership_families, metadata_families
+from broker_runtime.metrics import families, membership_families, metadata_families, request_families
 from broker_runtime.network.metrics import NetworkFigures, collect
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
@@ -60,7 +60,12 @@ def metrics_page() -> str:
     refusals.note("frame-too-large", "an example", 0)
     samples = collect(quotas, NetworkFigures(), refusals, [_IdleAcceptor()], 0)
     operator = "\n## Operator\n\nOn `--metrics-listener`, /metrics.\n\n"
-    broker = [*families(samples), *membership_families(3, 0, fenced=False), *metadata_families(0)]
+    broker = [
+        *families(samples),
+        *request_families(()),
+        *membership_families(3, 0, fenced=False),
+        *metadata_families(0),
+    ]
     return _METRICS_HEAD + _metrics(broker) + operator + _metrics(REGISTRY.collect())
 
 

@@ -8,11 +8,11 @@ import errno
 import logging
 import os
 import socket
-from asyncio import AbstractEventLoop, TimerHandle
+from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Protocol
 
-from broker_runtime.clock import Clock
+from broker_runtime.network.connection import Shared
 from broker_runtime.network.delayed_closes import DelayedCloses
 from broker_runtime.network.quotas import ConnectionQuotas, Outcome
 from broker_runtime.network.refusals import RefusalLog
@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _V4_MAPPED = "::ffff:"
+_BUSY_S = 0.1
+"""A client that sent something so lately is at work."""
 
 
 class ListenerBindError(OSError):
@@ -70,13 +72,18 @@ def peer_host(host: str) -> str:
 class AcceptorRuntime:
     """What the acceptors of one server share."""
 
-    __slots__ = ("clock", "limits", "loop", "refusals")
+    __slots__ = ("clock", "limits", "loop", "refusals", "shared")
 
-    def __init__(self, loop: AbstractEventLoop, clock: Clock, limits: NetworkLimits, refusals: RefusalLog) -> None:
-        self.loop = loop
-        self.clock = clock
-        self.limits = limits
+    def __init__(self, shared: Shared, refusals: RefusalLog) -> None:
+        self.shared = shared
+        self.loop = shared.loop
+        self.clock = shared.clock
+        self.limits = shared.limits
         self.refusals = refusals
+
+    def established_busy(self, now_s: float) -> bool:
+        """Whether clients that are no newcomers are at work."""
+        return now_s - self.shared.established_used_s < _BUSY_S
 
 
 class Acceptor:
@@ -141,7 +148,7 @@ class Acceptor:
             try:
                 fd, address = accept()
             except BlockingIOError:
-                return
+                break
             except OSError as error:
                 if not self._accept_failed(error):
                     return
@@ -149,6 +156,13 @@ class Acceptor:
             self._decide(fd, (peer_host(address[0]), address[1]))
             if not self._accepting:
                 return
+        if self._accepting and self._runtime.established_busy(self._now()):
+            self._yield()
+
+    def _yield(self) -> None:
+        """Leave the loop to the clients that are there; the next ones wait in the backlog for a moment."""
+        self._pause_accepting()
+        self._wait_timer = self._loop.call_later(self._runtime.limits.accept_yield_s, self._after_pause)
 
     def _accept_failed(self, error: OSError) -> bool:
         """True when the next accept may be tried at once."""
@@ -157,10 +171,10 @@ class Acceptor:
         self.accept_errors_total += 1
         self._warn("accept-error", f"listener {self.listener} cannot accept: {error.strerror}; trying again shortly")
         self._pause_accepting()
-        self._wait_timer = self._loop.call_later(self._runtime.limits.accept_error_pause_s, self._after_error)
+        self._wait_timer = self._loop.call_later(self._runtime.limits.accept_error_pause_s, self._after_pause)
         return False
 
-    def _after_error(self) -> None:
+    def _after_pause(self) -> None:
         self._wait_timer = None
         self._resume_accepting()
 

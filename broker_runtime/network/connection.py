@@ -62,6 +62,7 @@ class Shared:
     __slots__ = (
         "buffered_bytes",
         "clock",
+        "established_used_s",
         "handler",
         "host",
         "limits",
@@ -84,6 +85,8 @@ class Shared:
         self.host: ConnectionHost
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffered_bytes = 0
+        self.established_used_s = float("-inf")
+        """When a connection that is no new one last sent something."""
         self.unfinished: set[Connection] = set()
 
 
@@ -92,6 +95,7 @@ class Connection:
 
     __slots__ = (
         "_closing",
+        "_established_from_s",
         "_fd",
         "_frame_deadline_s",
         "_in_pass",
@@ -115,6 +119,7 @@ class Connection:
         self.listener = origin[1]
         self.peer = origin[2]
         self.last_used_s = origin[3]
+        self._established_from_s = origin[3] + shared.limits.established_after_s
         self.state: object = None
         self._shared = shared
         self._unfinished: UnfinishedFrame | None = None
@@ -205,7 +210,9 @@ class Connection:
         if received == 0:
             self._end_of_stream()
             return
-        self.last_used_s = shared.now()
+        now_s = self.last_used_s = shared.now()
+        if now_s > self._established_from_s:
+            shared.established_used_s = now_s
         self._handle_bytes(shared.scratch[: filled + received])
 
     def _receive_directly(self, frame: UnfinishedFrame) -> None:

@@ -45,7 +45,7 @@ class SocketServer:
         self.figures = NetworkFigures()
         self._shared = Shared(loop, self._poller, clock, limits, handler)
         self._shared.host = self
-        self._runtime = AcceptorRuntime(loop, clock, limits, self.refusals)
+        self._runtime = AcceptorRuntime(self._shared, self.refusals)
         self._acceptors: dict[str, Acceptor] = {}
         self._connections: dict[int, Connection] = {}
         self._next_id = 0

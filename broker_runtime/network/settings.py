@@ -75,5 +75,10 @@ class NetworkLimits:
     frame_receive_timeout_s: float = 30.0
     accepts_per_wakeup: int = 8
     """New connections served before the existing ones have their turn: 16 is 2 % faster, and makes them wait longer."""
+    accept_yield_s: float = 0.002
+    """Pause of an acceptor after each turn while established clients are at work: a storm then takes a bounded share of
+    the loop and of the machine, and their requests do not queue behind it (the aim of KIP-402, part 1)."""
+    established_after_s: float = 1.0
+    """A connection that old counts as established."""
     accept_error_pause_s: float = 0.1
     log_interval_s: float = 10.0

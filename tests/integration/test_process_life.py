@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.support.broker_admin import effective_config, set_default_config
+from tests.support.broker_admin import effective_config, set_default_config, set_ip_rates, until
 from tests.support.broker_process import ROOT, BrokerProcess
 
 RATE = "max.connection.creation.rate"
@@ -133,3 +133,16 @@ def test_a_data_folder_of_another_node_is_refused(tmp_path: Path) -> None:
         done = run_to_its_end(tmp_path, f"node.id=2\nlog.dirs={broker.data}\nlisteners=PLAINTEXT://127.0.0.1:0\n")
     assert done.returncode == 2
     assert "belongs to node 1" in done.stderr
+
+
+def test_a_quota_on_a_host_name_is_enforced_on_its_address() -> None:
+    with BrokerProcess(properties={"quota.window.num": "2"}) as broker:
+        set_ip_rates(broker, {"localhost": 1})
+
+        def refused() -> bool:
+            for _ in range(10):
+                socket.create_connection((broker.host, broker.port()), timeout=5).close()
+            name = 'kafka_server_socket_server_connections_rejected_total{listener="PLAINTEXT",reason="delayed"}'
+            return broker.metrics()[name] > 0
+
+        until(refused, "connections from 127.0.0.1 are over the rate of localhost")

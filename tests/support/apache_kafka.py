@@ -233,7 +233,8 @@ class ApacheKafka:
 
     def _format(self) -> None:
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        arguments = ("format", "-t", cluster_id, "-c", str(self.folder / "server.properties"))
+        # An id may begin with a dash, so it is not an argument of its own.
+        arguments = ("format", f"--cluster-id={cluster_id}", "-c", str(self.folder / "server.properties"))
         command = self.command("kafka.tools.StorageTool", *arguments, heap_mb=128)
         done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False)
         if done.returncode != 0:
