@@ -6,7 +6,8 @@ Reacts to metadata changes; nothing else changes what is served. Kubernetes, HTT
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from ipaddress import ip_address
 
 from broker_runtime.apis.context import Timer
 from broker_runtime.apis.dispatch import Dispatcher
@@ -46,6 +47,7 @@ class BrokerNode:
         self._follower: MetadataFollower | None = None
         self._led: dict[tuple[str, int], tuple[Log, int]] = {}
         self._hosts: Mapping[str, str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self.effective: EffectiveConfig = effective_config(settings, {}, {})
         self.dispatcher = Dispatcher(self, BROKER_APIS, client)
         limits = network_limits(settings, quota_settings(settings, self.effective, {}))
@@ -126,9 +128,35 @@ class BrokerNode:
             self._adopt(topic)
         for topic in changes.topic_configs:
             self._configure_topic(topic)
-        for ip in changes.ip_quotas:
-            rate = self.image.ip_rate(ip)
-            self.server.update_ip_rate(ip, None if rate is None else int(rate))
+        for name in changes.ip_quotas:
+            if name is None or is_address(name):
+                self._set_ip_rate(name, name)
+            else:
+                self._spawn(self._set_host_rate(name))
+
+    def _set_ip_rate(self, name: str | None, address: str | None) -> None:
+        """`name` is the entity's; the address is spelled as the network layer spells a client's."""
+        rate = self.image.ip_rate(name)
+        canonical = None if address is None else ip_address(address).compressed
+        self.server.update_ip_rate(canonical, None if rate is None else int(rate))
+
+    async def _set_host_rate(self, name: str) -> None:
+        """A host name is resolved when its quota is applied, as in Kafka."""
+        address = await self.resolve_host(name)
+        if address is None:
+            log.error("the quota of %s is not enforced: the name cannot be resolved", name)
+        else:
+            self._set_ip_rate(name, address)
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a change of configuration could not be applied", exc_info=task.exception())
 
     def _adopt(self, name: str) -> None:
         """Open or make the logs of the partitions that are placed here; lead those that the controller says."""
@@ -183,8 +211,7 @@ class BrokerNode:
             self._configure_topic(topic)
         names = [h for h in self._override_hosts() if not is_address(h)]
         if set(names) - set(self._hosts):
-            resolving = asyncio.ensure_future(self._resolve_overrides(names))
-            resolving.add_done_callback(lambda done: done.result())
+            self._spawn(self._resolve_overrides(names))
         self._update_limits()
 
     def _override_hosts(self) -> Sequence[str]:

@@ -137,7 +137,7 @@ def test_a_data_folder_of_another_node_is_refused(tmp_path: Path) -> None:
 
 def test_a_quota_on_a_host_name_is_enforced_on_its_address() -> None:
     with BrokerProcess(properties={"quota.window.num": "2"}) as broker:
-        set_ip_rates(broker, {"localhost": 1})
+        set_ip_rates(broker, {"localhost": 1.0})
 
         def refused() -> bool:
             for _ in range(10):
