@@ -1,7 +1,7 @@
 """Who may hold a Lease (coordination.k8s.io/v1), decided from what was read and our own monotonic clock.
 
 Another holder is left alone until its leaseDurationSeconds passed since *we* saw its last change: clocks of two
-machines are never compared, the times in the Lease are for people. No I/O, no clock of its own: `lease.py` is the shell.
+machines are never compared, the times in the Lease are for people. No I/O, no clock: `lease.py` is the shell.
 """
 
 from collections.abc import Mapping

@@ -35,7 +35,9 @@ RELEASE_ATTEMPTS = 3
 
 
 class LeaseElector:
-    """`acquire`, then `run_while_held` beside the work, at the end `release`. Once `lost` is set the process must end.
+    """`acquire`, then `run_while_held` beside the work, at the end `release`. Once `lost` is set the work must end.
+
+    After that `acquire` may be tried again.
 
     Processes must differ in `identity`: one that comes back with the same one takes its Lease up again at once.
     """
@@ -72,6 +74,8 @@ class LeaseElector:
     async def acquire(self) -> None:
         """Waits as long as it takes. Raises KubeError when the API server refuses for good (no permission, no CRD)."""
         said = ""
+        self.lost.clear()
+        self._held_until_s = None
         while True:
             try:
                 async with asyncio.timeout(self._give_up_s):
