@@ -1,14 +1,15 @@
 """Apache Kafka and our broker, each one node with the same properties, for the whole suite."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
 
-from tests.integration.differential import connections
-from tests.integration.differential.play import Play, Sequence, play
+from tests.integration.differential import connections, static_limits
+from tests.integration.differential.play import Play, play
+from tests.integration.differential.play import Sequence as Script
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 from tests.support.wire_client import Plain
@@ -29,7 +30,7 @@ class Pair:
     kafka: ApacheKafka
     ours: BrokerProcess
 
-    def play(self, sequence: Sequence) -> tuple[dict[str, Plain], dict[str, Plain]]:
+    def play(self, sequence: Script) -> tuple[dict[str, Plain], dict[str, Plain]]:
         """The answers of both; they play at the same time, each alone with its own client."""
         with ThreadPoolExecutor(2) as threads:
             kafka = threads.submit(play, sequence, self.kafka)
@@ -39,11 +40,21 @@ class Pair:
 
 @pytest.fixture(scope="session")
 def pair() -> Iterator[Pair]:
-    with ExitStack() as running:
-        kafka = ApacheKafka(listeners=LISTENERS, properties={**PROPERTIES, **KAFKA_ONLY})
-        ours = BrokerProcess(listeners=LISTENERS, properties=PROPERTIES)
-        running.enter_context(kafka)
-        running.enter_context(ours)
+    with running(LISTENERS, PROPERTIES) as both:
+        yield both
+
+
+@pytest.fixture(scope="session")
+def limited_pair() -> Iterator[Pair]:
+    with running(static_limits.LISTENERS, static_limits.PROPERTIES) as both:
+        yield both
+
+
+@contextmanager
+def running(listeners: Sequence[str], properties: Mapping[str, str]) -> Iterator[Pair]:
+    kafka = ApacheKafka(listeners=listeners, properties={**properties, **KAFKA_ONLY})
+    ours = BrokerProcess(listeners=listeners, properties=properties)
+    with kafka, ours:
         both = Pair(kafka, ours)
         both.play(level)
         yield both

@@ -122,7 +122,7 @@ def broker_rate(on: Play) -> None:
         last = max(visitors.last_answer_s() for visitors in (one, other))
         first = sum(visitors.answered_within(AT_ONCE_S) for visitors in (one, other))
         on.note("two listeners", {"answered at once": Near(first, 6), "last answer after s": Near(last, 0.5)})
-    at_once(on, "between brokers", "PLAINTEXT", "127.0.73.1", 30)
+    at_once(on, "between brokers", "PLAINTEXT", "127.0.73.1", BACKLOG)
     limit(on, (RATE, None))
     at_once(on, "lifted", "SHARED", "127.0.73.1", BACKLOG)
 

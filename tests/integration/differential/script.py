@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.integration.differential import client_quotas, configs, connections, frames, records, topics
+from tests.integration.differential import client_quotas, configs, connections, frames, records, static_limits, topics
 from tests.integration.differential.play import Sequence
 
 SEQUENCES: Mapping[str, Sequence] = {
@@ -40,4 +40,10 @@ SEQUENCES: Mapping[str, Sequence] = {
     "connections and an address's count": connections.ip_counts,
     "connections and slots": connections.slots,
     "connections closed for others": connections.evictions,
+}
+
+WITH_LIMITS_IN_THE_FILE: Mapping[str, Sequence] = {
+    "limits of the file described": static_limits.described,
+    "limits of the file": static_limits.held,
+    "limits of the file changed": static_limits.changed,
 }

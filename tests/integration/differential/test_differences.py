@@ -4,13 +4,23 @@ import pytest
 
 from tests.integration.differential.comparing import differences
 from tests.integration.differential.conftest import Pair
-from tests.integration.differential.script import SEQUENCES
+from tests.integration.differential.play import Sequence
+from tests.integration.differential.script import SEQUENCES, WITH_LIMITS_IN_THE_FILE
 from tests.integration.differential.wanted import PAGE, outdated, page, unexplained
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_answers_differ_only_as_wanted(pair: Pair, name: str) -> None:
-    kafka, ours = pair.play(SEQUENCES[name])
+    compare(pair, name, SEQUENCES[name])
+
+
+@pytest.mark.parametrize("name", WITH_LIMITS_IN_THE_FILE)
+def test_answers_differ_only_as_wanted_with_limits_in_the_file(limited_pair: Pair, name: str) -> None:
+    compare(limited_pair, name, WITH_LIMITS_IN_THE_FILE[name])
+
+
+def compare(pair: Pair, name: str, sequence: Sequence) -> None:
+    kafka, ours = pair.play(sequence)
     assert kafka.keys() == ours.keys()
     found = differences(kafka, ours)
     new = unexplained(name, found)

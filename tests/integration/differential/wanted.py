@@ -284,6 +284,10 @@ TABLE: Sequence[Wanted] = (
         "A negative limit counts as the smallest one; Kafka fails over it.",
     ),
     Wanted("offsets looked up", "a partition twice/*", ABSENT, ENTRY, TWICE),
+    *(
+        Wanted(sequence, "*/listener.name.*/read_only", "True", "False", LISTENER_KEYS)
+        for sequence in ("limits of the file described", "limits of the file changed")
+    ),
     Wanted(
         "quota changes",
         "an entry twice/*",
