@@ -1,0 +1,198 @@
+"""kube/ against a real API server, with the rights that deploy/rbac.yaml gives to the operator."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.cluster.control_plane import ControlPlane, KubectlError
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError
+from sluicegate_operator.kube.events import EventRecorder
+from sluicegate_operator.kube.kinds import LEASE, STATEFUL_SET, TOPIC, kind_of
+from sluicegate_operator.kube.lease import LeaseElector
+
+ROOT = Path(__file__).parents[2]
+SYSTEM = "sluicegate-system"
+ACCOUNT = f"system:serviceaccount:{SYSTEM}:sluicegate-operator"
+DURATION_S = 2
+LABEL = "sluicegate.dev/test"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as plane:
+        plane.kubectl("apply", "-f", str(ROOT / "crds"))
+        plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        plane.kubectl("apply", "-f", str(ROOT / "deploy" / "rbac.yaml"))
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(plane: ControlPlane) -> str:
+    """The operator's own account."""
+    token = plane.kubectl("create", "token", "sluicegate-operator", "-n", SYSTEM).strip()
+    document = json.loads(plane.kubeconfig.read_text())
+    document["users"] = [{"name": "admin", "user": {"token": token}}]
+    path = plane.folder / "operator-kubeconfig"
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+@pytest.fixture
+def client(kubeconfig: str) -> Iterator[KubeClient]:
+    client = KubeClient(kubeconfig)
+    yield client
+    client.close()
+
+
+def config_map(name: str, data: dict[str, str]) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default", "labels": {LABEL: name}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+def elector(client: KubeClient, name: str, identity: str) -> LeaseElector:
+    return LeaseElector(client, SYSTEM, name, identity, duration_s=DURATION_S, renew_every_s=0.3)
+
+
+async def test_one_holds_and_the_next_gets_it_at_once_after_release(client: KubeClient) -> None:
+    one, two = elector(client, "released", "one"), elector(client, "released", "two")
+    await one.acquire()
+    keeping = asyncio.create_task(one.run_while_held())
+    waiting = asyncio.create_task(two.acquire())
+    done, _ = await asyncio.wait({waiting}, timeout=DURATION_S * 1.5)
+    assert not done
+    assert one.held
+    assert not one.lost.is_set()
+    keeping.cancel()
+    await one.release()
+    await asyncio.wait_for(waiting, DURATION_S * 0.75)
+    assert two.held
+    found = await client.get(LEASE, SYSTEM, "released")
+    assert found is not None
+    assert (found["spec"]["holderIdentity"], found["spec"]["leaseTransitions"]) == ("two", 1)
+
+
+async def test_a_vanished_holder_is_succeeded_after_the_duration_and_learns_it(client: KubeClient) -> None:
+    one, two = elector(client, "vanished", "one"), elector(client, "vanished", "two")
+    loop = asyncio.get_running_loop()
+    await one.acquire()
+    started_s = loop.time()
+    async with asyncio.timeout(DURATION_S * 5):
+        await two.acquire()
+        assert loop.time() - started_s >= DURATION_S
+        assert not one.held
+        await one.run_while_held()
+    assert one.lost.is_set()
+    assert two.held
+
+
+async def test_a_holder_whose_lease_was_taken_loses_it_and_may_try_again(client: KubeClient) -> None:
+    one = elector(client, "taken", "one")
+    await one.acquire()
+    found = await client.get(LEASE, SYSTEM, "taken")
+    assert found is not None
+    await client.replace(LEASE, SYSTEM, "taken", {**found, "spec": {**found["spec"], "holderIdentity": "thief"}})
+    async with asyncio.timeout(DURATION_S * 5):
+        await one.run_while_held()
+        assert one.lost.is_set()
+        await one.acquire()
+    assert one.held
+
+
+async def test_replace_with_an_old_resource_version_is_a_conflict(client: KubeClient) -> None:
+    await elector(client, "swapped", "one").acquire()
+    found = await client.get(LEASE, SYSTEM, "swapped")
+    assert found is not None
+    await elector(client, "swapped", "one").acquire()
+    with pytest.raises(KubeConflictError):
+        await client.replace(LEASE, SYSTEM, "swapped", found)
+
+
+async def test_events_are_counted_in_the_first_one(plane: ControlPlane, client: KubeClient) -> None:
+    involved = await client.apply(config_map("observed", {}))
+    recorder = EventRecorder(client)
+    for message in ("first", "second", "first"):
+        await recorder.record(involved, "Normal", "LimitEnforced", message)
+    events = plane.get("events", "--field-selector", "involvedObject.name=observed")["items"]
+    assert sorted((event["message"], event["type"], event["count"]) for event in events) == [
+        ("first", "Normal", 1),
+        ("second", "Normal", 1),
+    ]
+    assert {event["source"]["component"] for event in events} == {"sluicegate-operator"}
+    assert {event["involvedObject"]["uid"] for event in events} == {involved["metadata"]["uid"]}
+
+
+async def test_apply_owns_its_fields_and_leaves_others_alone(plane: ControlPlane, client: KubeClient) -> None:
+    await client.apply(config_map("applied", {"ours": "1", "dropped": "1"}))
+    plane.kubectl("patch", "configmap", "applied", "--patch", '{"data": {"ours": "by hand", "theirs": "1"}}')
+    applied = await client.apply(config_map("applied", {"ours": "2"}))
+    assert applied["data"] == {"ours": "2", "theirs": "1"}
+
+
+async def test_lists_carry_kinds_and_heed_selectors(client: KubeClient) -> None:
+    assert await client.list(TOPIC, None) == []
+    assert await client.get(STATEFUL_SET, "default", "missing") is None
+
+
+async def test_status_is_a_subresource(plane: ControlPlane, client: KubeClient) -> None:
+    topic = {
+        "apiVersion": TOPIC.api_version,
+        "kind": TOPIC.kind,
+        "metadata": {"name": "orders", "labels": {LABEL: "orders"}},
+        "spec": {"clusterRef": {"name": "shop"}, "partitions": 1, "replicas": 1},
+    }
+    plane.kubectl("apply", "-f", "-", input=json.dumps(topic))
+    await client.apply_status(TOPIC, "default", "orders", {"observedGeneration": 1})
+    found = await client.list(TOPIC, "default", f"{LABEL}=orders")
+    assert [(item["kind"], item["status"]["observedGeneration"]) for item in found] == [("Topic", 1)]
+    assert await client.list(TOPIC, None, f"{LABEL}=none") == []
+    plane.kubectl("delete", "topic", "orders")
+
+
+async def test_the_operators_rights_end_where_its_work_ends(plane: ControlPlane, client: KubeClient) -> None:
+    made = await client.apply(config_map("kept", {}))
+    with pytest.raises(KubeError) as refused:
+        await client.delete(kind_of(made), "default", "kept")
+    assert (refused.value.status, refused.value.retriable) == (403, False)
+    for question in (("get", "secrets"), ("delete", "statefulsets.apps"), ("patch", "topics.sluicegate.dev")):
+        with pytest.raises(KubectlError):
+            plane.kubectl("auth", "can-i", *question, "-n", "default", f"--as={ACCOUNT}")
+
+
+async def test_delete_is_done_once_and_no_error_the_second_time(plane: ControlPlane) -> None:
+    admin = KubeClient(str(plane.kubeconfig))
+    made = await admin.apply(config_map("deleted", {}))
+    for _ in range(2):
+        await admin.delete(kind_of(made), "default", "deleted")
+    assert await admin.get(kind_of(made), "default", "deleted") is None
+    admin.close()
+
+
+def test_all_of_deploy_is_accepted(plane: ControlPlane) -> None:
+    files = [f"--filename={path}" for path in (ROOT / "deploy" / "operator.yaml", ROOT / "deploy" / "namespaced")]
+    out = plane.kubectl("apply", "--dry-run=server", "--namespace", SYSTEM, files[0])
+    out += plane.kubectl("apply", "--dry-run=server", "--namespace", "default", files[1])
+    assert out.count("deployment.apps/sluicegate-operator") == 2
+
+
+async def test_an_api_server_that_is_away_is_said_and_found_again(plane: ControlPlane, client: KubeClient) -> None:
+    holder = elector(client, "away", "one")
+    await holder.acquire()
+    plane.pause_api_server()
+    try:
+        with pytest.raises(KubeUnavailableError) as away:
+            await client.get(LEASE, SYSTEM, "away")
+        assert away.value.retriable
+        await EventRecorder(client).record(config_map("away", {}), "Warning", "Away", "not posted, and no error")
+        async with asyncio.timeout(DURATION_S * 5):
+            await holder.run_while_held()
+        assert holder.lost.is_set()
+    finally:
+        plane.resume_api_server()
+    async with asyncio.timeout(30):
+        await holder.acquire()
+    assert holder.held
