@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,22 @@ async def test_events_are_counted_in_the_first_one(plane: ControlPlane, client: 
     ]
     assert {event["source"]["component"] for event in events} == {"sluicegate-operator"}
     assert {event["involvedObject"]["uid"] for event in events} == {involved["metadata"]["uid"]}
+
+
+async def test_a_repeat_counts_also_when_the_first_event_has_expired(plane: ControlPlane, client: KubeClient) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    involved = await client.apply(config_map("repeated", {}))
+    recorder = EventRecorder(client, clock=lambda: now)
+    selector = ("--field-selector", "involvedObject.name=repeated")
+    counts = []
+    for _ in range(3):
+        await recorder.record(involved, "Warning", "BrokerAway", "again")
+        counts += [event["count"] for event in plane.get("events", *selector)["items"]]
+        now += timedelta(seconds=61)
+    plane.kubectl("delete", "events", *selector)
+    await recorder.record(involved, "Warning", "BrokerAway", "again")
+    counts += [event["count"] for event in plane.get("events", *selector)["items"]]
+    assert counts == [1, 2, 3, 4]
 
 
 async def test_apply_owns_its_fields_and_leaves_others_alone(plane: ControlPlane, client: KubeClient) -> None:
