@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.apply_to_enforced import measure_apply_to_enforced
-
 from benchmarks.report import write_picture, write_table
 from benchmarks.rows import ROWS, SUBJECTS, Row, machine, needs
 
