@@ -33,7 +33,7 @@ class RequestReader:
         return values
 
     def array_length(self) -> int:
-        """Items of an array; 0 for a null one. Never more than the bytes that are left."""
+        """Items of an array that may not be null. Never more than the bytes that are left."""
         if self.flexible:
             count, self._at = read_uvarint(self._frame, self._at)
             count -= 1
@@ -41,7 +41,9 @@ class RequestReader:
             (count,) = self.fixed(_INT32)
         if count > len(self._frame) - self._at:
             raise self._cut_short()
-        return max(count, 0)
+        if count < 0:
+            raise ProtocolError("malformed", "an array is null")
+        return count
 
     def string(self) -> str:
         length = self._length(_INT16)

@@ -12,6 +12,7 @@ NODE = "1"
 RATE = "max.connection.creation.rate"
 PER_IP = "max.connections.per.ip"
 EXTERNAL = "listener.name.external."
+DYNAMIC_BROKER, DYNAMIC_DEFAULT = 2, 3
 
 Changes = Sequence[tuple[str, int, str | None]]
 
@@ -31,6 +32,17 @@ def describe(
         on.note(step, answer)
     found: list[Plain] = answer["results"][0]["configs"]
     return found
+
+
+def start_clean(on: Play) -> None:
+    """Take away what scripts before this one left set, so that their order makes no difference."""
+    for name, own in (("", DYNAMIC_DEFAULT), (NODE, DYNAMIC_BROKER)):
+        left = [entry["name"] for entry in describe(on, None, BROKER, name, None) if entry["config_source"] == own]
+        # Kafka keeps one of its own for the cluster and refuses to let it go.
+        undo = [(key, DELETE, None) for key in left if key != "min.insync.replicas"]
+        if undo:
+            on.quietly("incremental_alter_configs", 1, resources=[resource(BROKER, name, *undo)], validate_only=False)
+            settle(on, BROKER, name)
 
 
 def _names_and_flags(entries: list[Plain]) -> Plain:
@@ -94,6 +106,7 @@ BROKER_CHANGES: dict[str, tuple[str, int, str | None]] = {
 
 def broker_configs(on: Play) -> None:
     """One change after another, of the cluster's default and of the broker by name, in force or only validated."""
+    start_clean(on)
     for name, level in (("", "default"), (NODE, "broker")):
         for step, change in BROKER_CHANGES.items():
             alter(on, f"{level}, validated: {step}", resource(BROKER, name, change), validate_only=True)
@@ -104,6 +117,7 @@ def broker_configs(on: Play) -> None:
 
 def resources(on: Play) -> None:
     """Resources that do not exist, come twice, or are of another kind."""
+    start_clean(on)
     good = (RATE, SET, "4321")
     for name in ("2", "-1", "one", "1.0", " "):
         alter(on, f"alter broker {name!r}", resource(BROKER, name, good), validate_only=True)
@@ -128,6 +142,7 @@ def resources(on: Play) -> None:
 
 def replaced_configs(on: Play) -> None:
     """AlterConfigs: what is not named is gone."""
+    start_clean(on)
     ways: dict[str, Sequence[tuple[str, str | None]]] = {
         "two keys": [(RATE, "4000"), (PER_IP, "400")],
         "one key": [(RATE, "4001")],
@@ -164,6 +179,7 @@ def replaced_configs(on: Play) -> None:
 
 def precedence(on: Play) -> None:
     """A broker's own value over the cluster's default one over the file's, and the same with a listener's prefix."""
+    start_clean(on)
     keys = [RATE, EXTERNAL + RATE, "quota.window.num", "node.id", "log.dirs", "log.retention.ms", "log.retention.hours"]
     describe(on, "before", BROKER, NODE, [key for key in keys if key != "log.dirs"])
     alter(on, "set default", resource(BROKER, "", (RATE, SET, "3001"), (EXTERNAL + RATE, SET, "3002")))

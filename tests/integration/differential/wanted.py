@@ -83,13 +83,6 @@ TABLE: Sequence[Wanted] = (
         "(connection closed)",
         "Text that is none ends the connection; Kafka puts other characters in its place.",
     ),
-    Wanted(
-        "odd frames",
-        "produce with a negative count of topics*",
-        "(connection closed)",
-        "(answer)",
-        "A null array of topics counts as an empty one: nothing is produced, and that is answered.",
-    ),
     *(
         Wanted("broker configs", f"*{step}/responses/*/error_*", "*", "*", UNKNOWN_KEY)
         for step in (
