@@ -7,6 +7,7 @@ ratio with its least and greatest, and both subjects' medians. Nothing is thrown
 import argparse
 import json
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -15,6 +16,7 @@ from benchmarks.apply_to_enforced import measure_apply_to_enforced
 from benchmarks.report import write_picture, write_table
 from benchmarks.rows import ROWS, SUBJECTS, Row, machine, needs
 
+MEMORY = Path("/dev/shm")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -24,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", default="", help="only rows whose name contains this")
     options = parser.parse_args(arguments)
     RESULTS.mkdir(exist_ok=True)
+    if MEMORY.is_dir():
+        # The disk of the machine is not what is compared: its write-back throttles both subjects alike.
+        tempfile.tempdir = str(MEMORY)
     enforced = measure_apply_to_enforced(changes=100, brokers=3)
     print("apply to enforced:", enforced, flush=True)
     missing = needs()

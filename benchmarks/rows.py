@@ -73,10 +73,30 @@ def _produce(unit: str, **options: object) -> Callable[[Maker], float]:
     def measure(make: Maker) -> float:
         with make({}) as subject:
             workloads.create_topic(subject.bootstrap, "load")
-            workloads.run("produce", subject.bootstrap, "load", seconds=2, **options)
-            return workloads.run("produce", subject.bootstrap, "load", seconds=6, **options)[unit]
+            workloads.run("produce", subject.bootstrap, "load", seconds=1, **options)
+            return workloads.run("produce", subject.bootstrap, "load", seconds=4, **options)[unit]
 
     return measure
+
+
+def _produce_wire(**options: int) -> Callable[[Maker], float]:
+    def measure(make: Maker) -> float:
+        with make({}) as subject:
+            workloads.create_topic(subject.bootstrap, "load")
+            where = (subject.host, subject.port(), "load")
+            workloads.run("produce_wire", *where, seconds=2, **options)
+            return workloads.run("produce_wire", *where, seconds=4, **options)["mb_per_s"]
+
+    return measure
+
+
+def _consume_wire(make: Maker) -> float:
+    with make({}) as subject:
+        workloads.create_topic(subject.bootstrap, "load")
+        where = (subject.host, subject.port(), "load")
+        workloads.run("produce_wire", *where, size=1000, batch_bytes=1_000_000, seconds=2)
+        workloads.run("consume_wire", *where, seconds=2, max_bytes=8_000_000)
+        return workloads.run("consume_wire", *where, seconds=4, max_bytes=8_000_000)["mb_per_s"]
 
 
 def _consume(make: Maker) -> float:
@@ -84,13 +104,13 @@ def _consume(make: Maker) -> float:
         workloads.create_topic(subject.bootstrap, "load")
         workloads.run("produce", subject.bootstrap, "load", size=1000, batch_bytes=1_000_000, seconds=3)
         workloads.run("consume", subject.bootstrap, "load", seconds=2)
-        return workloads.run("consume", subject.bootstrap, "load", seconds=6)["mb_per_s"]
+        return workloads.run("consume", subject.bootstrap, "load", seconds=4)["mb_per_s"]
 
 
 def _connections(make: Maker) -> float:
     with make({}) as subject:
-        workloads.run("connect", subject.host, subject.port(LISTENER), seconds=3)
-        return workloads.run("connect", subject.host, subject.port(LISTENER), seconds=6)["per_s"]
+        workloads.run("connect", subject.host, subject.port(LISTENER), seconds=2)
+        return workloads.run("connect", subject.host, subject.port(LISTENER), seconds=4)["per_s"]
 
 
 def _storm(properties: Mapping[str, str], *, storm: bool) -> Callable[[Maker], float]:
@@ -165,28 +185,19 @@ def _memory_after_load(make: Maker) -> float:
 LIMITED = {f"listener.name.storm.{RATE_KEY}": str(STORM_LIMIT)}
 
 ROWS = (
+    Row("produce, 1 MB batches", "MB/s", True, 1.5, _produce_wire(size=1000, batch_bytes=1_000_000)),
+    Row("produce, 64 KB batches", "MB/s", True, 1.5, _produce_wire(size=1000, batch_bytes=65_536)),
+    Row("produce, librdkafka, 1 MB batches", "MB/s", True, 1.5, _produce("mb_per_s", size=1000, batch_bytes=1_000_000)),
+    Row("produce, librdkafka, 64 KB batches", "MB/s", True, 1.5, _produce("mb_per_s", size=1000, batch_bytes=65_536)),
     Row(
-        "produce, 1 KB messages in 1 MB batches",
-        "MB/s",
-        True,
-        1.5,
-        _produce("mb_per_s", size=1000, batch_bytes=1_000_000),
-    ),
-    Row(
-        "produce, 1 KB messages in 64 KB batches",
-        "MB/s",
-        True,
-        1.5,
-        _produce("mb_per_s", size=1000, batch_bytes=65_536),
-    ),
-    Row(
-        "produce, one 100 B message a batch, 5 in flight",
+        "produce, librdkafka, one 100 B message a batch",
         "messages/s",
         True,
         2.0,
         _produce("messages_per_s", size=100, batch_bytes=65_536, one=True),
     ),
-    Row("consume, 1 MB batches", "MB/s", True, 1.2, _consume),
+    Row("consume, 8 MB fetches", "MB/s", True, 1.2, _consume_wire),
+    Row("consume, librdkafka", "MB/s", True, 1.2, _consume),
     Row("connect, ApiVersions, close", "connections/s", True, 1.5, _connections),
     Row("produce p99 without a storm", "ms", False, None, _storm({}, storm=False)),
     Row("produce p99 in a storm without a limit", "ms", False, 0.7, _storm({}, storm=True)),

@@ -19,6 +19,8 @@ import uvloop
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.wire import consume_wire, produce_wire
+
 ROOT = Path(__file__).resolve().parents[1]
 RUN_TIMEOUT_S = 180
 API_VERSIONS = b"\x00\x00\x00\x15\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0bsluicegate!"
@@ -203,6 +205,8 @@ def hold_idle(host: str, port: int, *, connections: int) -> dict[str, float]:
 
 
 WORKLOADS: Mapping[str, Callable[..., dict[str, float]]] = {
+    "produce_wire": produce_wire,
+    "consume_wire": consume_wire,
     "produce": produce,
     "consume": consume,
     "connect": connect,

@@ -114,8 +114,12 @@ _NETWORK = [
     _static("connections.max.idle.ms", LONG, 600_000, "Idle connections are closed after this.", at_least(1)),
     _static("socket.listen.backlog.size", INT, 50, "Connections the kernel keeps for a waiting acceptor.", at_least(1)),
     _static("socket.request.max.bytes", INT, 104_857_600, "Largest request.", at_least(1)),
-    _static("socket.receive.buffer.bytes", INT, 102_400, "SO_RCVBUF; -1 leaves it to the system.", at_least(-1)),
-    _static("socket.send.buffer.bytes", INT, 102_400, "SO_SNDBUF; -1 leaves it to the system.", at_least(-1)),
+    _static(
+        "socket.receive.buffer.bytes", INT, -1, "SO_RCVBUF; -1 lets the system tune it (Kafka: 102400).", at_least(-1)
+    ),
+    _static(
+        "socket.send.buffer.bytes", INT, -1, "SO_SNDBUF; -1 lets the system tune it (Kafka: 102400).", at_least(-1)
+    ),
     _static(
         "sluicegate.frame.receive.timeout.ms",
         LONG,

@@ -70,8 +70,8 @@ class NetworkLimits:
     connections_max_idle_ms: int = 600_000
     max_request_bytes: int = 104_857_600
     max_buffered_bytes: int = 536_870_912
-    receive_buffer_bytes: int = 102_400
-    send_buffer_bytes: int = 102_400
+    receive_buffer_bytes: int = -1
+    send_buffer_bytes: int = -1
     frame_receive_timeout_s: float = 30.0
     accepts_per_wakeup: int = 8
     """New connections served before the existing ones have their turn: 16 is 2 % faster, and makes them wait longer."""

@@ -1,0 +1,102 @@
+"""A client that costs next to nothing: batches encoded once and sent again and again, fetched bytes thrown away.
+
+librdkafka needs more than one of the two cores for itself; with it, large batches measure the client. The batches are
+what any producer sends (record batch v2, uncompressed); Produce v7 and Fetch v11, which both subjects serve.
+"""
+
+import socket
+import struct
+import time
+
+from broker_runtime.storage.batch import encode_batch
+
+IN_FLIGHT = 5
+_CLIENT = b"wire"
+_HEAD = struct.Struct(">hhih")
+_BATCH = struct.Struct(">qi")
+_LAST_OFFSET_DELTA_AT = 23
+
+
+def produce_frame(topic: str, size: int, batch_bytes: int) -> bytes:
+    """One Produce request for partition 0 with as many messages of `size` bytes as fit."""
+    count = max(1, batch_bytes // (size + 12))
+    batch = encode_batch([(None, bytes(size))] * count, int(time.time() * 1000))
+    name = topic.encode()
+    body = struct.pack(">hhiih", -1, 1, 30_000, 1, len(name)) + name + struct.pack(">iii", 1, 0, len(batch)) + batch
+    head = _HEAD.pack(0, 7, 1, len(_CLIENT)) + _CLIENT
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
+    name = topic.encode()
+    body = struct.pack(">iiiibii", -1, 500, 1, max_bytes, 0, 0, -1)
+    body += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiiqqi", 1, 0, -1, offset, -1, max_bytes)
+    body += struct.pack(">ih", 0, 0)
+    head = _HEAD.pack(1, 11, 1, len(_CLIENT)) + _CLIENT
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def produce_wire(host: str, port: int, topic: str, *, size: int, batch_bytes: int, seconds: float) -> dict[str, float]:
+    frame = produce_frame(topic, size, batch_bytes)
+    count = max(1, batch_bytes // (size + 12))
+    answered = 0
+    with socket.create_connection((host, port)) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        reader = client.makefile("rb", buffering=65536)
+        for _ in range(IN_FLIGHT):
+            client.sendall(frame)
+        began = time.perf_counter()
+        while time.perf_counter() < began + seconds:
+            _check(reader.read(int.from_bytes(reader.read(4), "big")), topic)
+            answered += 1
+            client.sendall(frame)
+        took = time.perf_counter() - began
+    return {"messages_per_s": answered * count / took, "mb_per_s": answered * count * size / took / 1e6}
+
+
+def _check(answer: bytes, topic: str) -> None:
+    """The error code of the only partition."""
+    at = 4 + 4 + 2 + len(topic) + 4 + 4
+    code = int.from_bytes(answer[at : at + 2], "big")
+    if code:
+        raise RuntimeError(f"a produce request was refused with error {code}")
+
+
+def consume_wire(host: str, port: int, topic: str, *, seconds: float, max_bytes: int) -> dict[str, float]:
+    """Partition 0 from its beginning, over and over; one fetch at a time."""
+    buffer = bytearray(2 * max_bytes + 65536)
+    view = memoryview(buffer)
+    total = offset = 0
+    with socket.create_connection((host, port)) as client:
+        began = time.perf_counter()
+        while time.perf_counter() < began + seconds:
+            client.sendall(fetch_frame(topic, offset, max_bytes))
+            total += _receive(client, view)
+            offset = _next_offset(view, topic)
+        took = time.perf_counter() - began
+    return {"mb_per_s": total / took / 1e6}
+
+
+def _receive(client: socket.socket, view: memoryview) -> int:
+    got = needed = 0
+    while got < 4 or got < needed:
+        got += client.recv_into(view[got : needed or None])
+        if got >= 4:
+            needed = int.from_bytes(view[:4], "big") + 4
+    return got
+
+
+def _next_offset(view: memoryview, topic: str) -> int:
+    """After the last whole batch; 0, the beginning, when nothing was left."""
+    at = 4 + 4 + 4 + 2 + 4 + 4 + 2 + len(topic) + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4
+    end = at + 4 + max(int.from_bytes(view[at : at + 4], "big", signed=True), 0)
+    at += 4
+    offset = 0
+    while at + 61 <= end:
+        base, length = _BATCH.unpack_from(view, at)
+        if at + 12 + length > end:
+            break
+        delta = int.from_bytes(view[at + _LAST_OFFSET_DELTA_AT : at + _LAST_OFFSET_DELTA_AT + 4], "big")
+        offset = base + delta + 1
+        at += 12 + length
+    return offset
