@@ -84,8 +84,8 @@ def _produce_wire(**options: int) -> Callable[[Maker], float]:
         with make({}) as subject:
             workloads.create_topic(subject.bootstrap, "load")
             where = (subject.host, subject.port(), "load")
-            workloads.run("produce_wire", *where, seconds=2, **options)
-            return workloads.run("produce_wire", *where, seconds=4, **options)["mb_per_s"]
+            workloads.run("produce_wire", *where, megabytes=500, **options)
+            return workloads.run("produce_wire", *where, megabytes=1_000, **options)["mb_per_s"]
 
     return measure
 
@@ -94,7 +94,7 @@ def _consume_wire(make: Maker) -> float:
     with make({}) as subject:
         workloads.create_topic(subject.bootstrap, "load")
         where = (subject.host, subject.port(), "load")
-        workloads.run("produce_wire", *where, size=1000, batch_bytes=1_000_000, seconds=2)
+        workloads.run("produce_wire", *where, size=1000, batch_bytes=1_000_000, megabytes=1_000)
         workloads.run("consume_wire", *where, seconds=2, max_bytes=8_000_000)
         return workloads.run("consume_wire", *where, seconds=4, max_bytes=8_000_000)["mb_per_s"]
 

@@ -36,7 +36,8 @@ def fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def produce_wire(host: str, port: int, topic: str, *, size: int, batch_bytes: int, seconds: float) -> dict[str, float]:
+def produce_wire(host: str, port: int, topic: str, *, size: int, batch_bytes: int, megabytes: int) -> dict[str, float]:
+    """As many bytes for each subject: memory that is touched for the first time is slow, whoever comes to it first."""
     frame = produce_frame(topic, size, batch_bytes)
     count = max(1, batch_bytes // (size + 12))
     answered = 0
@@ -46,7 +47,7 @@ def produce_wire(host: str, port: int, topic: str, *, size: int, batch_bytes: in
         for _ in range(IN_FLIGHT):
             client.sendall(frame)
         began = time.perf_counter()
-        while time.perf_counter() < began + seconds:
+        while answered * len(frame) < megabytes * 1_000_000:
             _check(reader.read(int.from_bytes(reader.read(4), "big")), topic)
             answered += 1
             client.sendall(frame)
