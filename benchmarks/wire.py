@@ -29,7 +29,7 @@ def produce_frame(topic: str, size: int, batch_bytes: int) -> bytes:
 
 def fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
     name = topic.encode()
-    body = struct.pack(">iiiibii", -1, 500, 1, max_bytes, 0, 0, -1)
+    body = struct.pack(">iiiibii", -1, 0, 1, max_bytes, 0, 0, -1)
     body += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiiqqi", 1, 0, -1, offset, -1, max_bytes)
     body += struct.pack(">ih", 0, 0)
     head = _HEAD.pack(1, 11, 1, len(_CLIENT)) + _CLIENT
