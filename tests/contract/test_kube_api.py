@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from e2e.cluster.control_plane import ControlPlane, KubectlError
+from e2e.cluster.waiting import wait_for
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError
 from sluicegate_operator.kube.events import EventRecorder
-from sluicegate_operator.kube.kinds import LEASE, STATEFUL_SET, TOPIC, kind_of
+from sluicegate_operator.kube.kinds import CUSTOM, LEASE, STATEFUL_SET, TOPIC, kind_of
 from sluicegate_operator.kube.lease import LeaseElector
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +30,18 @@ def plane() -> Iterator[ControlPlane]:
         plane.kubectl("apply", "-f", str(ROOT / "crds"))
         plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         plane.kubectl("apply", "-f", str(ROOT / "deploy" / "rbac.yaml"))
+        wait_for("the storage of the new kinds is there", lambda: _lists_all_kinds(plane), timeout_s=30)
         yield plane
+
+
+def _lists_all_kinds(plane: ControlPlane) -> bool:
+    """Established comes before the API server has the storage ready: until then it answers 429."""
+    try:
+        for kind in CUSTOM:
+            plane.kubectl("get", "--raw", kind.path(None))
+    except KubectlError:
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
