@@ -27,6 +27,8 @@ CHILD_MANAGER = "sluicegate-operator"
 STATUS_MANAGER = "sluicegate-operator-status"
 REQUEST_TIMEOUT_S = 15.0
 THREADS_MAX = 8
+BUSY_RETRIES_MAX = 5
+"""429 means that nothing was done: the API server is busy or still opening a kind's storage. Retry-After says when."""
 _APPLY_TYPE = "application/apply-patch+yaml"
 
 
@@ -37,6 +39,17 @@ class KubeClient:
         self._api = client.ApiClient(_configuration(kubeconfig))
         self._timeout_s = timeout_s
         self._threads = ThreadPoolExecutor(THREADS_MAX, "kube")
+        self._retries = urllib3.Retry(
+            total=BUSY_RETRIES_MAX,
+            connect=0,
+            read=0,
+            redirect=0,
+            other=0,
+            allowed_methods=None,
+            status_forcelist=(429,),
+            backoff_factor=0.2,
+            raise_on_status=False,
+        )
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
         try:
@@ -117,7 +130,7 @@ class KubeClient:
         pool = self._api.rest_client.pool_manager
         try:
             answer = pool.request(
-                method, url, headers=headers, body=data, timeout=self._timeout_s, retries=urllib3.Retry(0)
+                method, url, headers=headers, body=data, timeout=self._timeout_s, retries=self._retries
             )
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailableError(f"the API server does not answer: {error}") from error

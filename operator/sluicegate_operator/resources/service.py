@@ -1,5 +1,6 @@
 """Services: a headless one for the pods of each role, and one in front of each listener."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,8 +11,8 @@ from sluicegate_operator.resources.owner import child_metadata
 
 
 def port_name(listener: str) -> str:
-    """A port's name has at most 15 characters of a-z, 0-9 and '-', with a letter and no '-' at the ends."""
-    return listener.lower().replace("_", "-")[:15].strip("-")
+    """A port's name has at most 15 characters of a-z, 0-9 and single '-', with a letter and no '-' at the ends."""
+    return re.sub("_+", "-", listener.lower())[:15].strip("-")
 
 
 def headless_service(cluster: BrokerCluster, role: str, ports: Mapping[str, int]) -> dict[str, Any]:

@@ -1,0 +1,224 @@
+"""Status of quotas, clusters and listeners: kstatus, times, and what a person reads."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
+from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus
+from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.planning.cluster_layout import plan_cluster
+from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
+from sluicegate_operator.planning.quota_status import Enforcement, quota_status
+from sluicegate_operator.planning.quotas import plan_quotas
+from tests.support.bad_manifests import cluster, listener, quota
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=5)
+BROKERS = (0, 1, 2)
+
+
+def kstatus(status: Status, generation: int) -> str:
+    """The rules of kstatus for a custom resource (operator-peers.md section 5), written down once more."""
+    if status.observed_generation != generation:
+        return "InProgress"
+    held = {condition.type: condition.status for condition in status.conditions}
+    if held.get("Reconciling") == "True":
+        return "InProgress"
+    if held.get("Stalled") == "True":
+        return "Failed"
+    return {"True": "Current", "False": "InProgress"}.get(held.get("Ready", ""), "Current")
+
+
+def resource(document: dict[str, Any], generation: int = 1, **metadata: Any) -> Any:
+    return parse_resource(document | {"metadata": document["metadata"] | {"generation": generation} | metadata})
+
+
+def a_cluster(**spec: Any) -> BrokerCluster:
+    parsed: BrokerCluster = resource(cluster(**spec))
+    return parsed
+
+
+def a_listener() -> BrokerListener:
+    parsed: BrokerListener = resource(listener())
+    return parsed
+
+
+def a_quota(status: ConnectionQuotaStatus | None = None, generation: int = 1, **spec: Any) -> ConnectionQuota:
+    parsed: ConnectionQuota = resource(quota(**(spec or {"maxConnectionCreationRate": 50})), generation)
+    return parsed.model_copy(update={"status": status}) if status else parsed
+
+
+def status_of(one: ConnectionQuota, enforcement: Enforcement, now: datetime = NOW) -> ConnectionQuotaStatus:
+    return quota_status(one, plan_quotas(a_cluster(), [a_listener()], [one]), enforcement, now)
+
+
+ALL = Enforcement(BROKERS, (), NOW - timedelta(seconds=0.25))
+
+
+def test_a_quota_that_all_brokers_enforce_is_current() -> None:
+    status = status_of(a_quota(), ALL)
+    assert kstatus(status, 1) == "Current"
+    assert (status.brokers, status.target, status.apply_seconds, status.enforced_at) == ("3/3", "broker", 0.25, NOW)
+    assert status.effective is not None
+    assert status.effective.max_connection_creation_rate == 50
+    held = {condition.type: condition.status for condition in status.conditions}
+    assert held == {
+        "Ready": "True",
+        "Reconciling": "False",
+        "Stalled": "False",
+        "TargetFound": "True",
+        "Enforced": "True",
+        "Conflicted": "False",
+    }
+    assert {condition.observed_generation for condition in status.conditions} == {1}
+
+
+def test_a_quota_that_brokers_lack_is_in_progress_and_names_them() -> None:
+    status = status_of(a_quota(), Enforcement(BROKERS, (2, 1), NOW, "broker 1: REQUEST_TIMED_OUT"))
+    assert kstatus(status, 1) == "InProgress"
+    assert status.brokers == "1/3"
+    assert status.enforced_at is None
+    ready = status.condition("Ready")
+    assert ready is not None
+    assert ready.message == "enforced by 1/3 brokers; waiting for 1, 2: broker 1: REQUEST_TIMED_OUT"
+
+
+def test_a_quota_without_brokers_is_in_progress() -> None:
+    assert kstatus(status_of(a_quota(), Enforcement()), 1) == "InProgress"
+
+
+def test_a_quota_without_its_listener_fails_with_a_sentence() -> None:
+    status = status_of(a_quota(target={"listener": "OTHER"}, maxConnections=1), ALL)
+    assert kstatus(status, 1) == "Failed"
+    ready = status.condition("Ready")
+    assert ready is not None
+    assert "create one or correct target.listener" in ready.message
+    assert (status.brokers, status.enforced_at, status.effective) == ("", None, None)
+
+
+def test_a_quota_that_lost_to_a_stricter_one_fails_and_shows_what_is_enforced() -> None:
+    loose = a_quota()
+    strict: ConnectionQuota = resource(quota(maxConnectionCreationRate=5), name="strict")
+    status = quota_status(loose, plan_quotas(a_cluster(), [], [loose, strict]), ALL, NOW)
+    assert kstatus(status, 1) == "Failed"
+    assert status.effective is not None
+    assert status.effective.max_connection_creation_rate == 5
+    conflicted, enforced = status.condition("Conflicted"), status.condition("Enforced")
+    assert conflicted is not None
+    assert enforced is not None
+    assert (conflicted.status, enforced.status) == ("True", "False")
+    assert "ConnectionQuota strict" in conflicted.message
+    assert status.enforced_at is None
+
+
+def test_nothing_changes_while_nothing_changes() -> None:
+    first = status_of(a_quota(), ALL)
+    assert status_of(a_quota(first), ALL, LATER) == first
+
+
+def test_transition_times_move_only_with_the_status() -> None:
+    first = status_of(a_quota(), ALL)
+    second = status_of(a_quota(first), Enforcement(BROKERS, (1,)), LATER)
+    times = {condition.type: condition.last_transition_time for condition in second.conditions}
+    assert times == {
+        "Ready": LATER,
+        "Reconciling": LATER,
+        "Stalled": NOW,
+        "TargetFound": NOW,
+        "Enforced": LATER,
+        "Conflicted": NOW,
+    }
+
+
+def test_mended_drift_is_not_a_new_enforcement() -> None:
+    first = status_of(a_quota(), ALL)
+    lagging = status_of(a_quota(first), Enforcement(BROKERS, (1,)), LATER)
+    mended = status_of(a_quota(lagging), ALL, LATER)
+    assert (mended.enforced_at, mended.apply_seconds) == (first.enforced_at, first.apply_seconds)
+
+
+def test_a_new_generation_is_a_new_enforcement() -> None:
+    first = status_of(a_quota(), ALL)
+    changed = a_quota(first, generation=2, maxConnectionCreationRate=70)
+    assert kstatus(first, 2) == "InProgress"
+    status = status_of(changed, Enforcement(BROKERS, (), LATER - timedelta(seconds=1)), LATER)
+    assert (status.enforced_at, status.apply_seconds, status.observed_generation) == (LATER, 1.0, 2)
+
+
+def test_a_generation_whose_outcome_is_open_is_not_observed() -> None:
+    first = status_of(a_quota(), ALL)
+    status = status_of(a_quota(first, generation=2), Enforcement(BROKERS, (0,)), LATER)
+    assert status.observed_generation == 1
+
+
+def test_what_is_written_has_no_empty_fields_and_times_as_text() -> None:
+    written = status_of(a_quota(), ALL).manifest()
+    assert written["enforcedAt"] == "2026-01-01T12:00:00Z"
+    assert written["effective"] == {"maxConnectionCreationRate": 50}
+    again: ConnectionQuota = parse_resource(quota() | {"status": written})  # type: ignore[assignment]
+    assert again.status.manifest() == written
+
+
+RUNNING = {"brokers_expected": 3, "brokers_ready": 3, "controllers_expected": 1, "controllers_ready": 1}
+
+
+@pytest.mark.parametrize(
+    ("spec", "seen", "reason", "verdict"),
+    [
+        pytest.param({}, {}, "Running", "Current", id="a cluster whose nodes are all ready"),
+        pytest.param({}, {"brokers_ready": 2}, "BrokersStarting", "InProgress", id="a broker that is missing"),
+        pytest.param(
+            {}, {"controllers_ready": 0, "brokers_ready": 0}, "ControllersStarting", "InProgress", id="no controller"
+        ),
+        pytest.param({}, {"rolling": 1}, "Rolling", "InProgress", id="a roll is never a failure"),
+        pytest.param({}, {"error": "no API server"}, "Failed", "InProgress", id="trouble that may pass by itself"),
+        pytest.param({"paused": True}, {}, "Paused", "Failed", id="a paused cluster waits for a person"),
+    ],
+)
+def test_cluster_status(spec: dict[str, Any], seen: dict[str, Any], reason: str, verdict: str) -> None:
+    status = cluster_status(a_cluster(**spec), ObservedCluster(**(RUNNING | seen)), NOW)
+    ready = status.condition("Ready")
+    assert ready is not None
+    assert ready.reason == reason
+    assert kstatus(status, 1) == verdict
+
+
+def test_a_cluster_that_nobody_has_seen_is_in_progress() -> None:
+    assert kstatus(a_cluster().status, 1) == "InProgress"
+
+
+def test_the_cluster_id_is_kept_while_it_cannot_be_asked() -> None:
+    first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, cluster_id="abc"), NOW)
+    again = a_cluster().model_copy(update={"status": first})
+    assert cluster_status(again, ObservedCluster(3, 0), LATER).cluster_id == "abc"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "verdict", "bootstrap"),
+    [
+        pytest.param(("c:1", "a:1", "b:1"), "Current", "shop-external.default.svc:9094", id="open on every broker"),
+        pytest.param(("a:1",), "InProgress", "", id="open on one of three"),
+    ],
+)
+def test_listener_status(addresses: tuple[str, ...], verdict: str, bootstrap: str) -> None:
+    layout = plan_cluster(a_cluster(), [a_listener()])
+    status = listener_status(a_listener(), layout, addresses, NOW)
+    assert kstatus(status, 1) == verdict
+    assert status.addresses == tuple(sorted(addresses))
+    assert status.bootstrap == bootstrap
+
+
+def test_a_listener_without_its_cluster_fails_with_a_sentence() -> None:
+    status = listener_status(a_listener(), None, (), NOW)
+    assert kstatus(status, 1) == "Failed"
+    assert "create it or correct clusterRef" in status.conditions[0].message
+
+
+def test_a_listener_that_clashes_fails_and_has_no_bootstrap() -> None:
+    younger: BrokerListener = resource(listener(), name="younger", creationTimestamp="2026-02-01T00:00:00Z")
+    layout = plan_cluster(a_cluster(), [a_listener(), younger])
+    status = listener_status(younger, layout, (), NOW)
+    assert kstatus(status, 1) == "Failed"
+    assert status.bootstrap == ""

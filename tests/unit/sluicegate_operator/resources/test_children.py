@@ -1,0 +1,177 @@
+"""What must hold of the children whatever the golden files say."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
+from sluicegate_operator.planning.children import cluster_children, listener_children
+from sluicegate_operator.resources.labels import CONFIG_HASH
+from sluicegate_operator.resources.service import port_name
+from tests.support.bad_manifests import cluster, listener, named_listener
+
+Json = dict[str, Any]
+
+
+def children(*listeners: Json, **spec: Any) -> list[Json]:
+    of = parse_resource(cluster(**spec))
+    assert isinstance(of, BrokerCluster)
+    return cluster_children(of, parsed(*listeners))
+
+
+def parsed(*listeners: Json) -> list[BrokerListener]:
+    resources = [parse_resource(document) for document in listeners]
+    return [resource for resource in resources if isinstance(resource, BrokerListener)]
+
+
+def template(of: list[Json], name: str) -> Json:
+    (found,) = [child for child in of if child["kind"] == "StatefulSet" and child["metadata"]["name"] == name]
+    return dict(found["spec"]["template"])
+
+
+def config_hash(of: list[Json], name: str) -> str:
+    return str(template(of, name)["metadata"]["annotations"][CONFIG_HASH])
+
+
+@pytest.fixture(params=["shop-brokers", "shop-controllers"])
+def pod(request: pytest.FixtureRequest) -> Json:
+    return dict(template(children(listener()), request.param)["spec"])
+
+
+def test_pods_keep_the_restricted_standard(pod: Json) -> None:
+    security = pod["securityContext"]
+    assert security["runAsNonRoot"] is True
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+def test_probes_ask_the_http_listener(pod: Json) -> None:
+    (container,) = pod["containers"]
+    assert {port["name"]: port["containerPort"] for port in container["ports"]}["http"] == 9404
+    asked = {kind: container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "readiness", "liveness")}
+    assert asked == {"startup": "/healthz", "readiness": "/readyz", "liveness": "/healthz"}
+
+
+def test_every_reference_in_arguments_is_a_variable_of_the_container(pod: Json) -> None:
+    (container,) = pod["containers"]
+    used = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
+    assert used == {"POD_IP", "POD_INDEX"}
+    assert used <= {variable["name"] for variable in container["env"]}
+
+
+def test_no_mount_path_stands_in_a_mounted_file() -> None:
+    paths = ("/var/lib/sluicegate", "/etc/sluicegate")
+    texts = [text for child in children(listener()) if child["kind"] == "ConfigMap" for text in child["data"].values()]
+    assert len(texts) == 2
+    assert not [text for text in texts if any(path in text for path in paths)]
+
+
+def test_node_ids_of_controllers_begin_at_a_thousand() -> None:
+    (container,) = template(children(), "shop-controllers")["spec"]["containers"]
+    assert "node.id=100$(POD_INDEX)" in container["args"]
+
+
+@pytest.mark.parametrize("change", [{"resyncSeconds": 5}, {"paused": True}], ids=str)
+def test_what_a_broker_need_not_know_does_not_restart_it(change: Json) -> None:
+    assert children(listener(), **change) == children(listener())
+
+
+@pytest.mark.parametrize(
+    ("change", "brokers_roll", "controllers_roll"),
+    [
+        ({"config": {"num.partitions": "5"}}, True, True),
+        ({"connectionQuota": {"strategy": "token-bucket"}}, True, True),
+        ({"brokers": {"replicas": 9, "storage": {"size": "10Gi"}}}, False, False),
+    ],
+    ids=["static configuration rolls", "the strategy rolls", "more brokers do not roll those that are there"],
+)
+def test_what_restarts_pods(change: Json, brokers_roll: bool, controllers_roll: bool) -> None:
+    before, after = children(listener()), children(listener(), **change)
+    assert (template(before, "shop-brokers") != template(after, "shop-brokers")) is brokers_roll
+    assert (template(before, "shop-controllers") != template(after, "shop-controllers")) is controllers_roll
+
+
+def test_a_new_listener_restarts_brokers_and_leaves_the_controller() -> None:
+    before, after = children(), children(listener())
+    assert config_hash(before, "shop-brokers") != config_hash(after, "shop-brokers")
+    assert template(before, "shop-controllers") == template(after, "shop-controllers")
+
+
+def test_a_quota_never_touches_a_pod() -> None:
+    # The builders are not even given quotas; this guards the keys that carry limits.
+    text = json.dumps(children(listener(), connectionQuota={"windowNum": 3}))
+    assert "max.connection" not in text
+    assert "listener.name." not in text
+
+
+def test_nothing_carries_the_label_that_argo_cd_tracks_by() -> None:
+    assert "app.kubernetes.io/instance" not in json.dumps(children(listener()))
+
+
+def test_selectors_find_the_pods_they_are_meant_for() -> None:
+    of = children(listener())
+    for child in of:
+        if child["kind"] == "StatefulSet":
+            wanted = child["spec"]["selector"]["matchLabels"]
+            assert wanted.items() <= child["spec"]["template"]["metadata"]["labels"].items()
+    (service,) = listener_children(a_cluster(), parsed(listener()))
+    assert service["spec"]["selector"].items() <= template(of, "shop-brokers")["metadata"]["labels"].items()
+
+
+def a_cluster() -> BrokerCluster:
+    of = parse_resource(cluster())
+    assert isinstance(of, BrokerCluster)
+    return of
+
+
+def owners(of: list[Json]) -> Iterator[str]:
+    for child in of:
+        (owner,) = child["metadata"]["ownerReferences"]
+        yield owner["kind"]
+
+
+def test_children_belong_to_their_resource() -> None:
+    assert set(owners(children(listener()))) == {"BrokerCluster"}
+    assert list(owners(listener_children(a_cluster(), parsed(listener())))) == ["BrokerListener"]
+
+
+def test_a_listener_that_clashes_has_no_service() -> None:
+    younger = listener("a-younger") | {
+        "metadata": {"name": "a-younger", "creationTimestamp": "2026-02-01T00:00:00Z"},
+    }
+    services = listener_children(a_cluster(), parsed(younger, listener()))
+    assert [service["metadata"]["name"] for service in services] == ["shop-external"]
+
+
+@pytest.mark.parametrize(
+    ("exposure", "policy"), [("ClusterIP", None), ("NodePort", "Local"), ("LoadBalancer", "Local")]
+)
+def test_client_addresses_reach_the_broker(exposure: str, policy: str | None) -> None:
+    (service,) = listener_children(a_cluster(), parsed(listener(exposure=exposure)))
+    assert service["spec"].get("externalTrafficPolicy") == policy
+
+
+@pytest.mark.parametrize(
+    ("name", "port"),
+    [("EXTERNAL", "external"), ("A_B", "a-b"), ("A__B", "a-b"), ("A_VERY_LONG_NAME_", "a-very-long-nam"), ("A_", "a")],
+)
+def test_port_names_are_valid(name: str, port: str) -> None:
+    assert port_name(name) == port
+    assert re.fullmatch("[a-z0-9]([a-z0-9]|-(?!-))*[a-z0-9]|[a-z]", port)
+
+
+def test_listeners_whose_port_names_are_equal_are_told_apart() -> None:
+    one, other = named_listener("PARTNERS_OF_EUROPE"), named_listener("PARTNERS_OF_EURASIA")
+    other = other | {"metadata": {"name": "other"}, "spec": other["spec"] | {"port": 9095}}
+    (container,) = template(children(one, other), "shop-brokers")["spec"]["containers"]
+    names = [port["name"] for port in container["ports"]]
+    assert len(set(names)) == len(names) == 4
