@@ -161,7 +161,7 @@ def test_what_is_written_has_no_empty_fields_and_times_as_text() -> None:
     assert again.status.manifest() == written
 
 
-RUNNING = {"brokers_expected": 3, "brokers_ready": 3, "controllers_expected": 1, "controllers_ready": 1}
+RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controllers_expected": 1, "controllers_ready": 1}
 
 
 @pytest.mark.parametrize(

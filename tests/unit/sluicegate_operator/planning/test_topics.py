@@ -44,7 +44,8 @@ def a_topic(name: str = "orders", created: str = "2026-01-01T00:00:00Z", **spec:
 
 
 def seen(**changes: Any) -> ObservedTopic:
-    return ObservedTopic(**({"topic_id": "id", "partitions": 6, "replicas": 1} | changes))
+    known: dict[str, Any] = {"topic_id": "id", "partitions": 6, "replicas": 1}
+    return ObservedTopic(**(known | changes))
 
 
 @pytest.mark.parametrize(
