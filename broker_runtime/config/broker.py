@@ -154,6 +154,61 @@ _CLUSTER = [
     _static("num.io.threads", INT, 1, "Fixed: one event loop.", between(1, 64)),
 ]
 
+_REPLICATION = [
+    _static(
+        "replica.lag.time.max.ms",
+        LONG,
+        30_000,
+        "A follower that has not caught up for so long leaves the in-sync set.",
+        at_least(1),
+    ),
+    _static("replica.fetch.wait.max.ms", INT, 500, "Longest wait of a follower's fetch.", at_least(0)),
+    _static("replica.fetch.min.bytes", INT, 1, "Bytes a follower's fetch waits for.", at_least(0)),
+    _static("replica.fetch.max.bytes", INT, 1_048_576, "Bytes a follower fetches of one partition.", at_least(1)),
+    _static("replica.fetch.response.max.bytes", INT, 10_485_760, "Bytes of one answer to a follower.", at_least(1)),
+    _static("replica.fetch.backoff.ms", INT, 1_000, "Longest wait after a fetch that failed.", at_least(1)),
+    _static(
+        "replica.high.watermark.checkpoint.interval.ms",
+        LONG,
+        5_000,
+        "How often high watermarks are written to disk.",
+        at_least(1),
+    ),
+    _static("producer.purgatory.max", INT, 100_000, "Produce requests that wait for followers.", at_least(1)),
+]
+
+_CONTROLLER = [
+    _static("controlled.shutdown.enable", BOOLEAN, True, "Move leaderships away before stopping."),
+    _static(
+        "sluicegate.controlled.shutdown.timeout.ms",
+        INT,
+        20_000,
+        "The broker stops after this whether the controller released it or not; keep it inside the pod's grace period.",
+        at_least(1),
+    ),
+    _static("auto.leader.rebalance.enable", BOOLEAN, True, "Give leaderships back to preferred replicas."),
+    _static(
+        "leader.imbalance.check.interval.seconds", LONG, 300, "How often preferred leaders are looked at.", at_least(1)
+    ),
+    _static(
+        "metadata.log.max.record.bytes.between.snapshots",
+        LONG,
+        20_971_520,
+        "A snapshot of the metadata is taken after so many bytes of records.",
+        at_least(1),
+    ),
+    _static("sluicegate.controller.journal", STRING, "file", "Where metadata is kept.", one_of("file", "kubernetes")),
+    _static("sluicegate.controller.journal.name", STRING, None, "kubernetes: beginning of the names of its objects."),
+    _static("sluicegate.controller.journal.namespace", STRING, None, "kubernetes: where its objects are."),
+    _static(
+        "sluicegate.controller.lease.duration.ms",
+        INT,
+        4_000,
+        "kubernetes: a controller that has not renewed its Lease for so long may be replaced.",
+        at_least(100),
+    ),
+]
+
 _LOG_EXTRA = [
     _static("log.retention.hours", INT, 168, "log.retention.ms in hours.", at_least(-1)),
     _static("log.retention.minutes", INT, None, "log.retention.ms in minutes.", at_least(-1)),
@@ -175,7 +230,7 @@ def _topic_defaults() -> list[ConfigKey]:
 
 
 BROKER_KEYS: Mapping[str, ConfigKey] = table(
-    [*_IDENTITY, *_QUOTAS, *_NETWORK, *_CLUSTER, *_LOG_EXTRA, *_topic_defaults()]
+    [*_IDENTITY, *_QUOTAS, *_NETWORK, *_CLUSTER, *_REPLICATION, *_CONTROLLER, *_LOG_EXTRA, *_topic_defaults()]
 )
 
 LISTENER_PREFIX = "listener.name."

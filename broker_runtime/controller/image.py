@@ -5,7 +5,7 @@ has applied the same records has the same image. It says what changed, so that t
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 from uuid import UUID
@@ -15,6 +15,7 @@ from broker_runtime.controller.records import (
     ClientQuotaRecord,
     ClusterRecord,
     ConfigRecord,
+    ControllerChange,
     FeatureLevelRecord,
     FenceBroker,
     PartitionRecord,
@@ -22,6 +23,7 @@ from broker_runtime.controller.records import (
     Record,
     RegisterBroker,
     RemoveTopic,
+    StopBroker,
     TopicRecord,
     UnfenceBroker,
     UnregisterBroker,
@@ -50,6 +52,14 @@ class BrokerInfo:
     endpoints: tuple[BrokerEndpoint, ...]
     rack: str | None
     fenced: bool
+    stopping_offset: int | None = None
+    """Offset of the record that began its controlled shutdown; None when it is not stopping. Cleared when fenced."""
+    features: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def active(self) -> bool:
+        """May lead partitions and be in in-sync sets."""
+        return not self.fenced and self.stopping_offset is None
 
     def endpoint(self, listener: str) -> BrokerEndpoint | None:
         return next((e for e in self.endpoints if e.listener == listener), None)
@@ -62,6 +72,8 @@ class Partition:
     leader: int
     leader_epoch: int
     partition_epoch: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -107,6 +119,9 @@ class MetadataImage:
         self.offset = -1
         """Offset of the record that was applied last."""
         self.cluster_id: str | None = None
+        self.controller_id = -1
+        self.controller_epoch = 0
+        """Both of the newest controller that became active."""
         self.features: dict[str, int] = {}
         self.brokers: dict[int, BrokerInfo] = {}
         self.topics: dict[str, Topic] = {}
@@ -134,7 +149,7 @@ class MetadataImage:
 
     def is_active(self, broker_id: int) -> bool:
         broker = self.brokers.get(broker_id)
-        return broker is not None and not broker.fenced
+        return broker is not None and broker.active
 
     # Changing
 
@@ -151,9 +166,20 @@ class MetadataImage:
     def _feature(self, record: FeatureLevelRecord, changes: Changes) -> None:
         self.features[record.name] = record.level
 
+    def _controller(self, record: ControllerChange, changes: Changes) -> None:
+        if record.epoch <= self.controller_epoch:
+            raise ValueError(f"controller epochs go back from {self.controller_epoch} to {record.epoch}")
+        self.controller_id, self.controller_epoch = record.controller_id, record.epoch
+
     def _register(self, record: RegisterBroker, changes: Changes) -> None:
         self.brokers[record.broker_id] = BrokerInfo(
-            record.broker_id, record.epoch, record.incarnation, record.endpoints, record.rack, fenced=True
+            record.broker_id,
+            record.epoch,
+            record.incarnation,
+            record.endpoints,
+            record.rack,
+            fenced=True,
+            features=record.features,
         )
         changes.brokers.add(record.broker_id)
 
@@ -170,10 +196,13 @@ class MetadataImage:
 
     def _set_fenced(self, broker_id: int, epoch: int, fenced: bool, changes: Changes) -> None:
         known = self._registered(broker_id, epoch)
-        self.brokers[broker_id] = BrokerInfo(
-            known.id, known.epoch, known.incarnation, known.endpoints, known.rack, fenced
-        )
+        self.brokers[broker_id] = replace(known, fenced=fenced, stopping_offset=None)
         changes.brokers.add(broker_id)
+
+    def _stop(self, record: StopBroker, changes: Changes) -> None:
+        known = self._registered(record.broker_id, record.epoch)
+        self.brokers[record.broker_id] = replace(known, stopping_offset=record.offset)
+        changes.brokers.add(record.broker_id)
 
     def _registered(self, broker_id: int, epoch: int) -> BrokerInfo:
         known = self.brokers.get(broker_id)
@@ -190,7 +219,13 @@ class MetadataImage:
     def _partition(self, record: PartitionRecord, changes: Changes) -> None:
         topic = self._known_topic(record.topic_id)
         topic.partitions[record.index] = Partition(
-            record.replicas, record.isr, record.leader, record.leader_epoch, record.partition_epoch
+            record.replicas,
+            record.isr,
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+            record.adding,
+            record.removing,
         )
         changes.topics.add(topic.name)
 
@@ -252,4 +287,6 @@ _APPLY: Mapping[type, Callable[[MetadataImage, Any, Changes], None]] = {
     ConfigRecord: MetadataImage._config,
     ClientQuotaRecord: MetadataImage._quota,
     ProducerIdsRecord: MetadataImage._producer_ids,
+    StopBroker: MetadataImage._stop,
+    ControllerChange: MetadataImage._controller,
 }

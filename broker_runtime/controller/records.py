@@ -38,6 +38,8 @@ class RegisterBroker(_Record, frozen=True, tag=1):
     epoch: int
     endpoints: tuple[BrokerEndpoint, ...]
     rack: str | None = None
+    features: tuple[tuple[str, int, int], ...] = ()
+    """(name, lowest, highest supported level)."""
 
 
 class UnregisterBroker(_Record, frozen=True, tag=2):
@@ -70,6 +72,10 @@ class PartitionRecord(_Record, frozen=True, tag=6):
     leader: int
     leader_epoch: int
     partition_epoch: int
+    adding: tuple[int, ...] = ()
+    """Of a reassignment in progress: replicas that are in `replicas` only because of it, in any order."""
+    removing: tuple[int, ...] = ()
+    """Replicas that go when the added ones are in sync."""
 
 
 class RemoveTopic(_Record, frozen=True, tag=7):
@@ -114,6 +120,22 @@ class FeatureLevelRecord(_Record, frozen=True, tag=12):
     level: int
 
 
+class StopBroker(_Record, frozen=True, tag=13):
+    """A controlled shutdown has begun: the broker still runs, and may lead or join in-sync sets no more."""
+
+    broker_id: int
+    epoch: int
+    offset: int
+    """Its own: the others must have come so far in the metadata before the broker may go."""
+
+
+class ControllerChange(_Record, frozen=True, tag=14):
+    """The first record of each active controller. Its epoch is greater than every one before it."""
+
+    controller_id: int
+    epoch: int
+
+
 Record: TypeAlias = (
     RegisterBroker
     | UnregisterBroker
@@ -127,6 +149,8 @@ Record: TypeAlias = (
     | ProducerIdsRecord
     | ClusterRecord
     | FeatureLevelRecord
+    | StopBroker
+    | ControllerChange
 )
 
 _ENCODER = msgspec.msgpack.Encoder(uuid_format="bytes")

@@ -16,15 +16,22 @@ CREATE_TOPICS = 19
 DELETE_TOPICS = 20
 DELETE_RECORDS = 21
 INIT_PRODUCER_ID = 22
+OFFSET_FOR_LEADER_EPOCH = 23
 DESCRIBE_CONFIGS = 32
 ALTER_CONFIGS = 33
 CREATE_PARTITIONS = 37
+ELECT_LEADERS = 43
 INCREMENTAL_ALTER_CONFIGS = 44
+ALTER_PARTITION_REASSIGNMENTS = 45
+LIST_PARTITION_REASSIGNMENTS = 46
 DESCRIBE_CLIENT_QUOTAS = 48
 ALTER_CLIENT_QUOTAS = 49
+ALTER_PARTITION = 56
+FETCH_SNAPSHOT = 59
 DESCRIBE_CLUSTER = 60
 BROKER_REGISTRATION = 62
 BROKER_HEARTBEAT = 63
+UNREGISTER_BROKER = 64
 ALLOCATE_PRODUCER_IDS = 67
 
 
@@ -47,15 +54,22 @@ FORMATS: Mapping[int, ApiFormat] = {
     DELETE_TOPICS: ApiFormat("delete_topics", 4),
     DELETE_RECORDS: ApiFormat("delete_records", 2),
     INIT_PRODUCER_ID: ApiFormat("init_producer_id", 2),
+    OFFSET_FOR_LEADER_EPOCH: ApiFormat("offset_for_leader_epoch", 4),
     DESCRIBE_CONFIGS: ApiFormat("describe_configs", 4),
     ALTER_CONFIGS: ApiFormat("alter_configs", 2),
     CREATE_PARTITIONS: ApiFormat("create_partitions", 2),
+    ELECT_LEADERS: ApiFormat("elect_leaders", 2),
     INCREMENTAL_ALTER_CONFIGS: ApiFormat("incremental_alter_configs", 1),
+    ALTER_PARTITION_REASSIGNMENTS: ApiFormat("alter_partition_reassignments", 0),
+    LIST_PARTITION_REASSIGNMENTS: ApiFormat("list_partition_reassignments", 0),
     DESCRIBE_CLIENT_QUOTAS: ApiFormat("describe_client_quotas", 1),
     ALTER_CLIENT_QUOTAS: ApiFormat("alter_client_quotas", 1),
+    ALTER_PARTITION: ApiFormat("alter_partition", 0),
+    FETCH_SNAPSHOT: ApiFormat("fetch_snapshot", 0),
     DESCRIBE_CLUSTER: ApiFormat("describe_cluster", 0),
     BROKER_REGISTRATION: ApiFormat("broker_registration", 0),
     BROKER_HEARTBEAT: ApiFormat("broker_heartbeat", 0),
+    UNREGISTER_BROKER: ApiFormat("unregister_broker", 0),
     ALLOCATE_PRODUCER_IDS: ApiFormat("allocate_producer_ids", 0),
 }
 
