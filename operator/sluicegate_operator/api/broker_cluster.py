@@ -143,10 +143,11 @@ def _config_rule(refused: tuple[str, ...], message: str, prefix: str | None = No
     )
 
 
+_OPERATORS_OWN = tuple(key for key in keys.OPERATOR_KEYS if not key.startswith("sluicegate."))
 _CONFIG_RULES = (
     _config_rule(
         keys.OPERATOR_KEYS,
-        f"config holds a key that the operator sets for each node; remove it ({', '.join(keys.OPERATOR_KEYS)})",
+        f"config holds a key that the operator sets for each node; remove it ({', '.join(_OPERATORS_OWN)}, sluicegate...)",
     ),
     _config_rule(
         keys.LIMIT_KEYS,
