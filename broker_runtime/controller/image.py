@@ -172,13 +172,17 @@ class MetadataImage:
         self.controller_id, self.controller_epoch = record.controller_id, record.epoch
 
     def _register(self, record: RegisterBroker, changes: Changes) -> None:
+        """A new incarnation starts fenced; the same one, with other listeners say, stays what it is."""
+        known = self.brokers.get(record.broker_id)
+        same = known if known is not None and known.epoch == record.epoch else None
         self.brokers[record.broker_id] = BrokerInfo(
             record.broker_id,
             record.epoch,
             record.incarnation,
             record.endpoints,
             record.rack,
-            fenced=True,
+            fenced=True if same is None else same.fenced,
+            stopping_offset=None if same is None else same.stopping_offset,
             features=record.features,
         )
         changes.brokers.add(record.broker_id)

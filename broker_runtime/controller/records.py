@@ -31,7 +31,8 @@ class _Record(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RegisterBroker(_Record, frozen=True, tag=1):
-    """A new incarnation; its epoch is the offset of this record. It starts fenced."""
+    """A new incarnation, which starts fenced: its epoch is the offset of this record. With the epoch that the broker
+    has already it is the same incarnation, and only the rest is new."""
 
     broker_id: int
     incarnation: UUID

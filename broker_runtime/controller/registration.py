@@ -1,48 +1,88 @@
-"""Broker registration, sessions and fencing (KIP-631); pure: the time comes as an argument.
+"""Broker registration, sessions and fencing (KIP-631, seed 004); pure: the time comes as an argument.
 
-- A registration starts fenced; a heartbeat of a broker that has its own registration in its metadata unfences it.
+- States and the ways between them are the table in `broker_states`; here is what each way writes.
 - A broker that is silent for longer than the session timeout is fenced. Sessions are soft state: a controller that
   starts gives every unfenced broker a fresh one.
 - A second incarnation is refused while the first has a live session. Unlike Apache Kafka a clean stop ends the
-  session, so that the id is free at once.
-- Fencing moves leaderships to another live in-sync replica. Where there is none the partition has no leader until the
-  broker is back. What is missing until replication exists: shrinking the ISR, and a controlled shutdown that waits.
+  session, and so does a heartbeat that wants both to be fenced and to shut down (the operator's word that a pod is
+  gone): the id is free at once.
+- Partition records come before the record of the broker: if a crash separates them, the rest is decided again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker_runtime.controller.image import BrokerInfo, MetadataImage, Partition, Topic
+from broker_runtime.controller import elections
+from broker_runtime.controller.broker_states import BrokerState, Event, Guard, Way, ways
+from broker_runtime.controller.image import BrokerInfo, MetadataImage
 from broker_runtime.controller.records import (
-    NO_LEADER,
     BrokerEndpoint,
     FenceBroker,
-    PartitionRecord,
     Record,
     RegisterBroker,
+    StopBroker,
     UnfenceBroker,
+    UnregisterBroker,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
 
+_UNKNOWN_OFFSET = -1
+
+
+@dataclass(slots=True)
+class _Contact:
+    epoch: int
+    at_s: float
+    metadata_offset: int
+    beats: bool
+    """False after the registration: that shows as a sign of life, but holds the id for nobody, as in Kafka."""
+
 
 class Sessions:
-    """When each (broker id, epoch) was last heard of."""
+    """When each (broker id, epoch) was last heard of, and how far its metadata was then."""
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
-        self._contacts: dict[int, tuple[int, float]] = {}
+        self._contacts: dict[int, _Contact] = {}
+
+    def registered(self, broker_id: int, epoch: int, now_s: float) -> None:
+        self._contacts[broker_id] = _Contact(epoch, now_s, _UNKNOWN_OFFSET, beats=False)
 
     def touch(self, broker_id: int, epoch: int, now_s: float) -> None:
         """Also counts when the heartbeat cannot be handled in time."""
-        self._contacts[broker_id] = (epoch, now_s)
+        self._contacts[broker_id] = _Contact(epoch, now_s, self.metadata_offset(broker_id, epoch), beats=True)
+
+    def reached(self, broker_id: int, metadata_offset: int) -> None:
+        """How far the broker's metadata is, by a heartbeat of it."""
+        contact = self._contacts.get(broker_id)
+        if contact is not None:
+            contact.metadata_offset = metadata_offset
 
     def end(self, broker_id: int) -> None:
         self._contacts.pop(broker_id, None)
 
     def is_live(self, broker_id: int, epoch: int, now_s: float) -> bool:
+        """Whether it holds the id against other incarnations."""
         known = self._contacts.get(broker_id)
-        return known is not None and known[0] == epoch and now_s <= known[1] + self.timeout_s
+        return known is not None and known.beats and known.epoch == epoch and now_s <= known.at_s + self.timeout_s
+
+    def is_heard(self, broker_id: int, epoch: int, now_s: float) -> bool:
+        """Whether there was a sign of life, the registration included, within the session timeout."""
+        known = self._contacts.get(broker_id)
+        return known is not None and known.epoch == epoch and now_s <= known.at_s + self.timeout_s
+
+    def age(self, broker_id: int, now_s: float) -> float | None:
+        """Seconds since its last heartbeat; None when it has no session."""
+        known = self._contacts.get(broker_id)
+        return None if known is None or not known.beats else max(0.0, now_s - known.at_s)
+
+    def metadata_offset(self, broker_id: int, epoch: int | None = None) -> int:
+        """By the last heartbeat (of this epoch, when one is given); -1 when it is not known."""
+        known = self._contacts.get(broker_id)
+        if known is None or (epoch is not None and known.epoch != epoch):
+            return _UNKNOWN_OFFSET
+        return known.metadata_offset
 
     def expired(self, image: MetadataImage, now_s: float) -> list[int]:
         """The unfenced brokers whose session has run out."""
@@ -62,6 +102,8 @@ class Registration:
     incarnation: UUID | None
     endpoints: tuple[BrokerEndpoint, ...]
     rack: str | None
+    features: tuple[tuple[str, int, int], ...] = ()
+    """(name, lowest, highest supported level)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +114,12 @@ class Heartbeat:
     want_fence: bool
     want_shut_down: bool
 
+    @property
+    def event(self) -> Event:
+        if self.want_shut_down:
+            return Event.GO if self.want_fence else Event.STOP
+        return Event.FENCE if self.want_fence else Event.SERVE
+
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
@@ -80,33 +128,81 @@ class HeartbeatAnswer:
     should_shut_down: bool
 
 
+def state_of(broker: BrokerInfo, sessions: Sessions, now_s: float) -> BrokerState:
+    if broker.fenced:
+        return BrokerState.FENCED if sessions.is_heard(broker.id, broker.epoch, now_s) else BrokerState.OFFLINE
+    return BrokerState.ONLINE if broker.stopping_offset is None else BrokerState.STOPPING
+
+
 def register(
     wanted: Registration, image: MetadataImage, sessions: Sessions, now_s: float
 ) -> tuple[Sequence[Record], int]:
     """The records, and the broker's epoch."""
+    _check(wanted, image)
+    known = image.brokers.get(wanted.broker_id)
+    if known is None:
+        return _new_incarnation(wanted, [], image, sessions, now_s)
+    way = _registration_way(wanted, known, sessions, now_s)
+    if way.error is not None:
+        raise KafkaError(
+            way.error,
+            f"Another broker is registered with that broker id {known.id}; its session has not ended yet",
+        )
+    if way.guard is Guard.SAME_INCARNATION:
+        if not sessions.is_live(known.id, known.epoch, now_s):
+            sessions.registered(known.id, known.epoch, now_s)
+        again = _record(wanted, known.epoch)
+        return (() if again == _record_of(known) else (again,)), known.epoch
+    return _new_incarnation(wanted, elections.leave(known.id, image), image, sessions, now_s)
+
+
+def _registration_way(wanted: Registration, known: BrokerInfo, sessions: Sessions, now_s: float) -> Way:
+    if known.incarnation == wanted.incarnation:
+        guard = Guard.SAME_INCARNATION
+    else:
+        guard = Guard.TAKEN if sessions.is_live(known.id, known.epoch, now_s) else Guard.FREE
+    state = state_of(known, sessions, now_s)
+    return next(way for way in ways(state, Event.REGISTER) if way.guard is guard)
+
+
+def _new_incarnation(
+    wanted: Registration, cleaning: list[Record], image: MetadataImage, sessions: Sessions, now_s: float
+) -> tuple[Sequence[Record], int]:
+    epoch = image.offset + 1 + len(cleaning)
+    sessions.registered(wanted.broker_id, epoch, now_s)
+    return [*cleaning, _record(wanted, epoch)], epoch
+
+
+def _record(wanted: Registration, epoch: int) -> RegisterBroker:
+    assert wanted.incarnation is not None
+    return RegisterBroker(wanted.broker_id, wanted.incarnation, epoch, wanted.endpoints, wanted.rack, wanted.features)
+
+
+def _record_of(known: BrokerInfo) -> RegisterBroker:
+    return RegisterBroker(known.id, known.incarnation, known.epoch, known.endpoints, known.rack, known.features)
+
+
+def _check(wanted: Registration, image: MetadataImage) -> None:
     if wanted.cluster_id != image.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"Expected cluster ID {image.cluster_id}, but got cluster ID {wanted.cluster_id}",
         )
+    if wanted.broker_id < 0:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"a broker id is 0 or more, not {wanted.broker_id}")
     if wanted.incarnation is None:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker needs an incarnation id")
     if not wanted.endpoints or len({e.listener for e in wanted.endpoints}) != len(wanted.endpoints):
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker needs listeners, each with its own name")
-    known = image.brokers.get(wanted.broker_id)
-    if known is not None and known.incarnation == wanted.incarnation:
-        return (), known.epoch
-    if known is not None and sessions.is_live(known.id, known.epoch, now_s):
-        raise KafkaError(
-            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            f"Another broker is registered with that broker id {known.id}; its session has not ended yet",
-        )
-    records: list[Record] = []
-    if known is not None and not known.fenced:
-        records += fence(known, image)
-    epoch = image.offset + 1 + len(records)
-    records.append(RegisterBroker(wanted.broker_id, wanted.incarnation, epoch, wanted.endpoints, wanted.rack))
-    return records, epoch
+    supported = {name: (lowest, highest) for name, lowest, highest in wanted.features}
+    for name, level in image.features.items():
+        lowest, highest = supported.get(name, (0, 0))
+        if not lowest <= level <= highest:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} of {name}. "
+                f"The broker wants a version between {lowest} and {highest}, inclusive.",
+            )
 
 
 def heartbeat(
@@ -114,15 +210,52 @@ def heartbeat(
 ) -> tuple[Sequence[Record], HeartbeatAnswer]:
     """The session is touched by the caller, before this is decided."""
     known = registered(beat.broker_id, beat.epoch, image)
-    caught_up = beat.metadata_offset >= known.epoch
-    if beat.want_shut_down:
+    sessions.reached(known.id, beat.metadata_offset)
+    state = state_of(known, sessions, now_s)
+    way = next(w for w in ways(state, beat.event) if _GUARDS[w.guard](beat, known, image, sessions))
+    records = _records(known, way, image)
+    if way.shut_down:
         sessions.end(known.id)
-        return ([] if known.fenced else fence(known, image)), HeartbeatAnswer(caught_up, True, True)
-    if known.fenced and caught_up and not beat.want_fence:
-        return unfence(known, image), HeartbeatAnswer(caught_up, False, False)
-    if not known.fenced and beat.want_fence:
-        return fence(known, image), HeartbeatAnswer(caught_up, True, False)
-    return (), HeartbeatAnswer(caught_up, known.fenced, False)
+    assert way.fenced is not None
+    assert way.shut_down is not None
+    return records, HeartbeatAnswer(_caught_up(beat, known), way.fenced, way.shut_down)
+
+
+def _records(known: BrokerInfo, way: Way, image: MetadataImage) -> Sequence[Record]:
+    if way.next is BrokerState.ONLINE and known.fenced:
+        return unfence(known, image)
+    if way.next is BrokerState.STOPPING and known.stopping_offset is None:
+        return stop(known, image)
+    if way.next in (BrokerState.FENCED, BrokerState.OFFLINE) and not known.fenced:
+        return fence(known, image)
+    return ()
+
+
+_Condition = Callable[[Heartbeat, BrokerInfo, MetadataImage, Sessions], bool]
+
+
+def _caught_up(beat: Heartbeat, known: BrokerInfo) -> bool:
+    return beat.metadata_offset >= known.epoch
+
+
+def _may_go(known: BrokerInfo, image: MetadataImage, sessions: Sessions) -> bool:
+    """Nobody is sent to it any more: it leads nothing, and each broker that serves clients knows."""
+    assert known.stopping_offset is not None
+    if elections.leads_any(known.id, image):
+        return False
+    offsets = [sessions.metadata_offset(b.id, b.epoch) for b in image.brokers.values() if b.active]
+    return not offsets or min(offsets) >= known.stopping_offset
+
+
+_GUARDS: Mapping[Guard, _Condition] = {
+    Guard.ALWAYS: lambda beat, known, image, sessions: True,
+    Guard.CAUGHT_UP: lambda beat, known, image, sessions: _caught_up(beat, known),
+    Guard.BEHIND: lambda beat, known, image, sessions: not _caught_up(beat, known),
+    Guard.LEADS: lambda beat, known, image, sessions: elections.leads_any(known.id, image),
+    Guard.LEADS_NONE: lambda beat, known, image, sessions: not elections.leads_any(known.id, image),
+    Guard.MAY_GO: lambda beat, known, image, sessions: _may_go(known, image, sessions),
+    Guard.MUST_WAIT: lambda beat, known, image, sessions: not _may_go(known, image, sessions),
+}
 
 
 def registered(broker_id: int, epoch: int, image: MetadataImage) -> BrokerInfo:
@@ -137,37 +270,22 @@ def registered(broker_id: int, epoch: int, image: MetadataImage) -> BrokerInfo:
 
 
 def fence(broker: BrokerInfo, image: MetadataImage) -> list[Record]:
-    """Fence, and move what it leads."""
-    records: list[Record] = [FenceBroker(broker.id, broker.epoch)]
-    for topic, index, part in _partitions(image):
-        if part.leader == broker.id:
-            leader = _choose_leader(part, image, without=broker.id)
-            records.append(_led_by(topic, index, part, leader))
-    return records
+    return [*elections.leave(broker.id, image), FenceBroker(broker.id, broker.epoch)]
 
 
 def unfence(broker: BrokerInfo, image: MetadataImage) -> list[Record]:
-    """Unfence, and give it the partitions that wait for it."""
-    records: list[Record] = [UnfenceBroker(broker.id, broker.epoch)]
-    for topic, index, part in _partitions(image):
-        if part.leader == NO_LEADER and broker.id in part.isr:
-            records.append(_led_by(topic, index, part, broker.id))
-    return records
+    return [*elections.come_back(broker.id, image), UnfenceBroker(broker.id, broker.epoch)]
 
 
-def _choose_leader(part: Partition, image: MetadataImage, without: int) -> int:
-    """The first replica in the order of the assignment that is in sync and alive."""
-    live = (r for r in part.replicas if r != without and r in part.isr and image.is_active(r))
-    return next(live, NO_LEADER)
+def stop(broker: BrokerInfo, image: MetadataImage) -> list[Record]:
+    """A controlled shutdown begins; its offset is set once, however often the broker asks."""
+    moved = elections.leave(broker.id, image)
+    return [*moved, StopBroker(broker.id, broker.epoch, image.offset + 1 + len(moved))]
 
 
-def _led_by(topic: Topic, index: int, part: Partition, leader: int) -> PartitionRecord:
-    return PartitionRecord(
-        topic.id, index, part.replicas, part.isr, leader, part.leader_epoch + 1, part.partition_epoch + 1
-    )
-
-
-def _partitions(image: MetadataImage) -> Iterator[tuple[Topic, int, Partition]]:
-    for topic in image.topics.values():
-        for index, part in topic.partitions.items():
-            yield topic, index, part
+def unregister(broker_id: int, image: MetadataImage) -> tuple[Sequence[Record], None]:
+    """Also a live broker: it registers anew when it is still there."""
+    known = image.brokers.get(broker_id)
+    if known is None:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+    return [*elections.leave(broker_id, image), UnregisterBroker(broker_id, known.epoch)], None

@@ -64,7 +64,7 @@ def test_a_second_incarnation_waits_until_the_session_of_the_first_is_over() -> 
         register(wanted(incarnation=NEW), metadata.image, sessions, 9.0)
     assert refused.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     records, new_epoch = register(wanted(incarnation=NEW), metadata.image, sessions, 9.001)
-    assert [type(record) for record in records] == [FenceBroker, RegisterBroker]
+    assert [type(record) for record in records] == [RegisterBroker]
     metadata.write(*records)
     assert new_epoch == metadata.image.offset
     assert metadata.image.brokers[1].incarnation == NEW
