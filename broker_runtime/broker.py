@@ -132,7 +132,6 @@ class Broker:
         assert self.broker is not None
         assert self.membership is not None
         await self.membership.running.wait()
-        self.broker.remove_strays()
         self.broker.serve()
         log.info("broker %d serves clients on %s", self.settings.node_id, ", ".join(map(str, self.broker.advertised())))
 

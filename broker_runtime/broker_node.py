@@ -16,25 +16,40 @@ from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.peers import BrokerPeers
 from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
 from broker_runtime.config.effective import EffectiveConfig, effective_config, topic_defaults
 from broker_runtime.controller.image import Changes, MetadataImage
-from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.controller.service import ControllerService
-from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.errors import ConfigError
 from broker_runtime.limits import is_address, network_limits, per_ip_overrides, quota_settings
 from broker_runtime.network.server import SocketServer
+from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
 
 log = logging.getLogger(__name__)
 
+_ANSWER_OVERHEAD_BYTES = 16 * 1024 * 1024
+"""Of an answer to a follower beyond the records: a line for each of very many partitions."""
+
 
 class BrokerNode:
     def __init__(
-        self, settings: BrokerSettings, clock: Clock, logs: LogManager, cluster_id: str, client: ControllerClient
+        self,
+        settings: BrokerSettings,
+        clock: Clock,
+        logs: LogManager,
+        cluster_id: str,
+        client: ControllerClient,
+        *,
+        peers: Peers | None = None,
+        server: SocketServer | None = None,
     ) -> None:
+        """`peers` and `server` stand in for sockets in simulations."""
         self.settings = settings
         self.clock = clock
         self.logs = logs
@@ -45,13 +60,16 @@ class BrokerNode:
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._follower: MetadataFollower | None = None
-        self._led: dict[tuple[str, int], tuple[Log, int]] = {}
+        if peers is None:
+            peers = BrokerPeers(self.image, settings.inter_broker_listener, _answer_bytes_max(settings))
+        self.replicas = ReplicaManager(settings, clock, logs, self.image, peers)
+        self._active = False
         self._hosts: Mapping[str, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.effective: EffectiveConfig = effective_config(settings, {}, {})
         self.dispatcher = Dispatcher(self, BROKER_APIS, client)
         limits = network_limits(settings, quota_settings(settings, self.effective, {}))
-        self.server = SocketServer(self.dispatcher.handle, limits, clock, self._loop)
+        self.server = server or SocketServer(self.dispatcher.handle, limits, clock, self._loop)
 
     # Life
 
@@ -72,29 +90,27 @@ class BrokerNode:
         return self._follower
 
     def serve(self) -> None:
+        """Take up the replicas that complete metadata gives to this broker, and let clients in."""
+        self._active = True
+        self.replicas.remove_strays()
+        for topic in self.image.topics.values():
+            self.replicas.apply_topic(topic, self.topic_config(topic.name))
+        self.replicas.start(self._client)
         self.server.start()
 
     async def stop(self, drain_s: float = 2.0) -> None:
+        await self.replicas.stop()
         await self.server.shutdown(drain_s)
         await self.dispatcher.close()
 
     # What handlers use
 
     def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
-        found = self._led.get((topic, partition))
-        if found is None:
-            raise self._not_led(topic, partition)
-        return found
+        leader = self.replicas.led(topic, partition)
+        return leader.log, leader.leader_epoch
 
-    def _not_led(self, topic: str, partition: int) -> KafkaError:
-        known = self.image.topics.get(topic)
-        if known is None or partition not in known.partitions:
-            return KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition} of topic {topic}"
-            )
-        return KafkaError(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead partition {partition} of {topic}"
-        )
+    def led(self, topic: str, partition: int) -> LeaderReplica:
+        return self.replicas.led(topic, partition)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)
@@ -122,12 +138,8 @@ class BrokerNode:
     def _on_changes(self, changes: Changes) -> None:
         if None in changes.broker_configs or self.settings.node_id in changes.broker_configs:
             self._reconfigure()
-        for topic in changes.topics_removed:
-            self._drop(topic)
-        for topic in changes.topics:
-            self._adopt(topic)
-        for topic in changes.topic_configs:
-            self._configure_topic(topic)
+        if self._active:
+            self._apply_to_replicas(changes)
         for name in changes.ip_quotas:
             if name is None or is_address(name):
                 self._set_ip_rate(name, name)
@@ -158,47 +170,17 @@ class BrokerNode:
         if not task.cancelled() and task.exception() is not None:
             log.error("a change of configuration could not be applied", exc_info=task.exception())
 
-    def _adopt(self, name: str) -> None:
-        """Open or make the logs of the partitions that are placed here; lead those that the controller says."""
-        topic = self.image.topics.get(name)
-        if topic is None:
-            return
-        me = self.settings.node_id
-        config = self.topic_config(name)
-        for index, part in topic.partitions.items():
-            if me not in part.replicas:
-                continue
-            try:
-                old = self.logs.get(name, index)
-                if old is not None and old.topic_id != topic.id:
-                    self.logs.delete(name, index)
-                replica = self.logs.create(name, index, topic.id, config)
-            except (OSError, KafkaError) as error:
-                log.error("partition %s-%d cannot be opened and is not served: %s", name, index, error)
-                continue
-            if part.leader == me:
-                self._led[name, index] = (replica, part.leader_epoch)
-            else:
-                self._led.pop((name, index), None)
-
-    def _drop(self, name: str) -> None:
-        for key in [key for key in self._led if key[0] == name]:
-            del self._led[key]
-            self.logs.delete(*key)
-
-    def remove_strays(self) -> None:
-        """Delete the logs of topics that were deleted while this broker was away; call it once metadata is complete."""
-        for replica in self.logs.logs():
-            topic = self.image.topics.get(replica.topic)
-            if replica.topic != METADATA_TOPIC and (topic is None or topic.id != replica.topic_id):
-                log.info("%s-%d was deleted while this broker was away", replica.topic, replica.partition)
-                self.logs.delete(replica.topic, replica.partition)
-
-    def _configure_topic(self, name: str) -> None:
-        config = self.topic_config(name)
-        for (topic, _), (replica, _) in self._led.items():
-            if topic == name:
-                replica.update_config(config)
+    def _apply_to_replicas(self, changes: Changes) -> None:
+        if changes.brokers:
+            self.replicas.apply_brokers()
+        for name in changes.topics_removed:
+            self.replicas.remove_topic(name)
+        for name in changes.topics:
+            topic = self.image.topics.get(name)
+            if topic is not None:
+                self.replicas.apply_topic(topic, self.topic_config(name))
+        for name in changes.topic_configs:
+            self.replicas.configure(name, self.topic_config(name))
 
     def _reconfigure(self) -> None:
         self.effective = effective_config(
@@ -207,8 +189,9 @@ class BrokerNode:
         for problem in self.effective.ignored:
             log.warning("a stored configuration value is not used: %s", problem)
         self.logs.producer_expiration_ms = self.effective.integer("producer.id.expiration.ms")
-        for topic in {topic for topic, _ in self._led}:
-            self._configure_topic(topic)
+        if self._active:
+            for topic in self.image.topics:
+                self.replicas.configure(topic, self.topic_config(topic))
         names = [h for h in self._override_hosts() if not is_address(h)]
         if set(names) - set(self._hosts):
             self._spawn(self._resolve_overrides(names))
@@ -235,3 +218,9 @@ class BrokerNode:
             self.server.update_limits(quota_settings(self.settings, self.effective, self._hosts))
         except ConfigError as error:
             log.error("the limits stay as they are: %s", error)
+
+
+def _answer_bytes_max(settings: BrokerSettings) -> int:
+    """The first batch of an answer may be larger than every limit (KIP-74)."""
+    largest = max(settings.integer("replica.fetch.response.max.bytes"), settings.integer("socket.request.max.bytes"))
+    return largest + _ANSWER_OVERHEAD_BYTES

@@ -19,6 +19,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.limits import network_limits, quota_settings
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
@@ -76,6 +77,9 @@ class ControllerNode:
         if topic != METADATA_TOPIC or partition != 0:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a controller serves its metadata log only")
         return self._journal, 0
+
+    def led(self, topic: str, partition: int) -> LeaderReplica:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a controller has no replicas of topics")
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)

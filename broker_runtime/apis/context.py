@@ -13,6 +13,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.service import ControllerService
+from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
@@ -72,6 +73,10 @@ class Node(Protocol):
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.
         """
+        ...
+
+    def led(self, topic: str, partition: int) -> LeaderReplica:
+        """The same with its followers; only brokers have it. Raises the same."""
         ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...

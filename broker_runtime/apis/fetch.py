@@ -1,15 +1,18 @@
-"""Fetch (1), versions 4 to 12: long poll, min and max bytes, whole batches straight from the segment files.
+"""Fetch (1), versions 4 to 15: long poll, min and max bytes, whole batches straight from the segment files.
 
 Records leave as regions of the files: the connection sends them without a copy, or joins small ones into one write.
 
 - Sessions (KIP-227) are not kept: the answer's session id is 0, so clients go on with full requests.
 - Isolation makes no difference to the records: there are no transactions, the last stable offset is the high watermark.
-- Versions from 13 name topics by id and are not served.
+- Followers read up to the log's end, and by what they ask for say what they have (KIP-101, KIP-903). Consumers read
+  up to the high watermark, from the leader only.
+- Versions from 13 name topics by id (KIP-516), version 15 brings the follower's broker epoch in a tagged field.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from struct import Struct
+from uuid import UUID
 
 from broker_runtime.apis.context import Node
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -20,6 +23,11 @@ from broker_runtime.wire.reply import Chunk, FileRegion, PendingReply, Reply
 from broker_runtime.wire.versions import FETCH, is_flexible
 from broker_runtime.wire.writer import array_length, bytes_length, string
 
+_HEAD_V15 = Struct(">iiibii")
+_REPLICA_STATE = Struct(">iq")
+_REPLICA_STATE_TAG = 1
+_BY_ID_SINCE = 13
+_CONSUMER = -1
 _HEAD_V4 = Struct(">iiiib")
 _HEAD_V7 = Struct(">iiiibii")
 _PARTITION_V4 = Struct(">iqi")
@@ -46,6 +54,7 @@ class _Slice:
     log: Log | None = None
     code: int = 0
     region: FileRegion | None = None
+    refused: KafkaError | None = None
 
 
 @dataclass(slots=True)
@@ -56,8 +65,11 @@ class _Query:
     min_bytes: int
     max_bytes: int
     read_committed: bool = False
-    topics: list[tuple[str, list[_Slice]]] = field(default_factory=list)
+    topics: list[tuple[str | UUID, list[_Slice]]] = field(default_factory=list)
+    """By name, from version 13 on by id."""
     error: int = 0
+    replica: int = _CONSUMER
+    broker_epoch: int = -1
 
 
 def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | PendingReply:
@@ -66,6 +78,8 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
     if query.error:
         query.topics = []
         return _encode(query)
+    if query.replica >= 0:
+        _note_progress(query, node)
     found, failed = _look(query, node)
     if found >= query.min_bytes or failed or query.max_wait_ms <= 0 or not query.topics:
         return _encode(query)
@@ -75,23 +89,40 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
 def _read(frame: memoryview, header: RequestHeader) -> _Query:
     version = header.version
     reader = RequestReader(frame, header.body, is_flexible(FETCH, version))
-    session_epoch = -1
-    if version >= 7:
-        _replica, wait, min_bytes, max_bytes, isolation, _session_id, session_epoch = reader.fixed(_HEAD_V7)
+    replica, session_epoch = _CONSUMER, -1
+    if version >= 15:
+        wait, min_bytes, max_bytes, isolation, _session_id, session_epoch = reader.fixed(_HEAD_V15)
+    elif version >= 7:
+        replica, wait, min_bytes, max_bytes, isolation, _session_id, session_epoch = reader.fixed(_HEAD_V7)
     else:
-        _replica, wait, min_bytes, max_bytes, isolation = reader.fixed(_HEAD_V4)
+        replica, wait, min_bytes, max_bytes, isolation = reader.fixed(_HEAD_V4)
     query = _Query(version, header.correlation_id, wait, min_bytes, max_bytes, isolation == _READ_COMMITTED)
+    query.replica = replica
     if session_epoch > 0:
         query.error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     for _ in range(reader.array_length()):
-        name = reader.string()
+        topic: str | UUID = reader.uuid() if version >= _BY_ID_SINCE else reader.string()
         slices = []
         for _ in range(reader.array_length()):
             slices.append(_read_partition(reader, version))
             reader.end_struct()
-        query.topics.append((name, slices))
+        query.topics.append((topic, slices))
         reader.end_struct()
+    if version >= 15:
+        _read_replica_state(reader, query)
     return query
+
+
+def _read_replica_state(reader: RequestReader, query: _Query) -> None:
+    for _ in range(reader.array_length()):
+        reader.uuid()
+        for _ in range(reader.array_length()):
+            reader.fixed(_INT32)
+        reader.end_struct()
+    reader.string()
+    state = reader.tagged_field(_REPLICA_STATE_TAG)
+    if state is not None and len(state) >= _REPLICA_STATE.size:
+        query.replica, query.broker_epoch = _REPLICA_STATE.unpack_from(state)
 
 
 def _read_partition(reader: RequestReader, version: int) -> _Slice:
@@ -107,6 +138,29 @@ def _read_partition(reader: RequestReader, version: int) -> _Slice:
     return _Slice(index, offset, size, epoch)
 
 
+def _note_progress(query: _Query, node: Node) -> None:
+    """A follower has everything below what it asks for. What is wrong with a partition `_look` finds again."""
+    now_s = node.clock.monotonic()
+    for topic, slices in query.topics:
+        name = _name(topic, node)
+        for part in slices:
+            if name is None:
+                continue
+            try:
+                leader = node.led(name, part.index)
+                if part.leader_epoch == leader.leader_epoch and part.offset <= leader.log.log_end_offset:
+                    leader.on_fetch(query.replica, query.broker_epoch, part.offset, now_s)
+            except KafkaError as error:
+                part.refused = error
+
+
+def _name(topic: str | UUID, node: Node) -> str | None:
+    if isinstance(topic, str):
+        return topic
+    known = node.image.topic_by_id(topic)
+    return None if known is None else known.name
+
+
 def _look(query: _Query, node: Node) -> tuple[int, bool]:
     """Fill each slice with what is there now: (bytes found, whether a partition failed).
 
@@ -115,17 +169,24 @@ def _look(query: _Query, node: Node) -> tuple[int, bool]:
     left = query.max_bytes
     found = 0
     failed = False
+    follower = query.replica >= 0
     for topic, slices in query.topics:
+        name = _name(topic, node)
         for part in slices:
             part.region = None
             part.code = 0
             try:
-                part.log, epoch = node.led_log(topic, part.index)
+                if name is None:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
+                if part.refused is not None:
+                    raise part.refused
+                part.log, epoch = node.led_log(name, part.index)
                 if 0 <= part.leader_epoch != epoch:
                     raise _other_epoch(part.leader_epoch, epoch)
                 limit = min(left, part.max_bytes)
                 if limit > 0 or not found:
-                    part.region = part.log.read(part.offset, limit, min_one=not found, up_to=part.log.high_watermark)
+                    up_to = part.log.log_end_offset if follower else part.log.high_watermark
+                    part.region = part.log.read(part.offset, limit, min_one=not found, up_to=up_to)
             except KafkaError as error:
                 part.code = error.code
                 part.log = None
@@ -151,7 +212,7 @@ def _encode(query: _Query) -> Reply:
     chunks: list[Chunk] = []
     size = 0
     for topic, slices in query.topics:
-        text.append(string(topic, flexible))
+        text.append(string(topic, flexible) if isinstance(topic, str) else topic.bytes)
         text.append(array_length(len(slices), flexible))
         for part in slices:
             text.append(_partition_head(part, query, flexible))
@@ -199,8 +260,13 @@ class _LongPoll:
     def _watch(self) -> None:
         for _, slices in self._query.topics:
             for part in slices:
-                if part.log is not None:
-                    self._undo.append(part.log.add_waiter(part.log.high_watermark, self._on_data))
+                log = part.log
+                if log is None:
+                    continue
+                if self._query.replica >= 0:
+                    self._undo.append(log.add_end_waiter(log.log_end_offset, self._on_data))
+                else:
+                    self._undo.append(log.add_waiter(log.high_watermark, self._on_data))
 
     def _on_data(self) -> None:
         found, failed = _look(self._query, self._node)

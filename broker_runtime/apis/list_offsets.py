@@ -1,7 +1,8 @@
 """ListOffsets (2), versions 1 to 8: earliest, latest, by time, and the offset of the largest timestamp (KIP-734).
 
 Version 8's earliest local offset (-4) equals the earliest one: there is no tiered storage. A partition that is named
-more than once is refused, as in Kafka: looking up a time reads the disk.
+more than once is refused, as in Kafka: looking up a time reads the disk. A leader that was just elected does not know
+the high watermark until its followers have fetched (KIP-207); followers are told the log's end instead.
 """
 
 from collections import Counter
@@ -19,12 +20,13 @@ UNKNOWN = -1
 
 def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     named = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
+    follower = request.replica_id >= 0
     return {
         "topics": [
             {
                 "name": topic.name,
                 "partitions": [
-                    _partition(topic.name, part, named[topic.name, part.partition_index] > 1, ctx, node)
+                    _partition(topic.name, part, named[topic.name, part.partition_index] > 1, follower, ctx, node)
                     for part in topic.partitions
                 ],
             }
@@ -33,14 +35,20 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     }
 
 
-def _partition(topic: str, part: Entity, repeated: bool, ctx: RequestContext, node: Node) -> Fields:
+def _partition(topic: str, part: Entity, repeated: bool, follower: bool, ctx: RequestContext, node: Node) -> Fields:
     code, offset, timestamp, epoch = ErrorCode.NONE, UNKNOWN, UNKNOWN, UNKNOWN
     try:
         if repeated:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition may be named once")
-        log, epoch = node.led_log(topic, part.partition_index)
-        _check_epoch(getattr(part, "current_leader_epoch", UNKNOWN), epoch)
-        offset, timestamp = _look_up(log, part.timestamp, ctx.version)
+        leader = node.led(topic, part.partition_index)
+        epoch = leader.leader_epoch
+        check_epoch(getattr(part, "current_leader_epoch", UNKNOWN), epoch)
+        if part.timestamp != EARLIEST and not follower and leader.log.high_watermark < leader.start_offset:
+            code = ErrorCode.OFFSET_NOT_AVAILABLE if ctx.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+            raise KafkaError(code, "the new leader does not know yet how far its records are replicated")
+        offset, timestamp = _look_up(leader.log, part.timestamp, ctx.version)
+        if follower and part.timestamp == LATEST:
+            offset = leader.log.log_end_offset
     except KafkaError as error:
         code, epoch = error.code, UNKNOWN
     return {
@@ -52,7 +60,7 @@ def _partition(topic: str, part: Entity, repeated: bool, ctx: RequestContext, no
     }
 
 
-def _check_epoch(known: int, current: int) -> None:
+def check_epoch(known: int, current: int) -> None:
     """KIP-320: a client with an older or newer view of the leader must look again."""
     if known >= 0 and known != current:
         code = ErrorCode.FENCED_LEADER_EPOCH if known < current else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -4,18 +4,23 @@ The header was parsed once; the fixed fields are read with struct from the frame
 to the log as they came (one checksum, one append) and one reply is joined from a few packed pieces.
 
 - acks 0 gets no reply; an error then ends the connection, which is all a client can notice (as Kafka does).
-- acks -1 asks for min.insync.replicas; a partition has one replica until replication exists.
+- acks -1 (all) needs min.insync.replicas before the append, and is answered when the high watermark has passed its
+  records: at once where the leader is the only in-sync replica, else by `_WaitForReplicas`.
 - Versions 0-2 are advertised for old librdkafka (KIP-896) but refused.
 - Not implemented: transactions (a transactional id is answered with INVALID_TXN_STATE), throttling, KIP-951.
 """
 
+from collections.abc import Sequence
 from struct import Struct
+from typing import NamedTuple
 
 from broker_runtime.apis.context import Node
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.storage.log import AppendResult
 from broker_runtime.wire.header import RequestHeader, response_prefix
 from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.reply import NO_REPLY, Reply
+from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from broker_runtime.wire.versions import PRODUCE, is_flexible
 from broker_runtime.wire.writer import array_length, nullable_string, string
 
@@ -29,16 +34,31 @@ _OK_TAIL_V8 = b"\x00\x00\x00\x00\xff\xff"
 _OK_TAIL_V9 = b"\x01\x00\x00"
 
 
-def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply:
+class _Replicating(NamedTuple):
+    """A partition whose records are appended here, and whose place in the reply waits for the other replicas."""
+
+    place: int
+    leader: LeaderReplica
+    leader_epoch: int
+    partition: int
+    done: AppendResult
+
+    @property
+    def is_replicated(self) -> bool:
+        return self.leader.log.high_watermark > self.done.last_offset
+
+
+def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | PendingReply:
     version = header.version
     flexible = is_flexible(PRODUCE, version)
     reader = RequestReader(frame, header.body, flexible)
     transactional_id = reader.nullable_string()
-    acks, _timeout_ms = reader.fixed(_ACKS_TIMEOUT)
+    acks, timeout_ms = reader.fixed(_ACKS_TIMEOUT)
     refusal = _refusal(transactional_id, acks)
     topics = reader.array_length()
     out = [array_length(topics, flexible)]
     failed: KafkaError | None = None
+    waiting: list[_Replicating] = []
     for _ in range(topics):
         name = reader.string()
         partitions = reader.array_length()
@@ -51,10 +71,14 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply:
             try:
                 if refusal is not None:
                     raise refusal
-                out.append(_append(node, name, index, records, acks, version))
+                leader = node.led(name, index)
+                done = _append(leader, records, acks)
+                if acks == -1 and leader.log.high_watermark <= done.last_offset:
+                    waiting.append(_Replicating(len(out), leader, leader.leader_epoch, index, done))
+                out.append(_success(version, index, done))
             except KafkaError as error:
                 failed = error
-                out.append(_result(version, index, error.code, -1, _NO_TIMESTAMP, -1, error.message))
+                out.append(_failure(version, index, error))
         reader.end_struct()
         if flexible:
             out.append(b"\x00")
@@ -65,8 +89,63 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply:
     out.append(_THROTTLE)
     if flexible:
         out.append(b"\x00")
+    if waiting:
+        return _WaitForReplicas(out, waiting, header, node, timeout_ms).reply
+    return _reply(out, header)
+
+
+def _reply(out: Sequence[bytes], header: RequestHeader) -> Reply:
     body = b"".join(out)
-    return (response_prefix(PRODUCE, version, header.correlation_id, len(body)) + body,)
+    return (response_prefix(PRODUCE, header.version, header.correlation_id, len(body)) + body,)
+
+
+class _WaitForReplicas:
+    """Answers when all partitions of a request are replicated, have lost their leader, or timeout.ms is over."""
+
+    __slots__ = ("_header", "_left", "_out", "_timer", "_undo", "_waiting", "reply")
+
+    def __init__(
+        self, out: list[bytes], waiting: Sequence[_Replicating], header: RequestHeader, node: Node, timeout_ms: int
+    ) -> None:
+        self._out = out
+        self._waiting = waiting
+        self._header = header
+        self.reply = PendingReply(on_cancel=self._stop)
+        self._timer = node.call_later(max(timeout_ms, 0) / 1000, self._answer)
+        self._left = len(waiting)
+        self._undo = [item.leader.wait_for(item.done.last_offset + 1, self._one_less) for item in waiting]
+
+    def _one_less(self) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            self._answer()
+
+    def _answer(self) -> None:
+        self._stop()
+        version = self._header.version
+        for item in self._waiting:
+            error = _not_replicated(item)
+            if error is not None:
+                self._out[item.place] = _failure(version, item.partition, error)
+        self.reply.complete(_reply(self._out, self._header))
+
+    def _stop(self) -> None:
+        self._timer.cancel()
+        for undo in self._undo:
+            undo()
+
+
+def _not_replicated(item: _Replicating) -> KafkaError | None:
+    leader = item.leader
+    if leader.leader_epoch != item.leader_epoch:
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads the partition now")
+    if not item.is_replicated:
+        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the in-sync replicas did not have the records in time")
+    if len(leader.isr) < _needed(leader):
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "fewer than min.insync.replicas replicas have the records"
+        )
+    return None
 
 
 def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
@@ -77,27 +156,32 @@ def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
     return None
 
 
-def _append(node: Node, topic: str, index: int, records: memoryview | None, acks: int, version: int) -> bytes:
-    log, leader_epoch = node.led_log(topic, index)
-    if acks == -1 and log.config.min_insync_replicas > 1:
-        _check_in_sync(node, topic, index, log.config.min_insync_replicas)
+def _append(leader: LeaderReplica, records: memoryview | None, acks: int) -> AppendResult:
+    if acks == -1 and len(leader.isr) < _needed(leader):
+        raise KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{leader.topic}-{leader.index} has {len(leader.isr)} in-sync replicas, min.insync.replicas asks for more",
+        )
     if not records:
         raise KafkaError(
             ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch for each partition"
         )
-    done = log.append(records, leader_epoch=leader_epoch)
+    return leader.log.append(records, leader_epoch=leader.leader_epoch)
+
+
+def _needed(leader: LeaderReplica) -> int:
+    """No more replicas can be in sync than the partition has (KIP-966)."""
+    return min(leader.log.config.min_insync_replicas, len(leader.replicas))
+
+
+def _success(version: int, index: int, done: AppendResult) -> bytes:
     return _result(
         version, index, ErrorCode.NONE, done.base_offset, done.log_append_time_ms, done.log_start_offset, None
     )
 
 
-def _check_in_sync(node: Node, topic: str, index: int, wanted: int) -> None:
-    """No more replicas can be in sync than the partition has (KIP-966); only the leader's is until there are others."""
-    replicas = len(node.image.topics[topic].partitions[index].replicas)
-    if min(wanted, replicas) > 1:
-        raise KafkaError(
-            ErrorCode.NOT_ENOUGH_REPLICAS, f"min.insync.replicas asks for {wanted} replicas, only the leader's is there"
-        )
+def _failure(version: int, index: int, error: KafkaError) -> bytes:
+    return _result(version, index, error.code, -1, _NO_TIMESTAMP, -1, error.message)
 
 
 def _result(

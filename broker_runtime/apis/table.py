@@ -18,6 +18,7 @@ from broker_runtime.apis import (
     init_producer_id,
     list_offsets,
     metadata,
+    offset_for_leader_epoch,
 )
 from broker_runtime.apis.api_versions import VERSIONS as API_VERSIONS_RANGE
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
@@ -30,7 +31,7 @@ def _answered_by_the_dispatcher(request: Entity, ctx: RequestContext, node: Node
 
 
 _PRODUCE = ApiSpec(PRODUCE, "Produce", (3, 12), _answered_by_the_dispatcher)
-_FETCH = ApiSpec(FETCH, "Fetch", (4, 12), _answered_by_the_dispatcher)
+_FETCH = ApiSpec(FETCH, "Fetch", (4, 15), _answered_by_the_dispatcher)
 _API_VERSIONS = ApiSpec(API_VERSIONS, "ApiVersions", API_VERSIONS_RANGE, _answered_by_the_dispatcher)
 
 _ADMIN = (
@@ -51,6 +52,7 @@ BROKER_APIS: tuple[ApiSpec, ...] = (
     _API_VERSIONS,
     metadata.API,
     list_offsets.API,
+    offset_for_leader_epoch.API,
     delete_records.API,
     find_coordinator.API,
     init_producer_id.API,

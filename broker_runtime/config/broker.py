@@ -174,7 +174,6 @@ _REPLICATION = [
         "How often high watermarks are written to disk.",
         at_least(1),
     ),
-    _static("producer.purgatory.max", INT, 100_000, "Produce requests that wait for followers.", at_least(1)),
 ]
 
 _CONTROLLER = [

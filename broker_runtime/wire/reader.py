@@ -4,6 +4,7 @@ Pure. Raises ProtocolError when a field runs past the end: nothing of the reques
 """
 
 from struct import Struct, error
+from uuid import UUID
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.varint import read_uvarint, skip_tagged_fields
@@ -34,6 +35,13 @@ class RequestReader:
 
     def array_length(self) -> int:
         """Items of an array that may not be null. Never more than the bytes that are left."""
+        count = self.nullable_array_length()
+        if count < 0:
+            raise ProtocolError("malformed", "an array is null")
+        return count
+
+    def nullable_array_length(self) -> int:
+        """Items of an array, -1 for null."""
         if self.flexible:
             count, self._at = read_uvarint(self._frame, self._at)
             count -= 1
@@ -41,9 +49,10 @@ class RequestReader:
             (count,) = self.fixed(_INT32)
         if count > len(self._frame) - self._at:
             raise self._cut_short()
-        if count < 0:
-            raise ProtocolError("malformed", "an array is null")
         return count
+
+    def uuid(self) -> UUID:
+        return UUID(bytes=bytes(self._take(16)))
 
     def string(self) -> str:
         length = self._length(_INT16)
@@ -67,6 +76,18 @@ class RequestReader:
                 self._at = at + 1
             else:
                 self._at = skip_tagged_fields(frame, at)
+
+    def tagged_field(self, wanted: int) -> memoryview | None:
+        """End the struct as `end_struct` does; the content of this one tagged field, None when it is not there."""
+        found = None
+        count, self._at = read_uvarint(self._frame, self._at)
+        for _ in range(count):
+            tag, self._at = read_uvarint(self._frame, self._at)
+            size, self._at = read_uvarint(self._frame, self._at)
+            content = self._take(size)
+            if tag == wanted:
+                found = content
+        return found
 
     def _length(self, layout: Struct) -> int:
         if self.flexible:

@@ -87,7 +87,6 @@ BROKER_CONFIG_KEYS = (
     "num.network.threads",
     "num.partitions",
     "producer.id.expiration.ms",
-    "producer.purgatory.max",
     "queued.max.request.bytes",
     "replica.fetch.backoff.ms",
     "replica.fetch.max.bytes",

@@ -6,41 +6,31 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis import fetch, produce
-from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
-from broker_runtime.controller.image import MetadataImage
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.config import TopicConfig
+from broker_runtime.errors import ErrorCode
 from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.log import Log
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_response, encode_request
-from broker_runtime.wire.reply import FileRegion
-from tests.support.controller import Metadata
+from broker_runtime.wire.reply import FileRegion, PendingReply
 from tests.support.logs import LogHouse
+from tests.support.replicas import LeadingNode, leading
 
 LEADER_EPOCH = 4
 FETCH, PRODUCE = 1, 0
 
 
-class OneLogNode:
-    """The parts of a node that fetching and producing use: it leads `orders-0`."""
-
+class OneLogNode(LeadingNode):
     def __init__(self, config: TopicConfig | None = None, *replicas: int) -> None:
-        metadata = Metadata()
-        metadata.broker(1)
-        metadata.topic("orders", list(replicas) or [1])
-        self.image: MetadataImage = metadata.image
         self.house = LogHouse(config)
-        self.settings: BrokerSettings = broker_settings({"node.id": "1"})
-
-    def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
-        if (topic, partition) != ("orders", 0):
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "not here")
-        return self.house.log, LEADER_EPOCH
+        chosen = replicas or (1,)
+        super().__init__(leading(self.house.log, *chosen, epoch=LEADER_EPOCH, isr=(1,)), self.house.clock)
 
     def ask(self, api_key: int, version: int, content: dict[str, Any]) -> Any:
         handle: Callable[..., Any] = fetch.handle if api_key == FETCH else produce.handle
         frame = memoryview(encode_request(api_key, version, 1, content))[4:]
         reply = handle(frame, read_header(frame), self)
+        if isinstance(reply, PendingReply):
+            raise AssertionError("nothing here waits")
         whole = b"".join(part.read() if isinstance(part, FileRegion) else part for part in reply)
         flexible = version >= (12 if api_key == FETCH else 9)
         return decode_response(api_key, version, memoryview(whole)[9 if flexible else 8 :])

@@ -8,9 +8,11 @@ from broker_runtime.apis import delete_records, find_coordinator, list_offsets
 from broker_runtime.apis.context import ApiSpec, RequestContext
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
 from tests.support.logs import LogHouse
+from tests.support.replicas import leading
 
 EPOCH = 3
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
@@ -24,10 +26,16 @@ class Leader:
         for at_ms in (1000, 3000, 2000):
             self.house.append(b"v", timestamp_ms=at_ms)
 
-    def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
+        self.leader = leading(self.house.log, epoch=EPOCH)
+
+    def led(self, topic: str, partition: int) -> LeaderReplica:
         if (topic, partition) != ("orders", 0):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return self.house.log, EPOCH
+        return self.leader
+
+    def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
+        leader = self.led(topic, partition)
+        return leader.log, leader.leader_epoch
 
 
 def ask(api: ApiSpec, version: int, content: dict[str, Any], node: Leader) -> Any:

@@ -1,0 +1,325 @@
+"""Keeps this broker's replicas of the partitions that one other broker leads up to date.
+
+One task and one connection for each leader. Partitions come and go between two requests; a request that waits at the
+leader for new records is given up when the set of partitions changes, so that none of them waits for the others.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from broker_runtime.clock import Clock
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.replication.fetch_messages import (
+    FETCH_VERSION,
+    Fetched,
+    FetchLimits,
+    Wanted,
+    pack_fetch,
+    read_answer,
+)
+from broker_runtime.replication.follower import FollowerReplica, cut_for
+from broker_runtime.replication.peer import PeerLink
+from broker_runtime.wire.messages import Entity, decode_response, encode_request_body
+from broker_runtime.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+
+log = logging.getLogger(__name__)
+
+_EPOCHS_VERSION = 4
+_LIST_OFFSETS_VERSION = 7
+_EARLIEST = -2
+_EPOCHS_PER_REQUEST = 1_000
+_LEADER_ELSEWHERE = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.STALE_BROKER_EPOCH,
+    )
+)
+"""One of the two has not heard of a change yet; it is no fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    broker_id: int
+    limits: FetchLimits
+    request_timeout_s: float
+    backoff_max_s: float
+
+
+class LeaderFetcher:
+    def __init__(
+        self, leader: int, link: PeerLink, settings: FetcherSettings, clock: Clock, broker_epoch: Callable[[], int]
+    ) -> None:
+        self.leader = leader
+        self._link = link
+        self._settings = settings
+        self._clock = clock
+        self._broker_epoch = broker_epoch
+        self._replicas: dict[tuple[UUID, int], FollowerReplica] = {}
+        self._changed = asyncio.Event()
+        self._failures = 0
+        self._sorted: list[FollowerReplica] | None = None
+
+    # Which partitions
+
+    def follow(self, replica: FollowerReplica) -> None:
+        self._replicas[replica.topic_id, replica.index] = replica
+        self._partitions_changed()
+
+    def forget(self, topic_id: UUID, index: int) -> None:
+        if self._replicas.pop((topic_id, index), None) is not None:
+            self._partitions_changed()
+
+    def _partitions_changed(self) -> None:
+        self._sorted = None
+        self._changed.set()
+
+    def __bool__(self) -> bool:
+        return bool(self._replicas)
+
+    @property
+    def replicas(self) -> Iterable[FollowerReplica]:
+        return self._replicas.values()
+
+    def close(self) -> None:
+        self._link.close()
+
+    # The task
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            self._changed.clear()
+            try:
+                busy = await self._truncate() or await self._fetch()
+                self._failures = 0
+            except KafkaError as error:
+                await self._back_off(error)
+                continue
+            except ProtocolError as error:
+                self._link.close()
+                await self._back_off(error)
+                continue
+            if not busy:
+                await self._sleep(self._idle_s())
+
+    async def _back_off(self, error: Exception) -> None:
+        delay_s = min(0.05 * 2 ** min(self._failures, 16), self._settings.backoff_max_s)
+        self._failures += 1
+        if self._failures in (1, 10) or self._failures % 100 == 0:
+            log.warning("nothing can be fetched from broker %d, it is tried again: %s", self.leader, error)
+        await asyncio.sleep(delay_s)
+
+    async def _sleep(self, delay_s: float) -> None:
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    def _idle_s(self) -> float:
+        """Until a partition that was left alone is due again."""
+        now_s = self._clock.monotonic()
+        due = min((r.not_before_s for r in self._replicas.values()), default=now_s + 1.0)
+        return min(max(due - now_s, 0.01), 1.0)
+
+    def _ordered(self) -> Sequence[FollowerReplica]:
+        if self._sorted is None:
+            self._sorted = sorted(self._replicas.values(), key=lambda r: (r.topic_id, r.index))
+        return self._sorted
+
+    def _is_followed(self, replica: FollowerReplica) -> bool:
+        """Whether it is still the same: metadata may have changed while an answer was under way."""
+        return self._replicas.get((replica.topic_id, replica.index)) is replica
+
+    async def _exchange(self, api_key: int, version: int, body: bytes, *, give_up_on_change: bool) -> memoryview | None:
+        """The answer; None when the partitions changed meanwhile and nobody needs it any more."""
+        call = asyncio.ensure_future(self._link.exchange(api_key, version, body))
+        change = asyncio.ensure_future(self._changed.wait()) if give_up_on_change else None
+        waited = [call] if change is None else [call, change]
+        try:
+            done, _ = await asyncio.wait(
+                waited, timeout=self._settings.request_timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            if change is not None:
+                change.cancel()
+            if not call.done():
+                # Answers come in order: what is not waited for must not be taken for the next one's.
+                call.cancel()
+                self._link.close()
+        if call in done:
+            return call.result()
+        if not done:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"broker {self.leader} did not answer in time")
+        return None
+
+    # Truncation
+
+    async def _truncate(self) -> bool:
+        """One round for the partitions that follow a new leader; whether there were any."""
+        now_s = self._clock.monotonic()
+        new = [r for r in self._ordered() if not r.truncated and r.not_before_s <= now_s]
+        asked = []
+        for replica in new[:_EPOCHS_PER_REQUEST]:
+            if replica.log.latest_epoch >= 0:
+                asked.append(replica)
+            else:
+                # Nothing here was written under an epoch, so there is nothing to compare.
+                self._cut(replica, replica.log.high_watermark, final=True)
+        if asked:
+            await self._ask_epochs(asked)
+        return bool(new)
+
+    async def _ask_epochs(self, asked: Sequence[FollowerReplica]) -> None:
+        by_topic: dict[str, list[FollowerReplica]] = {}
+        for replica in asked:
+            by_topic.setdefault(replica.topic, []).append(replica)
+        content = {
+            "replica_id": self._settings.broker_id,
+            "topics": [
+                {
+                    "topic": topic,
+                    "partitions": [
+                        {
+                            "partition": r.index,
+                            "current_leader_epoch": r.leader_epoch,
+                            "leader_epoch": r.log.latest_epoch,
+                        }
+                        for r in replicas
+                    ],
+                }
+                for topic, replicas in by_topic.items()
+            ],
+        }
+        body = encode_request_body(OFFSET_FOR_LEADER_EPOCH, _EPOCHS_VERSION, content)
+        answer = await self._exchange(OFFSET_FOR_LEADER_EPOCH, _EPOCHS_VERSION, body, give_up_on_change=False)
+        assert answer is not None
+        found = {
+            (topic.topic, part.partition): part
+            for topic in decode_response(OFFSET_FOR_LEADER_EPOCH, _EPOCHS_VERSION, answer).topics
+            for part in topic.partitions
+        }
+        for replica in asked:
+            part = found.get((replica.topic, replica.index))
+            if part is None:
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"broker {self.leader} left out a partition")
+            if self._is_followed(replica):
+                self._take_epoch(replica, part)
+
+    def _take_epoch(self, replica: FollowerReplica, part: Entity) -> None:
+        code = ErrorCode(int(part.error_code))
+        if code != ErrorCode.NONE:
+            self._partition_failed(replica, code)
+            return
+        cut = cut_for(replica.log, part.leader_epoch, part.end_offset)
+        self._cut(replica, cut.offset, final=cut.final)
+
+    def _cut(self, replica: FollowerReplica, offset: int, *, final: bool) -> None:
+        if offset < replica.log.log_end_offset:
+            log.info(
+                "%s-%d is cut from %d to %d to follow broker %d in epoch %d",
+                *(replica.topic, replica.index, replica.log.log_end_offset, offset, self.leader, replica.leader_epoch),
+            )
+            try:
+                replica.log.truncate_to(offset)
+            except KafkaError as error:
+                self._storage_failed(replica, error)
+                return
+        replica.truncated = final
+        replica.succeeded()
+
+    # Fetching
+
+    async def _fetch(self) -> bool:
+        """One request for all partitions that are ready; False when there are none."""
+        now_s = self._clock.monotonic()
+        ready = [r for r in self._ordered() if r.truncated and r.not_before_s <= now_s]
+        if not ready:
+            return False
+        wanted = [
+            Wanted(r.topic_id, r.index, r.leader_epoch, r.log.log_end_offset, r.log.log_start_offset) for r in ready
+        ]
+        settings = self._settings
+        body = pack_fetch(settings.broker_id, self._broker_epoch(), wanted, settings.limits)
+        answer = await self._exchange(FETCH, FETCH_VERSION, body, give_up_on_change=True)
+        if answer is not None:
+            for fetched in read_answer(answer):
+                await self._take(fetched)
+        return True
+
+    async def _take(self, fetched: Fetched) -> None:
+        replica = self._replicas.get((fetched.topic_id, fetched.partition))
+        if replica is None or not replica.truncated:
+            return
+        if fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._leader_starts_later(replica)
+        elif fetched.code:
+            self._partition_failed(replica, ErrorCode(fetched.code))
+        else:
+            try:
+                if fetched.records:
+                    replica.log.append_as_follower(fetched.records)
+                if fetched.log_start_offset > replica.log.log_start_offset:
+                    replica.log.move_log_start(min(fetched.log_start_offset, replica.log.log_end_offset))
+            except KafkaError as error:
+                self._storage_failed(replica, error)
+                return
+            replica.log.advance_high_watermark(fetched.high_watermark)
+            replica.succeeded()
+
+    async def _leader_starts_later(self, replica: FollowerReplica) -> None:
+        """Begin anew at the leader's start where it has deleted what comes next here, else compare epochs again."""
+        content = {
+            "replica_id": self._settings.broker_id,
+            "isolation_level": 0,
+            "topics": [
+                {
+                    "name": replica.topic,
+                    "partitions": [
+                        {
+                            "partition_index": replica.index,
+                            "current_leader_epoch": replica.leader_epoch,
+                            "timestamp": _EARLIEST,
+                        }
+                    ],
+                }
+            ],
+        }
+        body = encode_request_body(LIST_OFFSETS, _LIST_OFFSETS_VERSION, content)
+        answer = await self._exchange(LIST_OFFSETS, _LIST_OFFSETS_VERSION, body, give_up_on_change=False)
+        assert answer is not None
+        part = decode_response(LIST_OFFSETS, _LIST_OFFSETS_VERSION, answer).topics[0].partitions[0]
+        if not self._is_followed(replica):
+            return
+        if int(part.error_code):
+            self._partition_failed(replica, ErrorCode(int(part.error_code)))
+        elif part.offset > replica.log.log_end_offset:
+            log.warning(
+                "%s-%d begins anew at %d: the leader has deleted what comes after %d",
+                *(replica.topic, replica.index, part.offset, replica.log.log_end_offset),
+            )
+            replica.log.restart_at(part.offset)
+        else:
+            replica.truncated = False
+            replica.failed(self._clock.monotonic(), self._settings.backoff_max_s)
+
+    def _partition_failed(self, replica: FollowerReplica, code: ErrorCode) -> None:
+        level = logging.DEBUG if code in _LEADER_ELSEWHERE else logging.WARNING
+        log.log(
+            level, "%s-%d cannot be fetched from broker %d: %s", replica.topic, replica.index, self.leader, code.name
+        )
+        replica.failed(self._clock.monotonic(), self._settings.backoff_max_s)
+
+    def _storage_failed(self, replica: FollowerReplica, error: KafkaError) -> None:
+        log.error("%s-%d cannot be kept up to date, it is tried again: %s", replica.topic, replica.index, error)
+        if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE):
+            # The two logs do not fit together: compare them again.
+            replica.truncated = False
+        replica.failed(self._clock.monotonic(), self._settings.backoff_max_s)

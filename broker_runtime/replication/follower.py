@@ -1,0 +1,57 @@
+"""A partition as a follower has it, and where its log must be cut before it fetches from a new leader. Pure.
+
+KIP-101 and KIP-279: the follower asks the leader where the follower's own latest epoch ends there, cuts to that, and
+asks again with an older epoch as long as the two know different ones. Nothing is fetched before that is done, so two
+logs never differ below the offset where they go on.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from broker_runtime.storage.log import Log
+
+UNKNOWN = -1
+
+
+@dataclass(slots=True)
+class FollowerReplica:
+    topic: str
+    topic_id: UUID
+    index: int
+    log: Log
+    leader: int
+    leader_epoch: int
+    truncated: bool = False
+    """Whether the log is known to be a beginning of the leader's."""
+    not_before_s: float = 0.0
+    failures: int = 0
+
+    def failed(self, now_s: float, backoff_max_s: float) -> None:
+        """Leave it alone for a while, longer each time."""
+        self.not_before_s = now_s + min(0.05 * 2 ** min(self.failures, 16), backoff_max_s)
+        self.failures += 1
+
+    def succeeded(self) -> None:
+        self.failures = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """`final` is False when the leader must be asked once more."""
+
+    offset: int
+    final: bool
+
+
+def cut_for(log: Log, leader_has_epoch: int, leader_ends_at: int) -> Cut:
+    """Where to cut, by the leader's answer to OffsetForLeaderEpoch with the follower's latest epoch."""
+    if leader_ends_at < 0:
+        # The leader knows nothing of that epoch or of earlier ones: only what is replicated for sure may stay.
+        return Cut(log.high_watermark, True)
+    end = log.log_end_offset
+    mine, mine_ends_at = log.end_offset_for_epoch(leader_has_epoch)
+    if mine == UNKNOWN:
+        return Cut(min(leader_ends_at, end), True)
+    if mine != leader_has_epoch:
+        return Cut(min(mine_ends_at, end), False)
+    return Cut(min(mine_ends_at, leader_ends_at, end), True)

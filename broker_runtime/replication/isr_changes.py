@@ -1,0 +1,69 @@
+"""Brings wanted in-sync sets to the controller: AlterPartition (KIP-497), many partitions in one request.
+
+One request at a time. A change stays pending until it is known to be refused or the metadata log shows a newer state of
+the partition: an answer that is lost may have been a yes.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.replication.peer import Controller
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import ALTER_PARTITION
+
+log = logging.getLogger(__name__)
+
+_VERSION = 3
+PARTITIONS_PER_REQUEST = 1_000
+_REFUSED_FOR_GOOD = frozenset((ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED))
+"""The set stays as it was; with all other errors newer metadata is on its way."""
+
+
+async def send(controller: Controller, broker_id: int, broker_epoch: int, leaders: Sequence[LeaderReplica]) -> None:
+    """Raises KafkaError when the controller cannot be asked or refuses all of it; then it is to be sent again."""
+    answer = await controller.request(ALTER_PARTITION, _VERSION, _request(broker_id, broker_epoch, leaders))
+    code = ErrorCode(int(answer.error_code))
+    if code != ErrorCode.NONE:
+        raise KafkaError(code, "the controller refused to alter partitions")
+    asked = {(leader.topic_id, leader.index): leader for leader in leaders}
+    for topic in answer.topics:
+        for part in topic.partitions:
+            leader = asked.get((topic.topic_id, part.partition_index))
+            if leader is not None:
+                _take(leader, part)
+
+
+def _request(broker_id: int, broker_epoch: int, leaders: Iterable[LeaderReplica]) -> Fields:
+    topics: dict[object, list[Fields]] = {}
+    for leader in leaders:
+        change = leader.pending
+        if change is None:
+            continue
+        topics.setdefault(leader.topic_id, []).append(
+            {
+                "partition_index": leader.index,
+                "leader_epoch": leader.leader_epoch,
+                "new_isr_with_epochs": [{"broker_id": r, "broker_epoch": change.epochs[r]} for r in change.isr],
+                "leader_recovery_state": 0,
+                "partition_epoch": change.partition_epoch,
+            }
+        )
+    return {
+        "broker_id": broker_id,
+        "broker_epoch": broker_epoch,
+        "topics": [{"topic_id": topic_id, "partitions": parts} for topic_id, parts in topics.items()],
+    }
+
+
+def _take(leader: LeaderReplica, part: Entity) -> None:
+    code = ErrorCode(int(part.error_code))
+    if code == ErrorCode.NONE:
+        if part.leader_epoch == leader.leader_epoch:
+            leader.committed(part.isr, part.partition_epoch)
+    elif code in _REFUSED_FOR_GOOD:
+        log.info("%s-%d: the in-sync set stays: %s", leader.topic, leader.index, code.name)
+        leader.refused()
+    else:
+        log.info("%s-%d: newer metadata is on its way: %s", leader.topic, leader.index, code.name)

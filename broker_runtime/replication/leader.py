@@ -1,0 +1,232 @@
+"""A partition as its leader sees it: followers' progress, the in-sync set, the high watermark.
+
+Pure: time is an argument.
+
+- The high watermark is the least log end of the maximal in-sync set: what the controller has committed, and a follower
+  whose addition is under way. A removal counts only once the controller has committed it. So nothing is acknowledged
+  that a leader elected from either set would not have (KIP-497).
+- A follower is in sync while it has been at the leader's log end within replica.lag.time.max.ms (KIP-16).
+- Progress belongs to one incarnation of a follower (KIP-903): with a new broker epoch it is not known any more.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from broker_runtime.controller.image import BrokerInfo, Partition
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.log import Log
+
+UNKNOWN = -1
+
+
+@dataclass(slots=True)
+class Follower:
+    """`end_offset` is what it asked for last: it has everything below."""
+
+    broker_epoch: int
+    end_offset: int = UNKNOWN
+    caught_up_s: float = float("-inf")
+    """When it last had everything."""
+    asked_s: float = float("-inf")
+    leader_end_then: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """An in-sync set that the controller is asked for; `epochs` are the broker epochs of its members."""
+
+    isr: tuple[int, ...]
+    epochs: Mapping[int, int]
+    partition_epoch: int
+
+
+class LeaderReplica:
+    __slots__ = (
+        "_followers",
+        "_me",
+        "_resign_callbacks",
+        "_waiter_number",
+        "index",
+        "isr",
+        "leader_epoch",
+        "log",
+        "partition_epoch",
+        "pending",
+        "replicas",
+        "start_offset",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, me: int, topic: str, topic_id: UUID, index: int, log: Log) -> None:
+        self.topic, self.topic_id, self.index, self.log = topic, topic_id, index, log
+        self.leader_epoch = self.partition_epoch = UNKNOWN
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
+        self.pending: IsrChange | None = None
+        self.start_offset = log.log_end_offset
+        """Where the log ended when this broker became the leader: everything below may be of earlier leaders."""
+        self._me = me
+        self._followers: dict[int, Follower] = {}
+        self._resign_callbacks: dict[int, Callable[[], None]] = {}
+        self._waiter_number = 0
+
+    # What the metadata says
+
+    def update(self, part: Partition, brokers: Mapping[int, BrokerInfo], now_s: float) -> None:
+        """Take over a newer state of the partition in which this broker still leads it."""
+        if part.leader_epoch > self.leader_epoch:
+            self.leader_epoch = part.leader_epoch
+            self.start_offset = self.log.log_end_offset
+            self.pending = None
+            self._followers = {}
+        if part.partition_epoch > self.partition_epoch:
+            self.partition_epoch = part.partition_epoch
+            self.replicas, self.isr = part.replicas, part.isr
+            self.pending = None
+        self.follow_brokers(brokers, now_s)
+        self._set_sole()
+        self.advance()
+
+    def follow_brokers(self, brokers: Mapping[int, BrokerInfo], now_s: float) -> None:
+        """Forget what is known of followers that were replaced, and begin with those that are new."""
+        known, self._followers = self._followers, {}
+        for replica in self.replicas:
+            if replica == self._me:
+                continue
+            epoch = brokers[replica].epoch if replica in brokers else UNKNOWN
+            follower = known.get(replica)
+            if follower is None or follower.broker_epoch != epoch:
+                follower = Follower(epoch)
+                if replica in self.isr:
+                    # It has the time that every follower has before it is taken out.
+                    follower.caught_up_s = now_s
+            self._followers[replica] = follower
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        if self.pending is None:
+            return self.isr
+        return tuple(dict.fromkeys((*self.isr, *self.pending.isr)))
+
+    def _set_sole(self) -> None:
+        self.log.sole_replica = self.maximal_isr == (self._me,)
+
+    # What followers do
+
+    def on_fetch(self, replica: int, broker_epoch: int, offset: int, now_s: float) -> None:
+        """A follower asks for `offset`, so it has what is below. Raises KafkaError for whoever is no follower.
+
+        `broker_epoch` -1 is a version of the request that does not tell it.
+        """
+        follower = self._followers.get(replica)
+        if follower is None:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica} is no follower of {self.topic}-{self.index}"
+            )
+        if broker_epoch not in (UNKNOWN, follower.broker_epoch):
+            raise KafkaError(
+                ErrorCode.STALE_BROKER_EPOCH, f"broker {replica} has epoch {follower.broker_epoch}, not {broker_epoch}"
+            )
+        end = self.log.log_end_offset
+        if offset >= end:
+            follower.caught_up_s = now_s
+        elif offset >= follower.leader_end_then:
+            follower.caught_up_s = max(follower.caught_up_s, follower.asked_s)
+        follower.asked_s, follower.leader_end_then = now_s, end
+        if offset != follower.end_offset:
+            follower.end_offset = offset
+            self.advance()
+
+    def advance(self) -> None:
+        """Move the high watermark as far as the maximal in-sync set has come."""
+        least = self.log.log_end_offset
+        for replica in self.maximal_isr:
+            if replica != self._me:
+                follower = self._followers.get(replica)
+                least = min(least, UNKNOWN if follower is None else follower.end_offset)
+        if least > self.log.high_watermark:
+            self.log.advance_high_watermark(least)
+
+    def lag_of(self, replica: int) -> int | None:
+        """Records that a follower misses; None when it is not known."""
+        follower = self._followers.get(replica)
+        if follower is None or follower.end_offset < 0:
+            return None
+        return max(0, self.log.log_end_offset - follower.end_offset)
+
+    # The in-sync set
+
+    def wanted_change(
+        self, brokers: Mapping[int, BrokerInfo], now_s: float, lag_max_s: float, me_epoch: int
+    ) -> IsrChange | None:
+        """The in-sync set that should be; None when it is right, or a change is under way already."""
+        if self.pending is not None:
+            return None
+        joining = [r for r in self._followers if r not in self.isr and self._may_join(r, brokers)]
+        leaving = {r for r in self.isr if r != self._me and self._has_fallen_behind(r, now_s, lag_max_s)}
+        if not joining and not leaving:
+            return None
+        isr = (*(r for r in self.isr if r not in leaving), *joining)
+        epochs = {r: me_epoch if r == self._me else self._followers[r].broker_epoch for r in isr}
+        return IsrChange(isr, epochs, self.partition_epoch)
+
+    def _may_join(self, replica: int, brokers: Mapping[int, BrokerInfo]) -> bool:
+        broker, follower = brokers.get(replica), self._followers[replica]
+        return (
+            broker is not None
+            and broker.active
+            and broker.epoch == follower.broker_epoch
+            and follower.end_offset >= max(self.log.high_watermark, self.start_offset)
+        )
+
+    def _has_fallen_behind(self, replica: int, now_s: float, lag_max_s: float) -> bool:
+        follower = self._followers.get(replica)
+        if follower is None:
+            return True
+        return follower.end_offset != self.log.log_end_offset and now_s - follower.caught_up_s > lag_max_s
+
+    def begin(self, change: IsrChange) -> None:
+        """The controller is asked: from here on whoever may be in sync must have what is acknowledged."""
+        self.pending = change
+        self._set_sole()
+
+    def committed(self, isr: Sequence[int], partition_epoch: int) -> None:
+        """The controller has taken a change."""
+        if partition_epoch > self.partition_epoch:
+            self.partition_epoch = partition_epoch
+            self.isr = tuple(isr)
+        self.refused()
+
+    def refused(self) -> None:
+        """The change was not taken, and it is certain that it never will be."""
+        self.pending = None
+        self._set_sole()
+        self.advance()
+
+    # Who waits
+
+    def wait_for(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call once when records below `offset` are replicated, or this broker leads no more; the result undoes it."""
+        self._waiter_number += 1
+        number = self._waiter_number
+
+        def remove() -> None:
+            undo()
+            self._resign_callbacks.pop(number, None)
+
+        def fire() -> None:
+            remove()
+            callback()
+
+        undo = self.log.add_waiter(offset - 1, fire)
+        self._resign_callbacks[number] = fire
+        return remove
+
+    def resign(self) -> None:
+        """This broker leads the partition no more; who waits is told, and finds the epoch gone."""
+        self.leader_epoch = UNKNOWN
+        self.log.sole_replica = False
+        for fire in list(self._resign_callbacks.values()):
+            fire()

@@ -1,0 +1,285 @@
+"""The replicas of this broker: which it leads, which it follows and from whom. Follows the metadata, nothing else.
+
+Logs are opened, led, followed and deleted here; requests see leaders through `led`. One fetcher task for each broker
+that leads something this one has a replica of, one task that looks after the in-sync sets.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerSettings, TopicConfig
+from broker_runtime.controller.image import MetadataImage, Partition, Topic
+from broker_runtime.controller.records import METADATA_TOPIC
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication import isr_changes
+from broker_runtime.replication.fetch_messages import FetchLimits
+from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
+from broker_runtime.replication.follower import FollowerReplica
+from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.replication.peer import Controller, Peers
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.manager import LogManager
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+_ISR_CHECK_S_MAX = 1.0
+_RETRY_DELAY_S = 0.2
+_JOIN_CHECK_S = 0.05
+"""How soon after it has caught up a follower is asked back into the in-sync set."""
+
+
+@dataclass(slots=True)
+class IsrCounts:
+    shrinks: int = 0
+    expands: int = 0
+
+
+class ReplicaManager:
+    def __init__(
+        self, settings: BrokerSettings, clock: Clock, logs: LogManager, image: MetadataImage, peers: Peers
+    ) -> None:
+        self._me = settings.node_id
+        self._clock = clock
+        self._logs = logs
+        self._image = image
+        self._peers = peers
+        self._lag_max_s = settings.integer("replica.lag.time.max.ms") / 1000
+        self._fetching = FetcherSettings(
+            self._me,
+            FetchLimits(
+                settings.integer("replica.fetch.wait.max.ms"),
+                settings.integer("replica.fetch.min.bytes"),
+                settings.integer("replica.fetch.max.bytes"),
+                settings.integer("replica.fetch.response.max.bytes"),
+            ),
+            settings.integer("request.timeout.ms") / 1000,
+            settings.integer("replica.fetch.backoff.ms") / 1000,
+        )
+        self._led: dict[Key, LeaderReplica] = {}
+        self._followed: dict[Key, FollowerReplica] = {}
+        self._fetchers: dict[int, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
+        self._controller: Controller | None = None
+        self._isr_task: asyncio.Task[None] | None = None
+        self.isr_counts = IsrCounts()
+        self.failed: Callable[[BaseException], None] | None = None
+        """Called when a task of replication ends by a mistake of ours."""
+
+    # Life
+
+    def start(self, controller: Controller) -> None:
+        """From here on followers fetch and in-sync sets are kept."""
+        self._controller = controller
+        self._isr_task = self._spawn(self._keep_in_sync_sets(), "in-sync sets")
+        for replica in self._followed.values():
+            self._fetch(replica)
+
+    async def stop(self) -> None:
+        tasks = [task for _, task in self._fetchers.values()]
+        if self._isr_task is not None:
+            tasks.append(self._isr_task)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for fetcher, _ in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+        for leader in self._led.values():
+            leader.resign()
+        self._led.clear()
+
+    def _spawn(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.critical("the task of %s failed", task.get_name(), exc_info=error)
+            if self.failed is not None:
+                self.failed(error)
+
+    # What requests use
+
+    def led(self, topic: str, index: int) -> LeaderReplica:
+        found = self._led.get((topic, index))
+        if found is None:
+            raise self._not_led(topic, index)
+        return found
+
+    def _not_led(self, topic: str, index: int) -> KafkaError:
+        known = self._image.topics.get(topic)
+        if known is None or index not in known.partitions:
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {index} of topic {topic}")
+        if (topic, index) not in self._followed and known.partitions[index].leader == self._me:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} could not be opened on this broker")
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead partition {index} of {topic}")
+
+    @property
+    def leaders(self) -> Iterable[LeaderReplica]:
+        return self._led.values()
+
+    @property
+    def followers(self) -> Iterable[FollowerReplica]:
+        return self._followed.values()
+
+    # What the metadata says
+
+    def apply_topic(self, topic: Topic, config: TopicConfig) -> None:
+        """Take over the state of all partitions of a topic; a partition that fails is logged, the others go on."""
+        for index, part in topic.partitions.items():
+            if self._me in part.replicas:
+                try:
+                    self._apply(topic, index, part, config)
+                except (OSError, KafkaError) as error:
+                    log.error("partition %s-%d cannot be opened and is not served: %s", topic.name, index, error)
+            elif self._logs.get(topic.name, index) is not None:
+                self._stop_serving((topic.name, index))
+                self._logs.delete(topic.name, index)
+        self._end_idle_fetchers()
+
+    def _apply(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> None:
+        key = (topic.name, index)
+        replica = self._opened(topic, index, config)
+        if part.leader == self._me:
+            self._lead(key, topic, replica, part)
+        else:
+            self._resign(key)
+            self._follow(key, topic, replica, part)
+
+    def _opened(self, topic: Topic, index: int, config: TopicConfig) -> Log:
+        old = self._logs.get(topic.name, index)
+        if old is not None and old.topic_id == topic.id:
+            return old
+        if old is not None:
+            self._stop_serving((topic.name, index))
+            self._logs.delete(topic.name, index)
+        made = self._logs.create(topic.name, index, topic.id, config)
+        made.sole_replica = False
+        return made
+
+    def _lead(self, key: Key, topic: Topic, replica: Log, part: Partition) -> None:
+        self._unfollow(key)
+        leader = self._led.get(key)
+        if leader is None or leader.leader_epoch < 0:
+            leader = self._led[key] = LeaderReplica(self._me, topic.name, topic.id, key[1], replica)
+        leader.update(part, self._image.brokers, self._clock.monotonic())
+
+    def _follow(self, key: Key, topic: Topic, replica: Log, part: Partition) -> None:
+        known = self._followed.get(key)
+        if known is not None and (known.leader, known.leader_epoch) == (part.leader, part.leader_epoch):
+            return
+        self._unfollow(key)
+        replica.sole_replica = False
+        if part.leader < 0:
+            return
+        now = FollowerReplica(topic.name, topic.id, key[1], replica, part.leader, part.leader_epoch)
+        self._followed[key] = now
+        self._fetch(now)
+
+    def _fetch(self, replica: FollowerReplica) -> None:
+        if self._controller is None:
+            return
+        running = self._fetchers.get(replica.leader)
+        if running is None:
+            link = self._peers.link_to(replica.leader)
+            fetcher = LeaderFetcher(replica.leader, link, self._fetching, self._clock, self._epoch)
+            task = self._spawn(fetcher.run(), f"fetching from broker {replica.leader}")
+            running = self._fetchers[replica.leader] = (fetcher, task)
+        running[0].follow(replica)
+
+    def _epoch(self) -> int:
+        mine = self._image.brokers.get(self._me)
+        return -1 if mine is None else mine.epoch
+
+    def _unfollow(self, key: Key) -> None:
+        known = self._followed.pop(key, None)
+        if known is None:
+            return
+        if known.leader in self._fetchers:
+            self._fetchers[known.leader][0].forget(known.topic_id, known.index)
+
+    def _end_idle_fetchers(self) -> None:
+        for leader, (fetcher, task) in list(self._fetchers.items()):
+            if not fetcher:
+                task.cancel()
+                fetcher.close()
+                del self._fetchers[leader]
+
+    def _resign(self, key: Key) -> None:
+        leader = self._led.pop(key, None)
+        if leader is not None:
+            leader.resign()
+
+    def _stop_serving(self, key: Key) -> None:
+        self._resign(key)
+        self._unfollow(key)
+
+    def apply_brokers(self) -> None:
+        """Brokers have come, gone or were replaced: what leaders know of them may belong to others."""
+        now_s = self._clock.monotonic()
+        for leader in self._led.values():
+            leader.follow_brokers(self._image.brokers, now_s)
+
+    def configure(self, topic: str, config: TopicConfig) -> None:
+        for replica in self._logs.logs():
+            if replica.topic == topic:
+                replica.update_config(config)
+
+    def remove_topic(self, topic: str) -> None:
+        for replica in self._logs.logs():
+            if replica.topic == topic:
+                key = (replica.topic, replica.partition)
+                self._stop_serving(key)
+                self._logs.delete(*key)
+        self._end_idle_fetchers()
+
+    def remove_strays(self) -> None:
+        """Delete logs that the metadata does not give to this broker; call it once metadata is complete."""
+        for replica in self._logs.logs():
+            if replica.topic == METADATA_TOPIC:
+                continue
+            topic = self._image.topics.get(replica.topic)
+            part = None if topic is None or topic.id != replica.topic_id else topic.partitions.get(replica.partition)
+            if part is None or self._me not in part.replicas:
+                log.info("%s-%d was taken from this broker while it was away", replica.topic, replica.partition)
+                self._logs.delete(replica.topic, replica.partition)
+
+    # In-sync sets
+
+    async def _keep_in_sync_sets(self) -> None:
+        full_check_s = min(self._lag_max_s / 2, _ISR_CHECK_S_MAX)
+        due_s = self._clock.monotonic()
+        while True:
+            await asyncio.sleep(min(full_check_s, _JOIN_CHECK_S))
+            now_s = self._clock.monotonic()
+            # Whoever may come back is looked for often, whoever may have to go now and then.
+            looked_at = [leader for leader in self._led.values() if len(leader.isr) != len(leader.replicas)]
+            if now_s >= due_s:
+                looked_at, due_s = list(self._led.values()), now_s + full_check_s
+            self._begin_changes(looked_at, now_s)
+            pending = [leader for leader in self._led.values() if leader.pending is not None]
+            if pending and not await self._send(pending[: isr_changes.PARTITIONS_PER_REQUEST]):
+                await asyncio.sleep(_RETRY_DELAY_S)
+
+    def _begin_changes(self, leaders: Iterable[LeaderReplica], now_s: float) -> None:
+        epoch = self._epoch()
+        for leader in leaders:
+            change = leader.wanted_change(self._image.brokers, now_s, self._lag_max_s, epoch)
+            if change is not None:
+                self.isr_counts.shrinks += len(change.isr) < len(leader.isr)
+                self.isr_counts.expands += len(change.isr) > len(leader.isr)
+                leader.begin(change)
+
+    async def _send(self, pending: list[LeaderReplica]) -> bool:
+        assert self._controller is not None
+        try:
+            await isr_changes.send(self._controller, self._me, self._epoch(), pending)
+        except KafkaError as error:
+            log.warning("in-sync sets cannot be changed now, it is tried again: %s", error)
+            return False
+        return True

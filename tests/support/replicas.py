@@ -1,0 +1,110 @@
+"""Leaders and followers of one partition in memory, joined by real requests without sockets."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+from uuid import UUID
+
+from broker_runtime.apis import fetch, list_offsets, offset_for_leader_epoch
+from broker_runtime.apis.context import RequestContext
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerSettings, broker_settings
+from broker_runtime.controller.image import BrokerInfo, MetadataImage, Partition
+from broker_runtime.controller.records import PartitionRecord, TopicRecord
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.storage.log import Log
+from broker_runtime.wire.header import read_header, response_prefix
+from broker_runtime.wire.messages import decode_request, encode_response, frame_request
+from broker_runtime.wire.reply import FileRegion, PendingReply
+from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
+from tests.support.logs import TOPIC_ID
+
+TOPIC = "orders"
+
+
+def broker_info(broker_id: int, epoch: int = 10, *, fenced: bool = False) -> BrokerInfo:
+    return BrokerInfo(broker_id, epoch + broker_id, UUID(int=epoch + broker_id), (), None, fenced)
+
+
+def brokers(*ids: int) -> dict[int, BrokerInfo]:
+    return {broker_id: broker_info(broker_id) for broker_id in ids}
+
+
+def leading(log: Log, *replicas: int, epoch: int = 0, isr: tuple[int, ...] | None = None) -> LeaderReplica:
+    """The first replica leads; all are in sync unless told otherwise."""
+    chosen = replicas or (1,)
+    leader = LeaderReplica(chosen[0], TOPIC, TOPIC_ID, 0, log)
+    leader.update(Partition(chosen, isr or chosen, chosen[0], epoch, 0), brokers(*chosen), 0.0)
+    return leader
+
+
+class LeadingNode:
+    """The parts of a broker that fetching and producing use: it leads `orders-0`."""
+
+    def __init__(self, leader: LeaderReplica, clock: Clock) -> None:
+        self.leader = leader
+        self.clock = clock
+        self.settings: BrokerSettings = broker_settings({"node.id": "1"})
+        self.image = MetadataImage()
+        self.image.apply(TopicRecord(TOPIC, TOPIC_ID), 0)
+        replicas, isr = leader.replicas, leader.isr
+        self.image.apply(PartitionRecord(TOPIC_ID, 0, replicas, isr, replicas[0], leader.leader_epoch, 0), 1)
+        self.timers: list[Callable[[], None]] = []
+
+    def led(self, topic: str, partition: int) -> LeaderReplica:
+        if (topic, partition) != (TOPIC, 0):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "not here")
+        return self.leader
+
+    def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
+        leader = self.led(topic, partition)
+        return leader.log, leader.leader_epoch
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> "LeadingNode":
+        """Time-outs happen when a test runs `timers`."""
+        del delay_s
+        self.timers.append(callback)
+        return self
+
+    def cancel(self) -> None:
+        """As a timer."""
+
+
+class LinkTo:
+    """A PeerLink straight into a leader's handlers; `mishaps` are raised first, one for each request."""
+
+    def __init__(self, node: LeadingNode) -> None:
+        self.node = node
+        self.mishaps: list[KafkaError] = []
+        self.closed = 0
+        self.asked: list[int] = []
+
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
+        self.asked.append(api_key)
+        if self.mishaps:
+            raise self.mishaps.pop(0)
+        node = cast("Any", self.node)
+        if api_key == FETCH:
+            frame = memoryview(frame_request(api_key, version, 0, body))[4:]
+            reply = fetch.handle(frame, read_header(frame), node)
+            if isinstance(reply, PendingReply):
+                for timer in self.node.timers:
+                    timer()
+                reply = _completed(reply)
+            whole = b"".join(chunk.read() if isinstance(chunk, FileRegion) else bytes(chunk) for chunk in reply)
+        else:
+            api = list_offsets.API if api_key == LIST_OFFSETS else offset_for_leader_epoch.API
+            ctx = RequestContext(api_key, version, None, "INTERNAL", "127.0.0.1")
+            answer = api.handle(decode_request(api_key, version, memoryview(body)), ctx, node)
+            whole = encode_response(api_key, version, 0, cast("Mapping[str, object]", answer))
+        return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def _completed(pending: PendingReply) -> Any:
+    found: list[Any] = []
+    pending.on_complete(found.append)
+    assert found, "the long poll was not over"
+    return found[0]

@@ -1,0 +1,234 @@
+"""What a leader makes of its followers' fetches: high watermark, in-sync set, who may wait for what."""
+
+import pytest
+
+from broker_runtime.controller.image import Partition
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication.leader import IsrChange, LeaderReplica
+from tests.support.logs import LogHouse
+from tests.support.replicas import broker_info, brokers, leading
+
+LAG_S = 30.0
+EPOCHS = {1: 11, 2: 12, 3: 13}
+
+
+class Led:
+    """Broker 1 leads; 2 and 3 follow."""
+
+    def __init__(self, *isr: int) -> None:
+        self.house = LogHouse()
+        self.leader = leading(self.house.log, 1, 2, 3, isr=isr or None)
+        self.brokers = brokers(1, 2, 3)
+
+    def append(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.house.append(b"v")
+
+    def fetch(self, replica: int, offset: int, now_s: float = 0.0, epoch: int | None = None) -> None:
+        self.leader.on_fetch(replica, EPOCHS[replica] if epoch is None else epoch, offset, now_s)
+
+    def wanted(self, now_s: float) -> tuple[int, ...] | None:
+        change = self.leader.wanted_change(self.brokers, now_s, LAG_S, EPOCHS[1])
+        return None if change is None else change.isr
+
+    @property
+    def high_watermark(self) -> int:
+        return self.house.log.high_watermark
+
+
+def test_the_high_watermark_is_what_all_in_sync_replicas_have() -> None:
+    led = Led()
+    led.append(3)
+    assert led.high_watermark == 0
+    led.fetch(2, 3)
+    assert led.high_watermark == 0
+    led.fetch(3, 1)
+    assert led.high_watermark == 1
+    led.fetch(3, 3)
+    assert led.high_watermark == 3
+
+
+def test_a_replica_outside_the_set_holds_nothing_up() -> None:
+    led = Led(1, 2)
+    led.append(2)
+    led.fetch(2, 2)
+    assert led.high_watermark == 2
+
+
+def test_a_leader_that_is_alone_in_sync_needs_nobody() -> None:
+    led = Led(1)
+    led.append(2)
+    assert led.high_watermark == 2
+
+
+def test_from_the_moment_an_addition_is_asked_for_the_joining_replica_counts() -> None:
+    led = Led(1)
+    led.append(2)
+    led.fetch(2, 2)
+    change = led.leader.wanted_change(led.brokers, 0.0, LAG_S, EPOCHS[1])
+    assert change == IsrChange((1, 2), {1: 11, 2: 12}, 0)
+    led.leader.begin(change)
+    led.append()
+    assert led.high_watermark == 2, "the controller may have made 2 a member already"
+    led.fetch(2, 3)
+    assert led.high_watermark == 3
+
+
+def test_a_removal_counts_once_the_controller_has_taken_it() -> None:
+    led = Led()
+    led.append(2)
+    led.fetch(2, 2, now_s=100)
+    change = led.leader.wanted_change(led.brokers, 100.0, LAG_S, EPOCHS[1])
+    assert change is not None
+    assert change.isr == (1, 2)
+    led.leader.begin(change)
+    assert led.high_watermark == 0
+    led.leader.committed((1, 2), 1)
+    assert led.high_watermark == 2
+    assert led.leader.pending is None
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_refused_addition_leaves_the_set_as_it_was(refused: bool) -> None:
+    led = Led(1)
+    led.append()
+    led.fetch(2, 1)
+    change = led.leader.wanted_change(led.brokers, 0.0, LAG_S, EPOCHS[1])
+    assert change is not None
+    led.leader.begin(change)
+    led.append()
+    if refused:
+        led.leader.refused()
+    assert led.high_watermark == (2 if refused else 1)
+
+
+@pytest.mark.parametrize(
+    ("offset", "fetched_s", "now_s", "stays"),
+    [(5, 0.0, 29.0, True), (4, 0.0, 31.0, False), (5, 0.0, 500.0, True), (4, 10.0, 31.0, False)],
+)
+def test_a_follower_is_out_after_the_lag_unless_it_has_everything(
+    offset: int, fetched_s: float, now_s: float, stays: bool
+) -> None:
+    led = Led(1, 2)
+    led.append(5)
+    led.fetch(2, offset, fetched_s)
+    assert led.wanted(now_s) == (None if stays else (1,))
+
+
+def test_a_follower_that_keeps_reaching_where_the_leader_just_was_stays_in_sync() -> None:
+    led = Led(1, 2)
+    for second in range(100):
+        led.append()
+        led.fetch(2, second, float(second))
+    assert led.wanted(100.0) is None
+
+
+def test_a_follower_comes_back_at_the_high_watermark_and_the_start_of_the_epoch() -> None:
+    led = Led(1, 2)
+    led.append(3)
+    led.fetch(2, 3)
+    led.append(2)
+    led.fetch(3, 2)
+    assert led.wanted(0.0) is None
+    led.fetch(3, 3)
+    assert led.wanted(0.0) == (1, 2, 3)
+
+
+def test_a_new_leader_lets_nobody_in_who_may_lack_what_it_brought() -> None:
+    house = LogHouse()
+    house.log.sole_replica = False
+    for _ in range(4):
+        house.append(b"v")
+    leader = leading(house.log, 1, 2, 3, isr=(1, 2), epoch=7)
+    leader.on_fetch(3, EPOCHS[3], 2, 0.0)
+    assert leader.wanted_change(brokers(1, 2, 3), 0.0, LAG_S, 11) is None, (
+        "the high watermark is 0, the epoch begins at 4"
+    )
+    leader.on_fetch(3, EPOCHS[3], 4, 0.0)
+    assert leader.wanted_change(brokers(1, 2, 3), 0.0, LAG_S, 11) is not None
+
+
+@pytest.mark.parametrize("why", ["fenced", "replaced", "gone"])
+def test_who_may_not_serve_does_not_join(why: str) -> None:
+    led = Led(1, 2)
+    led.fetch(3, 0)
+    led.brokers[3] = broker_info(3, epoch=99) if why == "replaced" else broker_info(3, fenced=True)
+    if why == "gone":
+        del led.brokers[3]
+    assert led.wanted(0.0) is None
+
+
+def test_progress_of_a_replaced_incarnation_is_forgotten() -> None:
+    led = Led(1, 2)
+    led.append(2)
+    led.fetch(3, 2)
+    led.brokers[3] = broker_info(3, epoch=99)
+    led.leader.follow_brokers(led.brokers, 0.0)
+    assert led.wanted(0.0) is None
+    with pytest.raises(KafkaError) as refused:
+        led.fetch(3, 2)
+    assert refused.value.code == ErrorCode.STALE_BROKER_EPOCH
+    led.fetch(3, 2, epoch=102)
+    assert led.wanted(0.0) == (1, 2, 3)
+
+
+def test_a_replaced_in_sync_follower_holds_the_high_watermark_until_it_is_out_or_has_caught_up() -> None:
+    led = Led(1, 2)
+    led.append(2)
+    led.fetch(2, 2)
+    led.brokers[2] = broker_info(2, epoch=99)
+    led.leader.follow_brokers(led.brokers, 0.0)
+    led.append()
+    led.leader.advance()
+    assert led.high_watermark == 2
+
+
+def test_strangers_are_no_followers() -> None:
+    with pytest.raises(KafkaError) as refused:
+        Led().leader.on_fetch(9, -1, 0, 0.0)
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_newer_metadata_ends_a_pending_change_and_older_metadata_is_ignored() -> None:
+    led = Led(1)
+    led.fetch(2, 0)
+    change = led.leader.wanted_change(led.brokers, 0.0, LAG_S, 11)
+    assert change is not None
+    led.leader.begin(change)
+    led.leader.update(Partition((1, 2, 3), (1, 3), 1, 0, 5), led.brokers, 0.0)
+    assert (led.leader.pending, led.leader.isr) == (None, (1, 3))
+    led.leader.update(Partition((1, 2, 3), (1, 2), 1, 0, 4), led.brokers, 0.0)
+    assert led.leader.isr == (1, 3)
+
+
+def test_waiting_ends_when_replicated_or_when_the_leader_resigns() -> None:
+    led = Led(1, 2)
+    led.append(2)
+    done: list[str] = []
+    led.leader.wait_for(1, lambda: done.append("first"))
+    led.leader.wait_for(2, lambda: done.append("second"))
+    undo = led.leader.wait_for(2, lambda: done.append("undone"))
+    undo()
+    led.fetch(2, 1)
+    assert done == ["first"]
+    led.leader.resign()
+    assert done == ["first", "second"]
+    led.fetch(2, 2)
+    assert done == ["first", "second"], "once each"
+
+
+def test_a_lag_is_told_when_it_is_known() -> None:
+    led = Led()
+    led.append(3)
+    assert led.leader.lag_of(2) is None
+    led.fetch(2, 1)
+    assert led.leader.lag_of(2) == 2
+
+
+def test_a_new_epoch_begins_at_the_logs_end_and_knows_nothing_of_followers() -> None:
+    led = Led()
+    led.append(2)
+    led.fetch(2, 2)
+    led.leader.update(Partition((1, 2, 3), (1, 2), 1, 3, 9), led.brokers, 0.0)
+    leader: LeaderReplica = led.leader
+    assert (leader.leader_epoch, leader.start_offset, leader.lag_of(2)) == (3, 2, None)
