@@ -1,4 +1,7 @@
-"""BrokerRegistration (62), versions 0 to 4 (KIP-631). Features, log directories and ZooKeeper migration are ignored."""
+"""BrokerRegistration (62), versions 0 to 4 (KIP-631). Log directories are not kept.
+
+Features are checked against the finalized levels. Who comes to migrate from ZooKeeper is refused, as by Kafka 4.
+"""
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.controller.records import BrokerEndpoint
@@ -17,7 +20,10 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
         request.incarnation_id,
         tuple(BrokerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in request.listeners),
         request.rack,
+        tuple((f.name, f.min_supported_version, f.max_supported_version) for f in request.features),
     )
+    if getattr(request, "is_migrating_zk_broker", False):
+        return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "broker_epoch": -1}
     try:
         epoch = await controller.register(wanted)
     except KafkaError as error:

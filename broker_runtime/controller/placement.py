@@ -1,31 +1,36 @@
-"""Where the replicas of a partition go. Pure; KIP-36 for racks.
+"""Where the replicas of a partition go. Pure; KIP-36 for racks, KIP-631 for fenced brokers.
 
-Leaders go round the live brokers, racks first; followers go to other racks while there are any, and may be placed on
-fenced brokers. An assignment by hand is checked and taken as it is.
+Leaders go round the live brokers, racks first. Followers go to racks that have no replica of the partition yet, then
+to brokers that are not fenced, then to those that got least so far, so that replicas and, after a failure, leaders are
+spread evenly. Brokers in controlled shutdown get nothing. An assignment by hand is checked and taken as it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
 from broker_runtime.controller.image import BrokerInfo, MetadataImage
 from broker_runtime.errors import ErrorCode, KafkaError
 
-REPLICATION_FACTOR_MAX = 1
-"""Until replication exists."""
-
 
 def place(partitions: int, replication_factor: int, image: MetadataImage, start: int) -> list[tuple[int, ...]]:
     """Replicas of each new partition, the leader first. `start` spreads topics: any number will do."""
-    brokers = list(image.brokers.values())
-    live = _rack_by_rack([b for b in brokers if not b.fenced])
-    _check(replication_factor, len(brokers), bool(live))
-    everyone = live + _rack_by_rack([b for b in brokers if b.fenced])
+    usable = [b for b in image.brokers.values() if b.stopping_offset is None]
+    live = _rack_by_rack([b for b in usable if not b.fenced])
+    _check(replication_factor, len(usable), bool(live))
+    everyone = live + _rack_by_rack([b for b in usable if b.fenced])
+    loads = dict.fromkeys((b.id for b in everyone), 0)
     placed = []
     for number in range(partitions):
-        leader = live[(start + number) % len(live)]
-        turn = everyone.index(leader)
-        others = [everyone[(turn + step) % len(everyone)] for step in range(1, len(everyone))]
-        placed.append(_spread(leader, others, replication_factor))
+        turn, round_ = (start + number) % len(live), number // len(live)
+        # Each round begins one broker later, so that what one broker leads is not all followed by the same others.
+        first = turn + 1 + round_ % len(everyone)
+        others = [
+            b for step in range(len(everyone)) if (b := everyone[(first + step) % len(everyone)]) is not live[turn]
+        ]
+        chosen = _spread(live[turn], others, replication_factor, loads)
+        for broker_id in chosen:
+            loads[broker_id] += 1
+        placed.append(chosen)
     return placed
 
 
@@ -34,8 +39,6 @@ def check_assignment(replicas: Sequence[int], image: MetadataImage, replication_
     problem = _assignment_problem(replicas, image, replication_factor)
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
-    if len(replicas) > REPLICATION_FACTOR_MAX:
-        raise _not_replicated(len(replicas))
 
 
 def _assignment_problem(replicas: Sequence[int], image: MetadataImage, replication_factor: int | None) -> str | None:
@@ -56,30 +59,20 @@ def _assignment_problem(replicas: Sequence[int], image: MetadataImage, replicati
     return None
 
 
-def _check(replication_factor: int, registered: int, any_live: bool) -> None:
+def _check(replication_factor: int, usable: int, any_live: bool) -> None:
     why = None
-    if replication_factor > registered:
+    if not any_live:
+        why = "All brokers are currently fenced."
+    elif replication_factor > usable:
         why = (
-            f"The target replication factor of {replication_factor} cannot be reached because only {registered} "
+            f"The target replication factor of {replication_factor} cannot be reached because only {usable} "
             "broker(s) are registered."
         )
-    elif not any_live:
-        why = "All brokers are currently fenced."
     if why is not None:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): {why}",
         )
-    if replication_factor > REPLICATION_FACTOR_MAX:
-        raise _not_replicated(replication_factor)
-
-
-def _not_replicated(replication_factor: int) -> KafkaError:
-    return KafkaError(
-        ErrorCode.INVALID_REPLICATION_FACTOR,
-        f"Replication factor {replication_factor} is not supported yet: partitions have one replica until "
-        "replication is implemented. Use 1.",
-    )
 
 
 def _rack_by_rack(brokers: Sequence[BrokerInfo]) -> list[BrokerInfo]:
@@ -91,13 +84,13 @@ def _rack_by_rack(brokers: Sequence[BrokerInfo]) -> list[BrokerInfo]:
     return [broker for turn in rounds for broker in turn if broker is not None]
 
 
-def _spread(leader: BrokerInfo, others: Sequence[BrokerInfo], count: int) -> tuple[int, ...]:
-    """Racks that have no replica yet come before racks that have one; without a rack every broker is its own."""
+def _spread(leader: BrokerInfo, others: Sequence[BrokerInfo], count: int, loads: Mapping[int, int]) -> tuple[int, ...]:
+    """`others` in the order that decides between equals. Without a rack every broker is its own."""
     chosen = [leader]
     rest = list(others)
     while len(chosen) < count:
         used = {b.rack for b in chosen if b.rack is not None}
-        best = next((b for b in rest if b.rack not in used), rest[0])
+        best = min(rest, key=lambda b: (b.rack in used, b.fenced, loads[b.id]))
         chosen.append(best)
         rest.remove(best)
     return tuple(b.id for b in chosen)

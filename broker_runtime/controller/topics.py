@@ -90,7 +90,8 @@ def grow_topic(
         )
     _check_count(count)
     extra = count - have
-    factor = len(topic.partitions[0].replicas)
+    # While a partition is moved it has more replicas than it will have.
+    factor = len(set(topic.partitions[0].replicas) - set(topic.partitions[0].removing))
     if assignments is None:
         chosen: Sequence[Sequence[int]] = place(extra, factor, image, topic.id.int % 1_000_003 + have)
     else:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.controller import placement
 from broker_runtime.controller.placement import check_assignment, place
 from broker_runtime.errors import ErrorCode, KafkaError
 from tests.support.controller import Metadata
@@ -37,8 +36,7 @@ def test_leaders_go_rack_by_rack() -> None:
     assert [replicas[0] for replicas in placed] == [0, 2, 1, 3]
 
 
-def test_replicas_lie_on_different_racks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "REPLICATION_FACTOR_MAX", 3)
+def test_replicas_lie_on_different_racks() -> None:
     metadata = cluster(["a", "a", "b", "b", "c", "c"], fenced=(5,))
     for replicas in place(30, 3, metadata.image, 7):
         assert len(set(replicas)) == 3
@@ -51,7 +49,7 @@ def test_replicas_lie_on_different_racks(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         (cluster([None]), 2, "only 1 broker(s) are registered"),
         (cluster([None], fenced=(0,)), 1, "All brokers are currently fenced."),
-        (cluster([None, None]), 2, "is not supported yet"),
+        (cluster([None, None], fenced=(0, 1)), 3, "All brokers are currently fenced."),
     ],
 )
 def test_what_cannot_be_placed(metadata: Metadata, factor: int, message: str) -> None:
@@ -75,9 +73,3 @@ def test_assignments_that_are_refused(replicas: list[int], factor: int | None, m
         check_assignment(replicas, cluster([None, None]).image, factor)
     assert refused.value.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert message in str(refused.value)
-
-
-def test_two_replicas_by_hand_wait_for_replication() -> None:
-    with pytest.raises(KafkaError) as refused:
-        check_assignment([0, 1], cluster([None, None]).image, None)
-    assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR

@@ -65,7 +65,6 @@ def test_replicas_by_hand() -> None:
         (new(partitions=10_001), ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions"),
         (new(factor=0), ErrorCode.INVALID_REPLICATION_FACTOR, "larger than 0"),
         (new(factor=3), ErrorCode.INVALID_REPLICATION_FACTOR, "only 2 broker(s) are registered"),
-        (new(factor=2), ErrorCode.INVALID_REPLICATION_FACTOR, "not supported yet"),
         (new(configs=[("foo", "1")]), ErrorCode.INVALID_CONFIG, "Unknown topic config name: foo"),
         (new(configs=[("retention.ms", "x")]), ErrorCode.INVALID_CONFIG, "Invalid value x"),
         (new(configs=[("retention.ms", None)]), ErrorCode.INVALID_CONFIG, "Null value not supported"),

@@ -1,0 +1,58 @@
+"""AlterPartitionReassignments (45), version 0 (KIP-455). The replication factor may change, as in Kafka."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.reassignments import reassign
+from broker_runtime.controller.records import Record
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS
+
+
+async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    controller = node.controller
+    assert controller is not None
+    try:
+        responses = await controller.submit(lambda image: _reassign_all(request, image))
+    except KafkaError as error:
+        return {"error_code": error.code, "error_message": error.message, "responses": ()}
+    return {"error_code": ErrorCode.NONE, "error_message": None, "responses": responses}
+
+
+def _reassign_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+    counts = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    records: list[Record] = []
+    responses: list[Fields] = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            error = None
+            try:
+                if counts[topic.name, asked.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is in the request more than once.")
+                records += reassign(topic.name, asked.partition_index, asked.replicas, image)
+            except KafkaError as refusal:
+                error = refusal
+            partitions.append(_answer(asked.partition_index, error))
+        responses.append({"name": topic.name, "partitions": partitions})
+    return records, responses
+
+
+def _answer(index: int, error: KafkaError | None) -> Fields:
+    return {
+        "partition_index": index,
+        "error_code": ErrorCode.NONE if error is None else error.code,
+        "error_message": None if error is None else error.message,
+    }
+
+
+API = ApiSpec(
+    key=ALTER_PARTITION_REASSIGNMENTS,
+    name="AlterPartitionReassignments",
+    versions=(0, 0),
+    handle=handle,
+    runs_on="controller",
+)

@@ -1,0 +1,86 @@
+"""ElectLeaders (43), versions 0 to 2 (KIP-183, KIP-460: unclean elections from version 1)."""
+
+from collections.abc import Sequence
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.elections import ElectionType, elect
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import Record
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import ELECT_LEADERS
+
+
+async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    controller = node.controller
+    assert controller is not None
+    try:
+        kind = _kind(getattr(request, "election_type", ElectionType.PREFERRED))
+        results = await controller.submit(lambda image: _elect_all(request, kind, image))
+    except KafkaError as error:
+        return _refused(request, error)
+    return {"error_code": ErrorCode.NONE, "replica_election_results": results}
+
+
+def _kind(asked: int) -> ElectionType:
+    try:
+        return ElectionType(asked)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Value {asked} must be one of [0 (preferred), 1 (unclean)]"
+        ) from None
+
+
+def _elect_all(request: Entity, kind: ElectionType, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+    """Who asks for all partitions hears of those that had something to elect."""
+    everything = request.topic_partitions is None
+    records: list[Record] = []
+    results: dict[str, dict[int, KafkaError | None]] = {}
+    for name, index in _asked(request, image):
+        error = None
+        try:
+            topic = image.topics.get(name)
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+            records.append(elect(topic, index, kind, image))
+        except KafkaError as refusal:
+            error = refusal
+        if not everything or error is None or error.code != ErrorCode.ELECTION_NOT_NEEDED:
+            results.setdefault(name, {})[index] = error
+    return records, _answer(results)
+
+
+def _asked(request: Entity, image: MetadataImage) -> list[tuple[str, int]]:
+    """Each partition once."""
+    if request.topic_partitions is None:
+        return [(topic.name, index) for topic in image.topics.values() for index in topic.partitions]
+    named = ((each.topic, index) for each in request.topic_partitions for index in each.partitions)
+    return list(dict.fromkeys(named))
+
+
+def _refused(request: Entity, error: KafkaError) -> Fields:
+    """Version 0 has no error of the whole request: each partition has it."""
+    results: dict[str, dict[int, KafkaError | None]] = {}
+    for each in request.topic_partitions or ():
+        results.setdefault(each.topic, {}).update((index, error) for index in each.partitions)
+    return {"error_code": error.code, "replica_election_results": _answer(results)}
+
+
+def _answer(results: dict[str, dict[int, KafkaError | None]]) -> Sequence[Fields]:
+    return [
+        {
+            "topic": name,
+            "partition_result": [
+                {
+                    "partition_id": index,
+                    "error_code": ErrorCode.NONE if error is None else error.code,
+                    "error_message": None if error is None else error.message,
+                }
+                for index, error in partitions.items()
+            ],
+        }
+        for name, partitions in results.items()
+    ]
+
+
+API = ApiSpec(key=ELECT_LEADERS, name="ElectLeaders", versions=(0, 2), handle=handle, runs_on="controller")

@@ -1,0 +1,48 @@
+"""ListPartitionReassignments (46), version 0 (KIP-455). The active controller answers, so what it began is seen."""
+
+from collections.abc import Sequence
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.reassignments import under_way
+from broker_runtime.controller.records import Record
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import LIST_PARTITION_REASSIGNMENTS
+
+
+async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    controller = node.controller
+    assert controller is not None
+    try:
+        topics = await controller.submit(lambda image: _list(request, image))
+    except KafkaError as error:
+        return {"error_code": error.code, "error_message": error.message, "topics": ()}
+    return {"error_code": ErrorCode.NONE, "error_message": None, "topics": topics}
+
+
+def _list(request: Entity, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+    found: dict[str, list[Fields]] = {}
+    for topic, index, part in under_way(image):
+        if wanted is None or (topic.name, index) in wanted:
+            found.setdefault(topic.name, []).append(
+                {
+                    "partition_index": index,
+                    "replicas": part.replicas,
+                    "adding_replicas": part.adding,
+                    "removing_replicas": part.removing,
+                }
+            )
+    return (), [{"name": name, "partitions": partitions} for name, partitions in found.items()]
+
+
+API = ApiSpec(
+    key=LIST_PARTITION_REASSIGNMENTS,
+    name="ListPartitionReassignments",
+    versions=(0, 0),
+    handle=handle,
+    runs_on="controller",
+)

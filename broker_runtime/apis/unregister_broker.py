@@ -1,0 +1,22 @@
+"""UnregisterBroker (64), version 0 (KIP-631): takes a broker's registration away, whatever state it is in."""
+
+from functools import partial
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.registration import unregister
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import UNREGISTER_BROKER
+
+
+async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    controller = node.controller
+    assert controller is not None
+    try:
+        await controller.submit(partial(unregister, request.broker_id))
+    except KafkaError as error:
+        return {"error_code": error.code, "error_message": error.message}
+    return {"error_code": ErrorCode.NONE, "error_message": None}
+
+
+API = ApiSpec(key=UNREGISTER_BROKER, name="UnregisterBroker", versions=(0, 0), handle=handle, runs_on="controller")

@@ -1,0 +1,113 @@
+"""What a leader may change about its partition's in-sync set (AlterPartition, KIP-497, KIP-841, KIP-903). Pure.
+
+Whether a change is taken is decided in Kafka's order, so that a leader that is behind learns first that it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from broker_runtime.controller.elections import (
+    Candidates,
+    active_brokers,
+    partition_record,
+    settled,
+    unclean_allowed,
+)
+from broker_runtime.controller.image import MetadataImage, Partition
+from broker_runtime.controller.records import Record
+from broker_runtime.errors import ErrorCode, KafkaError
+
+RECOVERED = 0
+"""The only leader recovery state that there is here: KIP-704's RECOVERING is not kept."""
+EPOCH_UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """What a leader asks for. `isr` has (broker id, broker epoch); EPOCH_UNKNOWN is not compared."""
+
+    topic_id: UUID
+    index: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: Sequence[tuple[int, int]]
+    recovery_state: int = RECOVERED
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChanged:
+    """`code` NEW_LEADER_ELECTED: the change was taken, and the asking broker does not lead in that epoch any more."""
+
+    records: Sequence[Record]
+    partition: Partition
+    code: ErrorCode
+
+
+def change_isr(leader: int, change: IsrChange, image: MetadataImage) -> IsrChanged:
+    """The broker's own epoch is checked by the caller. Raises KafkaError."""
+    topic = image.topic_by_id(change.topic_id)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {change.topic_id}")
+    part = topic.partitions.get(change.index)
+    if part is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has no partition {change.index}")
+    _check_epochs(leader, change, part)
+    _check_members(leader, change, part)
+    _check_eligible(change, image)
+    isr = tuple(broker for broker, _ in change.isr)
+    wanted = Partition(
+        part.replicas, isr, part.leader, part.leader_epoch, part.partition_epoch, part.adding, part.removing
+    )
+    # The order in which a leader names the members means nothing.
+    if set(isr) == set(part.isr):
+        wanted = part
+    new = settled(part, wanted, Candidates(active_brokers(image), unclean_allowed(topic.name, image)))
+    if new is part:
+        return IsrChanged((), part, ErrorCode.NONE)
+    code = ErrorCode.NONE if new.leader_epoch == part.leader_epoch else ErrorCode.NEW_LEADER_ELECTED
+    return IsrChanged((partition_record(topic.id, change.index, new),), new, code)
+
+
+def _check_epochs(leader: int, change: IsrChange, part: Partition) -> None:
+    if change.leader_epoch > part.leader_epoch or change.partition_epoch > part.partition_epoch:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "the leader knows a newer epoch than this controller")
+    if change.leader_epoch < part.leader_epoch:
+        raise KafkaError(
+            ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {part.leader_epoch}, not {change.leader_epoch}"
+        )
+    if leader != part.leader:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {leader} does not lead it, broker {part.leader} does")
+    if change.partition_epoch < part.partition_epoch:
+        raise KafkaError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"the partition epoch is {part.partition_epoch}, not {change.partition_epoch}",
+        )
+
+
+def _check_members(leader: int, change: IsrChange, part: Partition) -> None:
+    members = {broker for broker, _ in change.isr}
+    if not members or len(members) != len(change.isr) or not members <= set(part.replicas):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"in-sync replicas are different replicas of {list(part.replicas)}, at least one"
+        )
+    if leader not in members:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the leader {leader} is always in sync")
+    if change.recovery_state != RECOVERED:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"leader recovery state {change.recovery_state} is not known here")
+
+
+def _check_eligible(change: IsrChange, image: MetadataImage) -> None:
+    for broker_id, epoch in change.isr:
+        broker = image.brokers.get(broker_id)
+        if broker is None:
+            why = "not registered"
+        elif broker.fenced:
+            why = "fenced"
+        elif broker.stopping_offset is not None:
+            why = "in controlled shutdown"
+        elif epoch not in (EPOCH_UNKNOWN, broker.epoch):
+            why = f"registered with broker epoch {broker.epoch}, not {epoch}"
+        else:
+            continue
+        raise KafkaError(ErrorCode.INELIGIBLE_REPLICA, f"broker {broker_id} is {why}")

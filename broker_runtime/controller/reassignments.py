@@ -1,0 +1,86 @@
+"""Moving a partition to other brokers (KIP-455): beginning, replacing, cancelling and listing reassignments.
+
+Pure. A reassignment adds the new replicas to the old ones; when all that were added are in sync, `elections.settled`
+takes the old ones away. The wanted order comes first, so the preferred leader is the target's from the beginning.
+A reassignment that replaces another starts from the replicas that the partition had before either.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from broker_runtime.controller.elections import (
+    Candidates,
+    active_brokers,
+    partition_record,
+    partitions,
+    settled,
+    unclean_allowed,
+)
+from broker_runtime.controller.image import MetadataImage, Partition, Topic
+from broker_runtime.controller.placement import check_assignment
+from broker_runtime.controller.records import Record
+from broker_runtime.errors import ErrorCode, KafkaError
+
+
+def reassign(name: str, index: int, target: Sequence[int] | None, image: MetadataImage) -> Sequence[Record]:
+    """`target` None cancels what is under way. Nothing to do is no error. Raises KafkaError."""
+    topic = image.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    part = topic.partitions.get(index)
+    if part is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
+    unclean = unclean_allowed(name, image)
+    if target is None:
+        wanted = _cancelled(name, index, part, unclean)
+    else:
+        check_assignment(target, image, None)
+        wanted = _begun(name, index, part, target)
+    new = settled(part, wanted, Candidates(active_brokers(image), unclean))
+    return () if new is part else (partition_record(topic.id, index, new),)
+
+
+def under_way(image: MetadataImage) -> Iterator[tuple[Topic, int, Partition]]:
+    return ((topic, index, part) for topic, index, part in partitions(image) if part.adding or part.removing)
+
+
+def _origin(part: Partition) -> tuple[int, ...]:
+    """The replicas before any reassignment that is under way."""
+    return tuple(r for r in part.replicas if r not in part.adding)
+
+
+def _begun(name: str, index: int, part: Partition, target: Sequence[int]) -> Partition:
+    origin = _origin(part)
+    adding = tuple(r for r in target if r not in origin)
+    removing = tuple(r for r in origin if r not in target)
+    replicas = (*target, *removing)
+    isr = tuple(r for r in part.isr if r in replicas)
+    if not isr:
+        # Only a replica that the former reassignment added is in sync, and the new one does not want it.
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to replace the reassignment of {name}:{index}: no replica of the new one is in sync. Include "
+            f"one of {list(part.isr)}.",
+        )
+    return _with(part, replicas, isr, adding, removing)
+
+
+def _cancelled(name: str, index: int, part: Partition, unclean: bool) -> Partition:
+    if not part.adding and not part.removing:
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+    replicas = _origin(part)
+    isr = tuple(r for r in part.isr if r in replicas)
+    if not isr:
+        if not unclean:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Unable to revert partition assignment for {name}:{index} because it would require an unclean "
+                "leader election.",
+            )
+        isr = replicas[:1]
+    return _with(part, replicas, isr, (), ())
+
+
+def _with(
+    part: Partition, replicas: tuple[int, ...], isr: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...]
+) -> Partition:
+    return Partition(replicas, isr, part.leader, part.leader_epoch, part.partition_epoch, adding, removing)
