@@ -4,6 +4,8 @@ from broker_runtime.apis import (
     allocate_producer_ids,
     alter_client_quotas,
     alter_configs,
+    alter_partition,
+    alter_partition_reassignments,
     broker_heartbeat,
     broker_registration,
     create_partitions,
@@ -13,12 +15,15 @@ from broker_runtime.apis import (
     describe_client_quotas,
     describe_cluster,
     describe_configs,
+    elect_leaders,
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
+    unregister_broker,
 )
 from broker_runtime.apis.api_versions import VERSIONS as API_VERSIONS_RANGE
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
@@ -44,6 +49,10 @@ _ADMIN = (
     describe_configs.API,
     describe_client_quotas.API,
     describe_cluster.API,
+    elect_leaders.API,
+    alter_partition_reassignments.API,
+    list_partition_reassignments.API,
+    unregister_broker.API,
 )
 
 BROKER_APIS: tuple[ApiSpec, ...] = (
@@ -64,6 +73,7 @@ CONTROLLER_APIS: tuple[ApiSpec, ...] = (
     _API_VERSIONS,
     broker_registration.API,
     broker_heartbeat.API,
+    alter_partition.API,
     allocate_producer_ids.API,
     *_ADMIN,
 )
