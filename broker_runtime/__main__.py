@@ -1,7 +1,7 @@
 """`python -m broker_runtime --config server.properties`: arguments, event loop, signals, exit codes.
 
-Exit codes: 0 after a stop by SIGTERM or SIGINT, 1 when the node could not start or go on, 2 for a configuration that
-cannot be used.
+A second SIGTERM or SIGINT cuts the controlled shutdown short. Exit codes: 0 after a stop by them, 1 when the node
+could not start or go on, 2 for a configuration that cannot be used.
 """
 
 import argparse
@@ -65,10 +65,16 @@ def read_settings(path: Path, overrides: Sequence[str]) -> BrokerSettings:
 
 async def _serve(settings: BrokerSettings) -> int:
     stop = asyncio.Event()
+    broker = Broker(settings)
+
+    def on_signal() -> None:
+        if stop.is_set():
+            broker.stop_at_once()
+        stop.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    broker = Broker(settings)
+        loop.add_signal_handler(number, on_signal)
     try:
         await broker.run_until(stop)
     except ConfigError as error:

@@ -2,12 +2,13 @@
 
 A process is a controller, a broker or both. Start: data folder and logs, HTTP, controller, its listener, then the
 broker: its listeners are bound (a taken port is noticed, port 0 gets its number), metadata is followed, the broker
-registers, and clients are let in once it is unfenced. Stop is the reverse, beginning with a controlled shutdown.
+registers, and clients are let in once it is unfenced. Stop begins with a controlled shutdown, during which clients are
+still served, and then is the reverse: listeners, requests in progress, controller, HTTP, logs with the clean marker.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,28 +16,62 @@ from prometheus_client.metrics_core import Metric
 
 from broker_runtime.broker_node import BrokerNode
 from broker_runtime.clock import Clock, SystemClock
+from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.identity import claim_folder, new_incarnation
 from broker_runtime.cluster.link import ControllerClient, ControllerLink, LoopbackLink, SocketLink
-from broker_runtime.cluster.membership import Identity, Membership, RegistrationTimeoutError, Timing
-from broker_runtime.config import BrokerSettings, TopicConfig
+from broker_runtime.cluster.membership import Identity, Membership, MembershipError, Timing
+from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
+from broker_runtime.controller.figures import ReplicationFigures, controller_figures, replication_figures
+from broker_runtime.controller.overview import not_active, overview
 from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.controller.service import ReplayError
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.errors import ConfigError
-from broker_runtime.http_listener import HttpListener
-from broker_runtime.metrics import families, membership_families, metadata_families, process_families, request_families
+from broker_runtime.http_listener import HttpAnswer, HttpListener, HttpRequest, Route, json_answer, text_answer
+from broker_runtime.metrics import (
+    controller_families,
+    families,
+    membership_families,
+    metadata_families,
+    process_families,
+    replication_families,
+    request_families,
+)
 from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.storage.filesystem import OsFileSystem
 from broker_runtime.storage.manager import LogManager
 
 log = logging.getLogger(__name__)
 
-_SHUTDOWN_DEADLINE_S = 20.0
-"""For the controller's word that the broker may go; Kubernetes' default grace period is 30 s."""
-
 
 class StartError(Exception):
     """The node could not start or cannot go on: a taken port, a refused registration, a part that failed."""
+
+
+class _ClientDoor:
+    """Lets clients in and shuts them out as the membership says."""
+
+    def __init__(self, node: BrokerNode) -> None:
+        self._node = node
+        self._served = False
+        self._listeners = _paused_when_fenced(node.settings)
+
+    def on_unfenced(self) -> None:
+        if self._served:
+            self._node.server.resume(self._listeners)
+        else:
+            self._served = True
+            self._node.serve()
+            log.info("clients are served on %s", ", ".join(map(str, self._node.advertised())))
+
+    def on_fenced(self, reason: str) -> None:
+        self._node.server.pause(self._listeners, reason)
+
+
+def _paused_when_fenced(settings: BrokerSettings) -> list[str]:
+    """A listener that is only for brokers stays open; one that clients share does not."""
+    names = [endpoint.listener for endpoint in settings.client_listeners]
+    return [name for name in names if name != settings.inter_broker_listener] or names
 
 
 class Broker:
@@ -47,9 +82,11 @@ class Broker:
         self._background: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
         self._stopping = False
+        self._at_once = False
         self.controller: ControllerNode | None = None
         self.broker: BrokerNode | None = None
         self.membership: Membership | None = None
+        self._follower: MetadataFollower | None = None
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Start, serve until `stop` is set, stop. Raises ConfigError or StartError."""
@@ -63,6 +100,12 @@ class Broker:
             raise StartError(str(error)) from error
         finally:
             await self._stop()
+
+    def stop_at_once(self) -> None:
+        """Wait for nobody any more: neither for the controller nor for requests in progress."""
+        self._at_once = True
+        if self.membership is not None:
+            self.membership.wait_no_longer()
 
     async def _start(self) -> None:
         settings = self.settings
@@ -91,58 +134,51 @@ class Broker:
 
     async def _start_broker(self, logs: LogManager, cluster_id: str) -> None:
         settings = self.settings
-        link: ControllerLink
-        metadata_link: ControllerLink
-        if self.controller is not None:
-            link = LoopbackLink(self.controller.dispatcher)
-            metadata_link = LoopbackLink(self.controller.dispatcher)
-        else:
-            in_flight = settings.integer("controller.request.queue.max")
-            link, metadata_link = SocketLink(settings.quorum, in_flight), SocketLink(settings.quorum, in_flight)
         timeout_s = settings.integer("request.timeout.ms") / 1000
-        client = ControllerClient(link, timeout_s)
+        client = ControllerClient(self._link_to_controller(), timeout_s)
         broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, client)
         broker.bind()
-        self._undo.append(broker.stop)
-        self._undo.append(_as_async(client.close))
-        follower = broker.follow(ControllerClient(metadata_link, timeout_s))
-        self._undo.append(_as_async(metadata_link.close))
+        self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())
+        follower = self._follower = broker.follow(ControllerClient(self._link_to_controller(), timeout_s))
         self._spawn(follower.run(), "metadata")
-        membership = self.membership = Membership(
-            Identity(
-                settings.node_id,
-                cluster_id,
-                new_incarnation(),
-                None if settings.values["broker.rack"] is None else settings.text("broker.rack"),
-                broker.advertised(),
-            ),
-            client,
-            Timing(
-                settings.integer("broker.heartbeat.interval.ms") / 1000,
-                settings.integer("broker.session.timeout.ms") / 1000,
-                settings.integer("initial.broker.registration.timeout.ms") / 1000,
-            ),
+        identity = Identity(
+            settings.node_id,
+            cluster_id,
+            new_incarnation(),
+            None if settings.values["broker.rack"] is None else settings.text("broker.rack"),
+            _inter_broker_first(broker.advertised(), settings.inter_broker_listener),
+        )
+        self.membership = Membership(
+            identity,
+            ControllerClient(self._link_to_controller(), timeout_s),
+            _timing(settings),
             self._clock,
             lambda: (follower.next_offset - 1, follower.caught_up),
+            _ClientDoor(broker),
         )
-        self._spawn(membership.run(), "membership")
-        self._spawn(self._serve_when_running(), "start")
+        self._spawn(self.membership.run(), "membership")
 
-    async def _serve_when_running(self) -> None:
-        assert self.broker is not None
-        assert self.membership is not None
-        await self.membership.running.wait()
-        self.broker.serve()
-        log.info("broker %d serves clients on %s", self.settings.node_id, ", ".join(map(str, self.broker.advertised())))
+    def _link_to_controller(self) -> ControllerLink:
+        """Registration, metadata and forwarded requests have a connection each: none waits behind another."""
+        link: ControllerLink
+        if self.controller is not None:
+            link = LoopbackLink(self.controller.dispatcher)
+        else:
+            link = SocketLink(self.settings.quorum, self.settings.integer("controller.request.queue.max"))
+        self._undo.append(_as_async(link.close))
+        return link
 
-    async def _leave(self, membership: Membership) -> None:
-        if not await membership.leave(_SHUTDOWN_DEADLINE_S if self.controller is None else 1.0):
-            log.warning("the controller has not released this broker in time; it stops all the same")
+    async def _leave(self, membership: Membership) -> bool:
+        """A controlled shutdown, in which clients are still served; whether the controller has released this broker."""
+        if not self.settings.flag("controlled.shutdown.enable"):
+            return True
+        deadline_s = self.settings.integer("sluicegate.controlled.shutdown.timeout.ms") / 1000
+        return await membership.leave(0 if self._at_once else deadline_s)
 
     async def _start_http(self) -> None:
         if self.settings.http is None:
             return
-        listener = HttpListener(self._why_not_ready, self._metrics)
+        listener = HttpListener(self._why_not_ready, self._metrics, self._routes())
         try:
             host, port = await listener.start(*self.settings.http)
         except OSError as error:
@@ -150,16 +186,39 @@ class Broker:
         self._undo.append(listener.close)
         log.info("metrics and health on http://%s:%d", host, port)
 
+    def _routes(self) -> dict[tuple[str, str], Route]:
+        routes: dict[tuple[str, str], Route] = {}
+        if self.settings.is_controller:
+            routes["GET", "/brokers"] = self._show_brokers
+        if self.settings.is_broker:
+            routes["POST", "/controlled-shutdown"] = self._leave_by_request
+        return routes
+
+    async def _show_brokers(self, _: HttpRequest) -> HttpAnswer:
+        node = self.controller
+        if node is None or not node.ready:
+            return json_answer(503, not_active(None))
+        service = node.controller
+        shown = overview(service.image, service.sessions, self._clock.monotonic(), self.settings.inter_broker_listener)
+        return json_answer(200, shown)
+
+    async def _leave_by_request(self, request: HttpRequest) -> HttpAnswer:
+        """For a pod's preStop hook: SIGTERM afterwards finds the shutdown done."""
+        if not request.same_host:
+            return text_answer(403, "a controlled shutdown is only begun from this host")
+        if self.membership is None:
+            return text_answer(200, "not a member of the cluster yet")
+        if await self._leave(self.membership):
+            return text_answer(200, "the controller has released this broker")
+        return text_answer(504, "the controller has not released this broker; it may stop all the same")
+
     def _why_not_ready(self) -> str | None:
         if self._stopping:
             return "stopping"
         if self.settings.is_controller and (self.controller is None or not self.controller.ready):
             return "the controller is starting"
         if self.settings.is_broker:
-            if self.membership is None or not self.membership.running.is_set():
-                return "not registered and caught up yet"
-            if self.membership.fenced:
-                return "fenced by the controller"
+            return "starting" if self.membership is None else self.membership.why_not_ready()
         return None
 
     def _metrics(self) -> Iterator[Metric]:
@@ -168,9 +227,25 @@ class Broker:
         if serving is not None:
             yield from families(serving.server.collect())
             yield from request_families(serving.dispatcher.collect())
-            yield from metadata_families(serving.image.offset)
-        if self.membership is not None:
-            yield from membership_families(self.membership.state, self.membership.epoch, self.membership.fenced)
+            lag = 0 if self._follower is None else max(self._follower.end_offset - self._follower.next_offset, 0)
+            yield from metadata_families(serving.image.offset, lag)
+        if self.controller is not None:
+            yield from controller_families(controller_figures(self.controller.image, active=self.controller.ready))
+        member = self.membership
+        if self.broker is not None and member is not None:
+            yield from membership_families(
+                member.state, member.epoch, fenced=not member.serving, self_fenced=member.self_fenced
+            )
+            yield from replication_families(self._replication_figures(self.broker))
+
+    def _replication_figures(self, node: BrokerNode) -> ReplicationFigures:
+        changes = node.replicas.isr_counts
+        return replication_figures(
+            node.image,
+            self.settings.node_id,
+            lambda topic: node.topic_config(topic).min_insync_replicas,
+            (changes.shrinks, changes.expands),
+        )
 
     async def _tick(self, logs: LogManager) -> None:
         """Retention, rolls by time, flush.ms; a second is fine-grained enough for all of them."""
@@ -189,20 +264,33 @@ class Broker:
         if task.cancelled() or task.exception() is None or self._failed is None or self._failed.done():
             return
         error = task.exception()
-        if not isinstance(error, RegistrationTimeoutError):
+        if not isinstance(error, MembershipError):
             log.error("the %s task failed", task.get_name(), exc_info=error)
         self._failed.set_exception(StartError(f"{task.get_name()}: {error}"))
 
     async def _stop(self) -> None:
         self._stopping = True
-        if self.membership is not None:
-            await self._leave(self.membership)
+        if self.membership is not None and not await self._leave(self.membership):
+            log.warning("the controller has not released this broker; it stops all the same")
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         for undo in reversed(self._undo):
             await undo()
         log.info("node %d has stopped", self.settings.node_id)
+
+
+def _timing(settings: BrokerSettings) -> Timing:
+    return Timing(
+        settings.integer("broker.heartbeat.interval.ms") / 1000,
+        settings.integer("broker.session.timeout.ms") / 1000,
+        settings.integer("initial.broker.registration.timeout.ms") / 1000,
+    )
+
+
+def _inter_broker_first(endpoints: Sequence[Endpoint], listener: str) -> list[Endpoint]:
+    """A controller that is no broker is not told which listener is for brokers; it shows the first."""
+    return sorted(endpoints, key=lambda endpoint: endpoint.listener != listener)
 
 
 def _made(log_dir: Path) -> Path:

@@ -1,11 +1,15 @@
-"""The HTTP listener: /metrics (Prometheus), /healthz (the process lives), /readyz (registered, unfenced, caught up).
+"""The HTTP listener: /metrics (Prometheus), /healthz (the process lives), /readyz (registered, unfenced, caught up),
+and what the process adds: /brokers of a controller, /controlled-shutdown of a broker.
 
-Nothing else is served and nothing is read of a request but its first line, within bounds.
+Nothing is read of a request but its head, within bounds; it knows neither brokers nor controllers.
 """
 
 import asyncio
+import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -19,13 +23,53 @@ _TIMEOUT_S = 10.0
 _CONNECTIONS_MAX = 64
 
 
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    method: str
+    path: str
+    peer_host: str
+    local_host: str
+
+    @property
+    def same_host(self) -> bool:
+        """Whether it came from this machine or pod: by loopback, or from the address that it was sent to."""
+        return self.peer_host == self.local_host or ip_address(self.peer_host).is_loopback
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    status: int
+    body: bytes
+    content_type: str = "text/plain"
+
+
+def json_answer(status: int, content: Mapping[str, object]) -> HttpAnswer:
+    return HttpAnswer(status, json.dumps(content).encode() + b"\n", "application/json")
+
+
+def text_answer(status: int, text: str) -> HttpAnswer:
+    return HttpAnswer(status, f"{text}\n".encode())
+
+
+Route = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+Routes = Mapping[tuple[str, str], Route]
+"""(method, path) -> what answers it."""
+
+
 class HttpListener:
     """`ready` gives None when ready, else the reason why not; `collect` the metrics of this moment."""
 
-    def __init__(self, ready: Callable[[], str | None], collect: Callable[[], Iterable[Metric]]) -> None:
+    def __init__(
+        self, ready: Callable[[], str | None], collect: Callable[[], Iterable[Metric]], more: Routes | None = None
+    ) -> None:
         self._ready = ready
         self._registry = CollectorRegistry()
         self._registry.register(_Snapshot(collect))
+        self._routes: Routes = {
+            ("GET", "/metrics"): self._metrics,
+            ("GET", "/healthz"): self._health,
+            ("GET", "/readyz"): self._readiness,
+        } | dict(more or {})
         self._server: asyncio.Server | None = None
         self._open = 0
 
@@ -44,31 +88,39 @@ class HttpListener:
         self._open += 1
         try:
             if self._open > _CONNECTIONS_MAX:
-                writer.write(_response(503, "text/plain", b"too many connections\n"))
+                answer = text_answer(503, "too many connections")
             else:
                 async with asyncio.timeout(_TIMEOUT_S):
                     head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._answer(head.split(b"\r\n", 1)[0].decode("latin-1")))
-            await writer.drain()
+                answer = await self._answer(_request(head, writer))
+            writer.write(_encoded(answer))
+            async with asyncio.timeout(_TIMEOUT_S):
+                await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             log.debug("an HTTP request was not answered: %s", error)
         finally:
             self._open -= 1
             writer.close()
 
-    def _answer(self, request_line: str) -> bytes:
-        method, _, rest = request_line.partition(" ")
-        path = rest.split(" ", 1)[0].split("?", 1)[0]
-        if method not in ("GET", "HEAD"):
-            return _response(405, "text/plain", b"only GET is served\n")
-        if path == "/metrics":
-            return _response(200, CONTENT_TYPE_LATEST, generate_latest(self._registry))
-        if path == "/healthz":
-            return _response(200, "text/plain", b"ok\n")
-        if path == "/readyz":
-            reason = self._ready()
-            return _response(200 if reason is None else 503, "text/plain", f"{reason or 'ready'}\n".encode())
-        return _response(404, "text/plain", b"served: /metrics /healthz /readyz\n")
+    async def _answer(self, request: HttpRequest) -> HttpAnswer:
+        method = "GET" if request.method == "HEAD" else request.method
+        route = self._routes.get((method, request.path))
+        if route is not None:
+            return await route(request)
+        allowed = sorted(m for m, path in self._routes if path == request.path)
+        if allowed or method != "GET":
+            return text_answer(405, f"only {' '.join(allowed) or 'GET'} is served")
+        return text_answer(404, f"served: {' '.join(sorted(path for _, path in self._routes))}")
+
+    async def _metrics(self, _: HttpRequest) -> HttpAnswer:
+        return HttpAnswer(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+
+    async def _health(self, _: HttpRequest) -> HttpAnswer:
+        return text_answer(200, "ok")
+
+    async def _readiness(self, _: HttpRequest) -> HttpAnswer:
+        reason = self._ready()
+        return text_answer(200 if reason is None else 503, reason or "ready")
 
 
 class _Snapshot(Collector):
@@ -82,12 +134,33 @@ class _Snapshot(Collector):
         return self._collect()
 
 
-_REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+def _request(head: bytes, writer: asyncio.StreamWriter) -> HttpRequest:
+    method, _, rest = head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")
+    path = rest.split(" ", 1)[0].split("?", 1)[0]
+    return HttpRequest(method, path, _address(writer, "peername"), _address(writer, "sockname"))
 
 
-def _response(status: int, content_type: str, body: bytes) -> bytes:
+def _address(writer: asyncio.StreamWriter, name: str) -> str:
+    """One spelling per host: an IPv4 client of an IPv6 socket is known by its IPv4 address."""
+    found = writer.get_extra_info(name)
+    if found is None:
+        raise ConnectionAbortedError("the client is gone")
+    return str(found[0]).partition("%")[0].removeprefix("::ffff:")
+
+
+_REASONS = {
+    200: "OK",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+}
+
+
+def _encoded(answer: HttpAnswer) -> bytes:
     head = (
-        f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {content_type}\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        f"HTTP/1.1 {answer.status} {_REASONS[answer.status]}\r\nContent-Type: {answer.content_type}\r\n"
+        f"Content-Length: {len(answer.body)}\r\nConnection: close\r\n\r\n"
     )
-    return head.encode() + body
+    return head.encode() + answer.body

@@ -6,6 +6,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.process_collector import ProcessCollector
 
 from broker_runtime.apis.dispatch import RequestCount
+from broker_runtime.controller.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.network.metrics import Sample
 
 _PROCESS = ProcessCollector(registry=None)
@@ -39,14 +40,67 @@ def request_families(counts: Iterable[RequestCount]) -> Iterator[Metric]:
     yield from (total, failed)
 
 
-def membership_families(state: int, epoch: int, fenced: bool) -> Iterator[Metric]:
+def membership_families(state: int, epoch: int, *, fenced: bool, self_fenced: bool) -> Iterator[Metric]:
     yield _gauge("kafka_server_broker_state", "Kafka's BrokerState of this broker: 3 is running", state)
     yield _gauge("sluicegate_broker_epoch", "Epoch of this broker's registration", epoch)
-    yield _gauge("sluicegate_broker_fenced", "1 while the controller fences this broker", fenced)
+    yield _gauge("sluicegate_broker_fenced", "1 while this broker serves no clients", fenced)
+    yield _gauge(
+        "sluicegate_broker_self_fenced",
+        "1 while this broker serves no clients because the controller does not answer",
+        self_fenced,
+    )
 
 
-def metadata_families(offset: int) -> Iterator[Metric]:
+def metadata_families(offset: int, lag_records: int) -> Iterator[Metric]:
+    """`lag_records` as of the last answer of the controller; 0 for a node that writes the metadata itself."""
     yield _gauge("sluicegate_metadata_offset", "Last metadata record that this node has applied", offset)
+    yield _gauge(
+        "kafka_server_broker_metadata_metrics_last_applied_record_offset",
+        "Last metadata record that this node has applied",
+        offset,
+    )
+    yield _gauge("sluicegate_metadata_lag_records", "Metadata records that this node has not applied yet", lag_records)
+
+
+def controller_families(figures: ControllerFigures) -> Iterator[Metric]:
+    """Zeroes but on the active controller, as in Kafka."""
+    prefix = "kafka_controller_"
+    yield _gauge(prefix + "active_controller_count", "1 on the active controller", figures.active)
+    yield _gauge(prefix + "active_broker_count", "Brokers that are registered and unfenced", figures.active_brokers)
+    yield _gauge(prefix + "fenced_broker_count", "Brokers that are registered and fenced", figures.fenced_brokers)
+    yield _gauge(prefix + "global_topic_count", "Topics of the cluster", figures.topics)
+    yield _gauge(prefix + "global_partition_count", "Partitions of the cluster", figures.partitions)
+    yield _gauge(prefix + "offline_partitions_count", "Partitions without a leader", figures.offline_partitions)
+    yield _gauge(
+        prefix + "preferred_replica_imbalance_count",
+        "Partitions whose leader is not their first replica",
+        figures.preferred_replica_imbalance,
+    )
+
+
+def replication_families(figures: ReplicationFigures) -> Iterator[Metric]:
+    prefix = "kafka_server_replica_manager_"
+    yield _gauge(prefix + "partition_count", "Partitions this broker has a replica of", figures.partitions)
+    yield _gauge(prefix + "leader_count", "Partitions this broker leads", figures.leaders)
+    yield _gauge(
+        prefix + "under_replicated_partitions", "Led partitions with a replica out of sync", figures.under_replicated
+    )
+    yield _gauge(
+        prefix + "under_min_isr_partition_count",
+        "Led partitions with fewer replicas in sync than min.insync.replicas",
+        figures.under_min_isr,
+    )
+    yield _gauge(
+        prefix + "at_min_isr_partition_count",
+        "Led partitions with exactly min.insync.replicas in sync",
+        figures.at_min_isr,
+    )
+    yield CounterMetricFamily(
+        prefix + "isr_shrinks_total", "Replicas' departures from in-sync sets of led partitions", figures.isr_shrinks
+    )
+    yield CounterMetricFamily(
+        prefix + "isr_expands_total", "Replicas' returns to in-sync sets of led partitions", figures.isr_expands
+    )
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

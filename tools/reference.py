@@ -6,7 +6,15 @@ from pathlib import Path
 from prometheus_client.metrics_core import Metric
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
-from broker_runtime.metrics import families, membership_families, metadata_families, request_families
+from broker_runtime.controller.figures import ControllerFigures, ReplicationFigures
+from broker_runtime.metrics import (
+    controller_families,
+    families,
+    membership_families,
+    metadata_families,
+    replication_families,
+    request_families,
+)
 from broker_runtime.network.metrics import NetworkFigures, collect
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
@@ -63,8 +71,10 @@ def metrics_page() -> str:
     broker = [
         *families(samples),
         *request_families(()),
-        *membership_families(3, 0, fenced=False),
-        *metadata_families(0),
+        *membership_families(3, 0, fenced=False, self_fenced=False),
+        *controller_families(ControllerFigures(True, 0, 0, 0, 0, 0, 0)),
+        *replication_families(ReplicationFigures(0, 0, 0, 0, 0, 0, 0)),
+        *metadata_families(0, 0),
     ]
     return _METRICS_HEAD + _metrics(broker) + operator + _metrics(REGISTRY.collect())
 

@@ -1,19 +1,19 @@
 """A broker's membership: it registers with the controller, heartbeats, and leaves by a controlled shutdown (KIP-631).
 
-States are Kafka's BrokerState. The broker asks to be unfenced once its metadata has caught up; it is RUNNING with the
-first heartbeat that says it is not fenced. A stale epoch (the controller lost or replaced the registration) leads to
-a new registration under the same incarnation; Apache Kafka only logs it. Losing the controller changes nothing here
-yet: self-fencing comes with replication.
+The shell around lifecycle.py: requests, waits and log lines. One request is in flight at a time. A lost registration
+leads to a new one under the same incarnation; Apache Kafka only logs it. The controller needs no reason to be reached
+in time for this broker to fence itself: that is watched beside the requests.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from typing import Protocol
 from uuid import UUID
 
 from broker_runtime.clock import Clock
+from broker_runtime.cluster.lifecycle import BrokerState, Event, Lifecycle, Phase
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.config import Endpoint
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -28,20 +28,21 @@ _FAST_HEARTBEAT_S = 0.02
 """Between heartbeats while the broker waits to be unfenced or to be told to go, so that neither takes an interval."""
 _RETRY_DELAY_S = 0.1
 _RETRY_DELAY_MAX_S = 1.0
+"""Apache Kafka's back-off grows to the session timeout; a short one takes an id soon after it is free."""
 _PLAINTEXT = 0
+_LOST = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
-class BrokerState(IntEnum):
-    NOT_RUNNING = 0
-    STARTING = 1
-    RECOVERY = 2
-    RUNNING = 3
-    PENDING_CONTROLLED_SHUTDOWN = 6
-    SHUTTING_DOWN = 7
+class MembershipError(Exception):
+    """This broker cannot be, or is no longer, a member of its cluster: the process must end."""
 
 
-class RegistrationTimeoutError(Exception):
+class RegistrationTimeoutError(MembershipError):
     """The controller did not take the registration within initial.broker.registration.timeout.ms."""
+
+
+class ReplacedError(MembershipError):
+    """Another live process is registered with this broker's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Identity:
     incarnation: UUID
     rack: str | None
     endpoints: Sequence[Endpoint]
+    features: Sequence[tuple[str, int, int]] = ()
+    """(name, lowest, highest level) of each feature that this broker knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,14 @@ class Timing:
     heartbeat_interval_s: float
     session_timeout_s: float
     registration_timeout_s: float
+
+
+class ClientDoor(Protocol):
+    """What is told whether clients are to be served; calls come in turns, the first is `on_unfenced`."""
+
+    def on_fenced(self, reason: str) -> None: ...
+
+    def on_unfenced(self) -> None: ...
 
 
 class Membership:
@@ -68,73 +79,185 @@ class Membership:
         timing: Timing,
         clock: Clock,
         progress: Callable[[], tuple[int, bool]],
+        door: ClientDoor,
     ) -> None:
-        """`progress` tells the metadata offset of this broker and whether it has caught up."""
+        """`progress` tells the metadata offset of this broker and whether it is ready to serve, metadata and all."""
         self._identity = identity
         self._client = client
         self._timing = timing
         self._clock = clock
         self._progress = progress
-        self._stopping = False
+        self._door = door
+        self._lifecycle = Lifecycle(timing.session_timeout_s)
+        self._serving = False
+        self._failures = 0
         self._wake = asyncio.Event()
-        self._may_go = asyncio.Event()
-        self.running = asyncio.Event()
-        self.state = BrokerState.NOT_RUNNING
+        self._gone = asyncio.Event()
+        self._released = False
+        self._leave_by_s: float | None = None
         self.epoch = -1
-        self.fenced = True
-        self.last_contact: float | None = None
+
+    # What others look at
+
+    @property
+    def state(self) -> BrokerState:
+        return self._lifecycle.state
+
+    @property
+    def phase(self) -> Phase:
+        return self._lifecycle.phase
+
+    @property
+    def serving(self) -> bool:
+        return self._serving
+
+    @property
+    def self_fenced(self) -> bool:
+        return self._lifecycle.phase is Phase.CUT_OFF
+
+    def why_not_ready(self) -> str | None:
+        return self._lifecycle.why_not_ready()
+
+    # Life
 
     async def run(self) -> None:
-        """Register, then heartbeat until cancelled. Raises RegistrationTimeoutError."""
-        self.state = BrokerState.STARTING
+        """Register, then heartbeat until the broker is gone. Raises MembershipError."""
+        self._on(Event.START)
         await self._register()
-        while True:
-            self._wake.clear()
-            delay_s = await self._heartbeat()
-            try:
-                async with asyncio.timeout(delay_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+        tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch_silence())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def leave(self, deadline_s: float) -> bool:
-        """Ask the controller to let this broker go; False when it has not said so by the deadline."""
-        if self.epoch < 0:
-            return False
-        self._stopping = True
-        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
-        self._wake.set()
+        """Ask the controller to let this broker go; False when it has not said so by the deadline.
+
+        A second call waits for the outcome of the first.
+        """
+        if self._leave_by_s is None:
+            self._leave_by_s = self._clock.monotonic() + deadline_s
+            self._on(Event.LEAVE)
+            # Whoever is not registered, cut off or replaced has nothing that could be handed over.
+            self._released = self._lifecycle.phase is not Phase.STOPPING
+            self._wake.set()
         try:
-            async with asyncio.timeout(deadline_s):
-                await self._may_go.wait()
+            async with asyncio.timeout(max(self._leave_by_s - self._clock.monotonic(), 0)):
+                await self._gone.wait()
         except TimeoutError:
-            return False
-        finally:
-            self.state = BrokerState.SHUTTING_DOWN
-        return True
+            self._on(Event.DEADLINE)
+        return self._released
+
+    def wait_no_longer(self) -> None:
+        """For a second SIGTERM: a controlled shutdown that is under way is over."""
+        if self._leave_by_s is not None:
+            self._on(Event.DEADLINE)
+
+    async def _beat(self) -> None:
+        while self._lifecycle.phase is not Phase.GONE:
+            self._wake.clear()
+            delay_s = await self._heartbeat()
+            if self._lifecycle.phase is Phase.REJOINING:
+                await self._register()
+                continue
+            await self._sleep(delay_s)
+
+    async def _sleep(self, delay_s: float) -> None:
+        """Ends early when the broker is to leave."""
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _watch_silence(self) -> None:
+        """An unanswered request must not hide that the session is over, so this does not wait for one."""
+        while True:
+            cut_off_s = self._lifecycle.cut_off_s
+            now_s = self._clock.monotonic()
+            if cut_off_s is not None and now_s >= cut_off_s:
+                self._on(Event.SILENCE)
+                continue
+            # While no silence matters, a look each quarter of a session finds the next one long before it is over.
+            await asyncio.sleep(self._timing.session_timeout_s / 4 if cut_off_s is None else cut_off_s - now_s)
+
+    def _on(self, event: Event) -> None:
+        before = self._lifecycle.phase
+        self._lifecycle.on(event)
+        self._changed(before)
+
+    def _changed(self, before: Phase) -> None:
+        after = self._lifecycle.phase
+        if after is before:
+            return
+        log.debug("broker %d: %s -> %s", self._identity.broker_id, before.name, after.name)
+        if after in (Phase.GONE, Phase.REPLACED):
+            self._gone.set()
+            self._wake.set()
+        if self._serving and not self._lifecycle.serves:
+            self._serving = False
+            reason = self._lifecycle.why_not_ready() or "stopping"
+            log.warning("broker %d serves no clients: %s", self._identity.broker_id, reason)
+            self._door.on_fenced(reason)
+        elif not self._serving and self._lifecycle.serves:
+            self._serving = True
+            log.info("broker %d is unfenced with epoch %d and serves clients", self._identity.broker_id, self.epoch)
+            self._door.on_unfenced()
+
+    # Registration
 
     async def _register(self) -> None:
-        give_up = self._clock.monotonic() + self._timing.registration_timeout_s
+        give_up_s = self._clock.monotonic() + self._timing.registration_timeout_s
         delay_s = _RETRY_DELAY_S
-        while True:
+        warned: ErrorCode | None = None
+        while self._lifecycle.phase is not Phase.GONE:
             try:
-                answer = await self._client.request(BROKER_REGISTRATION, _REGISTRATION_VERSION, self._registration())
-                _raise_for(answer)
+                answer = await self._request(BROKER_REGISTRATION, _REGISTRATION_VERSION, self._registration())
             except KafkaError as error:
-                if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-                    raise RegistrationTimeoutError(f"this broker's data belongs to another cluster: {error}") from error
-                if self._clock.monotonic() >= give_up:
-                    raise RegistrationTimeoutError(
-                        f"not registered within {self._timing.registration_timeout_s:g} s: {error}"
-                    ) from error
-                log.info("registration is tried again: %s", error)
-                await asyncio.sleep(delay_s)
+                self._registration_refused(error, give_up_s)
+                if error.code != warned:
+                    warned = error.code
+                    log.warning("the registration is tried again until it succeeds: %s", self._explained(error))
+                await self._sleep(delay_s)
                 delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
                 continue
             self.epoch = answer.broker_epoch
-            self.state = BrokerState.RECOVERY
             log.info("broker %d is registered with epoch %d", self._identity.broker_id, self.epoch)
+            self._on(Event.REGISTERED)
             return
+
+    def _registration_refused(self, error: KafkaError, give_up_s: float) -> None:
+        """Raises MembershipError when there is no use in trying again."""
+        me = self._identity.broker_id
+        if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            raise MembershipError(f"this broker's data belongs to another cluster: {error}") from error
+        if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION):
+            raise MembershipError(f"the controller does not take broker {me}: {error}") from error
+        if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._lifecycle.phase is Phase.REJOINING:
+            # Its registration was lost, and not to a restart of the controller: somebody lives under this id.
+            self._on(Event.REPLACED)
+            raise ReplacedError(
+                f"broker id {me} has been taken by another process while this one was away; "
+                "this one ends, so that only one serves (give each broker its own node.id)"
+            ) from error
+        if self._lifecycle.phase is Phase.STARTING and self._clock.monotonic() >= give_up_s:
+            raise RegistrationTimeoutError(
+                f"not registered within {self._timing.registration_timeout_s:g} s "
+                f"(initial.broker.registration.timeout.ms): {self._explained(error)}"
+            ) from error
+
+    def _explained(self, error: KafkaError) -> str:
+        if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            return (
+                f"another process is registered with broker id {self._identity.broker_id} and was heard of within "
+                f"broker.session.timeout.ms ({self._timing.session_timeout_s:g} s); if that is this broker before it "
+                "was killed, its session ends soon"
+            )
+        return str(error)
 
     def _registration(self) -> dict[str, object]:
         me = self._identity
@@ -146,51 +269,69 @@ class Membership:
                 {"name": e.listener, "host": e.host, "port": e.port, "security_protocol": _PLAINTEXT}
                 for e in me.endpoints
             ],
-            "features": [],
+            "features": [
+                {"name": name, "min_supported_version": low, "max_supported_version": high}
+                for name, low, high in me.features
+            ],
             "rack": me.rack,
             "is_migrating_zk_broker": False,
             "log_dirs": [],
             "previous_broker_epoch": self.epoch,
         }
 
+    # Heartbeats
+
     async def _heartbeat(self) -> float:
         """Send one heartbeat; returns how long to wait before the next."""
-        offset, caught_up = self._progress()
+        offset, ready = self._progress()
+        sent_s = self._clock.monotonic()
         try:
-            answer = await self._client.request(
+            answer = await self._request(
                 BROKER_HEARTBEAT,
                 _HEARTBEAT_VERSION,
                 {
                     "broker_id": self._identity.broker_id,
                     "broker_epoch": self.epoch,
                     "current_metadata_offset": offset,
-                    "want_fence": not caught_up,
-                    "want_shut_down": self._stopping,
+                    # A broker that serves never asks to be fenced for being a moment behind.
+                    "want_fence": not (ready or self._lifecycle.serves),
+                    "want_shut_down": self._lifecycle.wants_shut_down,
                 },
             )
-            _raise_for(answer)
         except KafkaError as error:
-            return await self._heartbeat_failed(error)
-        self.last_contact = self._clock.monotonic()
-        self.fenced = answer.is_fenced
-        if answer.should_shut_down:
-            self._may_go.set()
-            return self._timing.heartbeat_interval_s
-        if not self.fenced and self.state == BrokerState.RECOVERY:
-            self.state = BrokerState.RUNNING
-            self.running.set()
-        waiting = self.state == BrokerState.RECOVERY or self._stopping
-        return _FAST_HEARTBEAT_S if waiting else self._timing.heartbeat_interval_s
+            return self._heartbeat_failed(error)
+        if self._failures:
+            log.info("the controller answers heartbeats again, after %d failures", self._failures)
+            self._failures = 0
+        before = self._lifecycle.phase
+        self._released = self._released or answer.should_shut_down
+        self._lifecycle.heartbeat_answered(
+            sent_s, self._clock.monotonic(), fenced=answer.is_fenced, released=answer.should_shut_down
+        )
+        self._changed(before)
+        running = self._lifecycle.phase is Phase.RUNNING
+        return self._timing.heartbeat_interval_s if running else _FAST_HEARTBEAT_S
 
-    async def _heartbeat_failed(self, error: KafkaError) -> float:
-        log.warning("heartbeat failed: %s", error)
-        if error.code == ErrorCode.STALE_BROKER_EPOCH and not self._stopping:
-            await self._register()
-            return 0
-        return min(_RETRY_DELAY_S, self._timing.heartbeat_interval_s)
+    def _heartbeat_failed(self, error: KafkaError) -> float:
+        if not self._failures:
+            log.warning("heartbeats fail and are tried again: %s", error)
+        self._failures += 1
+        if error.code in _LOST:
+            self._on(Event.REGISTRATION_LOST)
+        delay_s = _RETRY_DELAY_S * (1 << min(self._failures - 1, 10))
+        return min(delay_s, _RETRY_DELAY_MAX_S, self._timing.heartbeat_interval_s)
 
-
-def _raise_for(answer: Entity) -> None:
-    code = ErrorCode(int(answer.error_code))
-    if code != ErrorCode.NONE:
-        raise KafkaError(code)
+    async def _request(self, api_key: int, version: int, content: dict[str, object]) -> Entity:
+        """Raises KafkaError; also when there is no answer in a third of a session, so that another one fits in."""
+        timeout_s = self._timing.session_timeout_s / 3
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await self._client.request(api_key, version, content)
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"the controller did not answer within {timeout_s:g} s"
+            ) from None
+        code = ErrorCode(int(answer.error_code))
+        if code != ErrorCode.NONE:
+            raise KafkaError(code)
+        return answer

@@ -72,6 +72,10 @@ class ControllerService:
         # Brokers see a record only when it is on disk, so the high watermark is moved here, not by each append.
         journal.sole_replica = False
 
+    @property
+    def sessions(self) -> Sessions:
+        return self._sessions
+
     # Life
 
     async def start(self) -> None:

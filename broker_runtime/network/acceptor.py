@@ -2,6 +2,10 @@
 
 While the quotas tell it to wait it holds the one accepted socket and does not look at the listening socket:
 further clients wait in the kernel's backlog, as Kafka's acceptor makes them (KIP-612). Decides nothing itself.
+
+While it is paused (a fenced broker serves nobody) it accepts and closes at once. Not accepting would leave clients
+waiting in the backlog for a broker that may never serve again; closing the listening socket would give the port away
+to whoever comes first, be it an outgoing connection of this host. A client that is hung up on tries another broker.
 """
 
 import errno
@@ -109,6 +113,7 @@ class Acceptor:
         self._held: tuple[int, tuple[str, int]] | None = None
         self._accepting = False
         self._stopped = False
+        self._paused: str | None = None
         self._wait_timer: TimerHandle | None = None
         self._delayed = DelayedCloses(quotas.settings.max_delayed_closes)
         self._close_timer: TimerHandle | None = None
@@ -138,6 +143,18 @@ class Acceptor:
         if self._accepting:
             self._accepting = False
             self._loop.remove_reader(self._listening.fileno())
+
+    # Pausing
+
+    def pause(self, why: str) -> None:
+        """Hang up on whoever connects, without asking or telling the quotas, until `resume`."""
+        self._paused = why
+        if self._held is not None:
+            self._abandon_held()
+            self._resume_accepting()
+
+    def resume(self) -> None:
+        self._paused = None
 
     # Accepting
 
@@ -184,6 +201,10 @@ class Acceptor:
             _log.warning("%s", line)
 
     def _decide(self, fd: int, peer: tuple[str, int]) -> None:
+        if self._paused is not None:
+            os.close(fd)
+            self._warn("paused", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {self._paused}")
+            return
         now_s = self._now()
         decision = self._quotas.on_accepted(self.listener, peer[0], int(now_s * 1000))
         if decision.outcome is Outcome.ADMIT:
@@ -266,12 +287,19 @@ class Acceptor:
                 timer.cancel()
         self._wait_timer = self._close_timer = None
         if self._held is not None:
-            fd, _ = self._held
-            self._held = None
-            os.close(fd)
-            self._quotas.on_wait_abandoned(self.listener, int(self._now() * 1000))
+            self._abandon_held()
         for fd in self._delayed.take_all():
             os.close(fd)
+
+    def _abandon_held(self) -> None:
+        assert self._held is not None
+        if self._wait_timer is not None:
+            self._wait_timer.cancel()
+            self._wait_timer = None
+        fd, _ = self._held
+        self._held = None
+        os.close(fd)
+        self._quotas.on_wait_abandoned(self.listener, int(self._now() * 1000))
 
     def close(self) -> None:
         self.stop_accepting()

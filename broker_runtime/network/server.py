@@ -6,7 +6,7 @@ Knows neither APIs nor configuration text: requests go to the handler that it is
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
 from broker_runtime.clock import Clock
@@ -75,9 +75,22 @@ class SocketServer:
     def remove_listener(self, name: str) -> None:
         """Close the listener and its connections."""
         self._acceptors.pop(name).close()
-        for connection in [c for c in self._connections.values() if c.listener == name]:
-            connection.close()
+        self._close_connections({name})
         self.quotas.remove_listener(name)
+
+    def pause(self, listeners: Collection[str], why: str) -> None:
+        """Serve nobody on these listeners: their connections are closed, new ones are hung up on until `resume`."""
+        for name in listeners:
+            self._acceptors[name].pause(why)
+        self._close_connections(listeners)
+
+    def resume(self, listeners: Collection[str]) -> None:
+        for name in listeners:
+            self._acceptors[name].resume()
+
+    def _close_connections(self, listeners: Collection[str]) -> None:
+        for connection in [c for c in self._connections.values() if c.listener in listeners]:
+            connection.close()
 
     def address(self, listener: str) -> tuple[str, int]:
         return self._acceptors[listener].address

@@ -1,0 +1,178 @@
+"""What a broker is in the cluster, from its own point of view (KIP-631, seed 004): an enum, events and one table.
+
+Pure: time comes as an argument; who sends heartbeats and whom a change is told is the shell's concern (membership.py).
+
+Unlike Apache Kafka a broker fences itself: when no heartbeat was answered for a session - counted from when the last
+answered one was sent, so the controller cannot have given up on it before - it serves no clients until a heartbeat
+says that it is unfenced. It does the same when the controller says that it is fenced, or has lost its registration.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, IntEnum, auto
+
+
+class BrokerState(IntEnum):
+    """Kafka's numbers, for the metric."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+class Phase(Enum):
+    """BrokerState, with the ways to be registered and not serve told apart."""
+
+    NOT_RUNNING = auto()
+    STARTING = auto()
+    """Registers for the first time."""
+    RECOVERY = auto()
+    """Registered; waits for its metadata and to be unfenced for the first time."""
+    RUNNING = auto()
+    FENCED = auto()
+    """Was running; the controller fences it."""
+    CUT_OFF = auto()
+    """Was running; fences itself, as the controller has not answered for a session."""
+    REJOINING = auto()
+    """Was registered; the controller does not know this registration any more."""
+    STOPPING = auto()
+    """Controlled shutdown: still serves while its leaderships move away."""
+    GONE = auto()
+    """Released by the controller, or it waits no longer; heartbeats have ended."""
+    REPLACED = auto()
+    """Another live process holds its id: it must end."""
+
+
+class Event(Enum):
+    START = auto()
+    REGISTERED = auto()
+    UNFENCED = auto()
+    FENCED = auto()
+    REGISTRATION_LOST = auto()
+    SILENCE = auto()
+    """No heartbeat was answered for a session."""
+    LEAVE = auto()
+    RELEASED = auto()
+    DEADLINE = auto()
+    REPLACED = auto()
+
+
+_TABLE: Mapping[Phase, Mapping[Event, Phase]] = {
+    Phase.NOT_RUNNING: {Event.START: Phase.STARTING, Event.LEAVE: Phase.GONE},
+    Phase.STARTING: {Event.REGISTERED: Phase.RECOVERY, Event.LEAVE: Phase.GONE},
+    Phase.RECOVERY: {
+        Event.UNFENCED: Phase.RUNNING,
+        Event.REGISTRATION_LOST: Phase.REJOINING,
+        Event.LEAVE: Phase.STOPPING,
+    },
+    Phase.RUNNING: {
+        Event.FENCED: Phase.FENCED,
+        Event.SILENCE: Phase.CUT_OFF,
+        Event.REGISTRATION_LOST: Phase.REJOINING,
+        Event.LEAVE: Phase.STOPPING,
+    },
+    Phase.FENCED: {
+        Event.UNFENCED: Phase.RUNNING,
+        Event.REGISTRATION_LOST: Phase.REJOINING,
+        Event.LEAVE: Phase.STOPPING,
+    },
+    Phase.CUT_OFF: {
+        Event.UNFENCED: Phase.RUNNING,
+        Event.FENCED: Phase.FENCED,
+        Event.REGISTRATION_LOST: Phase.REJOINING,
+        # Nothing can be handed over to a controller that does not answer.
+        Event.LEAVE: Phase.GONE,
+    },
+    Phase.REJOINING: {Event.REGISTERED: Phase.FENCED, Event.LEAVE: Phase.GONE, Event.REPLACED: Phase.REPLACED},
+    Phase.STOPPING: {
+        Event.RELEASED: Phase.GONE,
+        Event.DEADLINE: Phase.GONE,
+        Event.SILENCE: Phase.GONE,
+        # The id may be somebody else's by now; there is nothing left to hand over under the old epoch.
+        Event.REGISTRATION_LOST: Phase.GONE,
+    },
+    Phase.GONE: {},
+    Phase.REPLACED: {},
+}
+"""An event that a phase does not name changes nothing: answers may come late."""
+
+_STATES: Mapping[Phase, BrokerState] = {
+    Phase.NOT_RUNNING: BrokerState.NOT_RUNNING,
+    Phase.STARTING: BrokerState.STARTING,
+    Phase.RECOVERY: BrokerState.RECOVERY,
+    Phase.RUNNING: BrokerState.RUNNING,
+    # Registered and not serving is what RECOVERY says; 3 is only ever shown by a broker that serves.
+    Phase.FENCED: BrokerState.RECOVERY,
+    Phase.CUT_OFF: BrokerState.RECOVERY,
+    Phase.REJOINING: BrokerState.STARTING,
+    Phase.STOPPING: BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+    Phase.GONE: BrokerState.SHUTTING_DOWN,
+    Phase.REPLACED: BrokerState.SHUTTING_DOWN,
+}
+
+
+class Lifecycle:
+    def __init__(self, session_timeout_s: float) -> None:
+        self.phase = Phase.NOT_RUNNING
+        self._session_timeout_s = session_timeout_s
+        self._answered_sent_s: float | None = None
+        self._served = False
+
+    @property
+    def state(self) -> BrokerState:
+        return _STATES[self.phase]
+
+    @property
+    def serves(self) -> bool:
+        """A broker that stops and served before serves on, until the process closes its listeners."""
+        return self.phase is Phase.RUNNING or (self.phase in (Phase.STOPPING, Phase.GONE) and self._served)
+
+    @property
+    def wants_shut_down(self) -> bool:
+        return self.phase is Phase.STOPPING
+
+    @property
+    def registered(self) -> bool:
+        """Has an epoch, which heartbeats carry."""
+        return self.phase in (Phase.RECOVERY, Phase.RUNNING, Phase.FENCED, Phase.CUT_OFF, Phase.STOPPING)
+
+    @property
+    def cut_off_s(self) -> float | None:
+        """When the silence becomes too long; None while no silence matters."""
+        if self._answered_sent_s is None or self.phase not in (Phase.RUNNING, Phase.STOPPING):
+            return None
+        return self._answered_sent_s + self._session_timeout_s
+
+    def heartbeat_answered(self, sent_s: float, now_s: float, *, fenced: bool, released: bool) -> None:
+        """An answer to a heartbeat that was sent a session ago says nothing about now."""
+        self._answered_sent_s = max(sent_s, self._answered_sent_s or sent_s)
+        if now_s >= sent_s + self._session_timeout_s:
+            self.on(Event.SILENCE)
+        elif released:
+            self.on(Event.RELEASED)
+        else:
+            self.on(Event.FENCED if fenced else Event.UNFENCED)
+
+    def on(self, event: Event) -> None:
+        self._served = self.serves and event not in (Event.SILENCE, Event.REGISTRATION_LOST)
+        self.phase = _TABLE[self.phase].get(event, self.phase)
+
+    def why_not_ready(self) -> str | None:
+        """None for a broker that clients are to be sent to."""
+        return _REASONS[self.phase]
+
+
+_REASONS: Mapping[Phase, str | None] = {
+    Phase.NOT_RUNNING: "not started yet",
+    Phase.STARTING: "not registered with the controller yet",
+    Phase.RECOVERY: "registered, and not caught up and unfenced yet",
+    Phase.RUNNING: None,
+    Phase.FENCED: "fenced by the controller",
+    Phase.CUT_OFF: "fenced by itself: the controller has not answered for broker.session.timeout.ms",
+    Phase.REJOINING: "the controller does not know this registration any more; registering again",
+    Phase.STOPPING: "stopping: leaderships are moving away",
+    Phase.GONE: "stopping",
+    Phase.REPLACED: "another live process is registered with this broker id",
+}

@@ -1,0 +1,77 @@
+"""What the active controller thinks of each broker, as GET /brokers tells it (seed 004's states).
+
+Pure: metadata, sessions and the time come as arguments, plain values for JSON go out. Who asks and how is not its
+concern; nothing here decides anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker_runtime.controller.image import BrokerInfo, MetadataImage
+from broker_runtime.controller.registration import Sessions, state_of
+
+Json = Mapping[str, object]
+
+
+@dataclass(slots=True)
+class _Load:
+    leaders: int = 0
+    replicas: int = 0
+    out_of_sync: int = 0
+
+
+def overview(image: MetadataImage, sessions: Sessions, now_s: float, inter_broker_listener: str) -> Json:
+    """`inter_broker_listener` may be empty: a controller that is no broker is not told; then the first one is shown."""
+    loads = _loads(image)
+    return {
+        "clusterId": image.cluster_id,
+        "controllerId": image.controller_id,
+        "controllerEpoch": image.controller_epoch,
+        "metadataOffset": image.offset,
+        "brokers": [
+            _broker(broker, image, sessions, now_s)
+            | _load(loads.get(broker.id, _Load()))
+            | {"host": _host(broker, inter_broker_listener)}
+            for broker in sorted(image.brokers.values(), key=lambda broker: broker.id)
+        ],
+    }
+
+
+def not_active(active_controller_id: int | None) -> Json:
+    return {"error": "this controller is not the active one", "activeControllerId": active_controller_id}
+
+
+def _broker(broker: BrokerInfo, image: MetadataImage, sessions: Sessions, now_s: float) -> dict[str, object]:
+    age_s = sessions.age(broker.id, now_s)
+    offset = sessions.metadata_offset(broker.id)
+    return {
+        "id": broker.id,
+        "epoch": broker.epoch,
+        "incarnation": str(broker.incarnation),
+        "state": state_of(broker, sessions, now_s).value,
+        "rack": broker.rack,
+        "heartbeatAgeSeconds": None if age_s is None else round(age_s, 3),
+        "metadataLag": None if age_s is None or offset < 0 else max(image.offset - offset, 0),
+    }
+
+
+def _load(load: _Load) -> dict[str, object]:
+    return {"leaders": load.leaders, "replicas": load.replicas, "outOfSync": load.out_of_sync}
+
+
+def _host(broker: BrokerInfo, listener: str) -> str | None:
+    endpoint = broker.endpoint(listener) or next(iter(broker.endpoints), None)
+    return None if endpoint is None else endpoint.host
+
+
+def _loads(image: MetadataImage) -> Mapping[int, _Load]:
+    """One walk over all partitions, whatever the number of brokers."""
+    loads: dict[int, _Load] = {}
+    for topic in image.topics.values():
+        for part in topic.partitions.values():
+            for replica in part.replicas:
+                load = loads.setdefault(replica, _Load())
+                load.replicas += 1
+                load.leaders += part.leader == replica
+                load.out_of_sync += replica not in part.isr
+    return loads
