@@ -46,11 +46,17 @@ class LogHouse:
         self.report = self._open()
         return self.report
 
-    def append(self, *values: bytes, producer: ProducerStamp = NO_PRODUCER, timestamp_ms: int | None = None) -> int:
+    def append(
+        self,
+        *values: bytes,
+        producer: ProducerStamp = NO_PRODUCER,
+        timestamp_ms: int | None = None,
+        leader_epoch: int = 0,
+    ) -> int:
         """Append one batch of these values; returns its base offset."""
         at = self.clock.wall_ms() if timestamp_ms is None else timestamp_ms
         batch = encode_batch([(b"k", value) for value in values], at, producer)
-        return self.log.append(memoryview(batch)).base_offset
+        return self.log.append(memoryview(batch), leader_epoch=leader_epoch).base_offset
 
 
 def read_all(log: Log, max_bytes: int = 1 << 20) -> list[tuple[Header, bytes]]:

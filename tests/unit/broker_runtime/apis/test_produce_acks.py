@@ -1,0 +1,139 @@
+"""What a producer is told: before replication nothing, then the offsets, or why not."""
+
+from typing import Any
+
+import pytest
+
+from broker_runtime.apis import produce
+from broker_runtime.config import TopicConfig
+from broker_runtime.controller.image import Partition
+from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.storage.batch import encode_batch
+from broker_runtime.wire.header import read_header
+from broker_runtime.wire.messages import decode_response, encode_request
+from broker_runtime.wire.reply import PendingReply, Reply
+from tests.support.logs import LogHouse
+from tests.support.replicas import LeadingNode, brokers, leading
+
+PRODUCE, VERSION = 0, 9
+ALL = -1
+
+
+class Producer:
+    """Produces to a leader with followers 2 and 3."""
+
+    def __init__(self, *isr: int, min_isr: int = 1) -> None:
+        self.house = LogHouse(TopicConfig(min_insync_replicas=min_isr))
+        self.leader = leading(self.house.log, 1, 2, 3, isr=isr or None)
+        self.node = LeadingNode(self.leader, self.house.clock)
+
+    def send(self, acks: int = ALL, partitions: int = 1) -> Reply | PendingReply:
+        records = encode_batch([(b"k", b"v")], self.house.clock.wall_ms())
+        content = {
+            "transactional_id": None,
+            "acks": acks,
+            "timeout": 1000,
+            "topic_data": [
+                {"name": "orders", "partition_data": [{"index": 0, "records": records} for _ in range(partitions)]}
+            ],
+        }
+        frame = memoryview(encode_request(PRODUCE, VERSION, 1, content))[4:]
+        node: Any = self.node
+        return produce.handle(frame, read_header(frame), node)
+
+
+class Answer:
+    """Of a request that waits: nothing until it is there."""
+
+    def __init__(self, pending: Reply | PendingReply) -> None:
+        assert isinstance(pending, PendingReply), "the answer came before the followers had the records"
+        self.pending = pending
+        self.replies: list[Reply | None] = []
+        pending.on_complete(self.replies.append)
+
+    @property
+    def parts(self) -> Any:
+        (reply,) = self.replies
+        assert reply is not None
+        return parts_of(reply)
+
+
+def parts_of(reply: Reply | PendingReply) -> Any:
+    assert not isinstance(reply, PendingReply), "the answer was expected at once"
+    whole = b"".join(bytes(chunk) for chunk in reply if isinstance(chunk, bytes))
+    return decode_response(PRODUCE, VERSION, memoryview(whole)[9:]).responses[0].partition_responses
+
+
+def test_acks_all_answers_when_all_in_sync_replicas_have_the_records() -> None:
+    producer = Producer()
+    answer = Answer(producer.send())
+    producer.leader.on_fetch(2, -1, 1, 0.0)
+    assert not answer.replies
+    producer.leader.on_fetch(3, -1, 1, 0.0)
+    assert (answer.parts[0].error_code, answer.parts[0].base_offset) == (ErrorCode.NONE, 0)
+
+
+def test_acks_all_of_a_leader_that_is_alone_answers_at_once() -> None:
+    assert parts_of(Producer(1).send())[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_the_leaders_own_append_is_enough_for_acks_0_and_1(acks: int) -> None:
+    producer = Producer()
+    reply = producer.send(acks)
+    assert not isinstance(reply, PendingReply)
+    assert producer.house.log.log_end_offset == 1
+
+
+def test_time_is_limited_and_the_records_stay() -> None:
+    producer = Producer()
+    answer = Answer(producer.send())
+    producer.node.timers[0]()
+    assert answer.parts[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert producer.house.log.log_end_offset == 1
+
+
+def test_a_leader_that_is_replaced_does_not_say_yes() -> None:
+    producer = Producer()
+    answer = Answer(producer.send())
+    producer.leader.resign()
+    assert answer.parts[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_too_few_in_sync_replicas_take_nothing() -> None:
+    producer = Producer(1, min_isr=2)
+    assert parts_of(producer.send())[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert producer.house.log.log_end_offset == 0
+    assert parts_of(producer.send(acks=1))[0].error_code == ErrorCode.NONE
+
+
+def test_an_in_sync_set_that_shrinks_meanwhile_is_told() -> None:
+    producer = Producer(1, 2, min_isr=2)
+    answer = Answer(producer.send())
+    producer.leader.update(Partition((1, 2, 3), (1,), 1, 0, 1), brokers(1, 2, 3), 0.0)
+    assert answer.parts[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def test_a_request_waits_for_all_of_its_partitions() -> None:
+    producer = Producer(1, 2)
+    answer = Answer(producer.send(partitions=2))
+    producer.leader.on_fetch(2, -1, 1, 0.0)
+    assert not answer.replies
+    producer.leader.on_fetch(2, -1, 2, 0.0)
+    assert [part.base_offset for part in answer.parts] == [0, 1]
+
+
+def test_nobody_is_told_when_the_client_has_gone() -> None:
+    producer = Producer()
+    answer = Answer(producer.send())
+    answer.pending.cancel()
+    producer.leader.on_fetch(2, -1, 1, 0.0)
+    producer.leader.on_fetch(3, -1, 1, 0.0)
+    assert not answer.replies
+
+
+def test_a_failure_with_acks_0_ends_the_connection() -> None:
+    producer = Producer()
+    producer.node.leader.log.end()
+    with pytest.raises(ProtocolError, match="acks=0"):
+        producer.send(acks=0)
