@@ -43,6 +43,9 @@ def web_manifests() -> str:
             {"name": "SETTINGS", "value": "/etc/web"},
         ],
         "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
+        "lifecycle": {
+            "preStop": {"exec": {"command": ["python", "-c", "import os; print('leaving', os.environ['POD_IP'])"]}}
+        },
         "volumeMounts": [{"name": "data", "mountPath": "/var/lib/web"}, {"name": "settings", "mountPath": "/etc/web"}],
     }
     labels = {"app": "web"}
@@ -158,11 +161,48 @@ def test_a_deleted_pod_ends_in_order_and_its_successor_has_the_same_volume(
     before = ready_pod(plane)
     starts = int(page(before["status"]["podIP"])[0])
     plane.kubectl("delete", "pod", "web-0")
-    assert "stopping in order" in kubelet.logs("default", "web-0")
+    told, _, stopped = kubelet.logs("default", "web-0").partition("stopping in order")
+    assert f"preStop done: leaving {before['status']['podIP']}" in told, (
+        "before SIGTERM, with the container's own names"
+    )
+    assert "leaving" not in stopped
     ready_pod(plane, other_than=before["metadata"]["uid"])
     address = kubelet.address("default", "web-0")
     assert address != before["status"]["podIP"]
     assert int(page(address)[0]) == starts + 1
+
+
+def test_a_gated_pod_is_ready_when_somebody_opens_its_gate(plane: ControlPlane, kubelet: ProcessKubelet) -> None:
+    gate = "example.org/open"
+    container = {"name": "main", "image": "none", "command": ["python", "-c", "import signal; signal.pause()"]}
+    spec = {"readinessGates": [{"conditionType": gate}], "terminationGracePeriodSeconds": 1, "containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "gated"}, "spec": spec}
+    plane.kubectl("apply", "-f", "-", input=json.dumps(pod))
+
+    def conditions() -> dict[str, str]:
+        found = plane.get("pod", "gated")["status"].get("conditions", [])
+        return {condition["type"]: condition["status"] for condition in found}
+
+    wait_for("its container runs", lambda: conditions().get("ContainersReady") == "True")
+    assert conditions()["Ready"] == "False"
+    opened = {"status": {"conditions": [{"type": gate, "status": "True"}]}}
+    plane.kubectl("patch", "pod", "gated", "--subresource=status", "-p", json.dumps(opened))
+    wait_for("ready", lambda: conditions()["Ready"] == "True")
+    plane.kubectl("delete", "pod", "gated")
+
+
+def test_a_lost_node_takes_its_pods_along_until_it_is_back(plane: ControlPlane, kubelet: ProcessKubelet) -> None:
+    before = ready_pod(plane)
+    restarts = before["status"]["containerStatuses"][0]["restartCount"]
+    node = kubelet.node_of("default", "web-0")
+    assert node == before["spec"]["nodeName"]
+    kubelet.lose_node(node)
+    conditions = {c["type"]: c["status"] for c in plane.get("node", node)["status"]["conditions"]}
+    assert conditions["Ready"] == "Unknown"
+    wait_for("the node controller has seen it", lambda: plane.get("node", node)["spec"].get("taints"))
+    assert kubelet.pids("default", "web-0") == [], "nobody starts it again"
+    kubelet.restore_node(node)
+    ready_pod(plane, restarts=restarts + 1)
 
 
 def test_pods_go_on_while_the_api_server_is_away_and_it_comes_back_with_its_data(

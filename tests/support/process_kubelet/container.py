@@ -75,7 +75,7 @@ class ContainerProcess:
         self._collect_probes(now)
         liveness = self._probes.get("livenessProbe")
         if liveness is not None and not liveness.passing:
-            self._log_line(f"liveness probe failed ({liveness.last_message}); killing")
+            self.log_line(f"liveness probe failed ({liveness.last_message}); killing")
             self.send(signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
@@ -144,7 +144,7 @@ class ContainerProcess:
         self.last_exit = self._process.returncode
         if now - self._started_at >= BACKOFF_RESET_S:
             self._backoff_s = FIRST_BACKOFF_S
-        self._log_line(f"exited with {self.last_exit}; starts again after {self._backoff_s:g} s")
+        self.log_line(f"exited with {self.last_exit}; starts again after {self._backoff_s:g} s")
         self._next_start_at = now + self._backoff_s
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_MAX_S)
         self._process = None
@@ -166,6 +166,6 @@ class ContainerProcess:
                 probe.begin()
                 self._attempts[kind] = self._prober.submit(attempt, probe.spec, self._start.probe_target)
 
-    def _log_line(self, text: str) -> None:
+    def log_line(self, text: str) -> None:
         with self._start.log.open("a") as log:
             log.write(f"[kubelet] container {self.name} {text}\n")

@@ -5,7 +5,7 @@
 
 Owns what the scheduler and a kubelet do for a pod: binding, address, volumes, processes, probes, status, names, the
 end. It does not isolate: processes share the host's files and network, so mount paths are rewritten and every pod has
-a loopback address of its own. Probes of a second and restarts after 0.2 s keep tests quick. One thread does all of it.
+a loopback address of its own. Its nodes can be lost. Restarts after 0.2 s keep tests quick. One thread does all of it.
 """
 
 import signal
@@ -27,7 +27,8 @@ from tests.support.process_kubelet.volumes import PodVolumes
 Json = dict[str, Any]
 
 TICK_S = 0.1
-NODE_NAME = "process-node"
+NODE_NAMES = ("process-node-0", "process-node-1", "process-node-2")
+"""Pods spread over them, so that one can be lost and leave the others."""
 PROBERS = 8
 STOP_TIMEOUT_S = 10.0
 
@@ -37,7 +38,7 @@ class ProcessKubelet:
         self._api = KubeApi(access)
         self._folder = folder
         self._addresses = PodAddresses()
-        self._node = Node(self._api, NODE_NAME)
+        self._nodes = {name: Node(self._api, name) for name in NODE_NAMES}
         self._hosts = HostsFile(folder / "hosts")
         self._workers = ThreadPoolExecutor(PROBERS, thread_name_prefix="probe")
         self._pods: dict[str, Pod] = {}
@@ -50,8 +51,9 @@ class ProcessKubelet:
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._hosts.write([])
-        self._node.register()
-        self._node.beat(time.monotonic())
+        for node in self._nodes.values():
+            node.register()
+            node.beat(time.monotonic())
         self._thread.start()
         return self
 
@@ -103,6 +105,30 @@ class ProcessKubelet:
                 if (pod.namespace, pod.name) == (namespace, name):
                     pod.hold(held=False)
 
+    def node_of(self, namespace: str, name: str) -> str:
+        with self._lock:
+            return self._pod(namespace, name).node_name
+
+    def lose_node(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """Its power goes, with SIGSTOP its network. Nothing more is written of its pods, and it is not Ready."""
+        with self._lock:
+            self._nodes[name].lose()
+            for pod in self._on(name):
+                pod.kill(number)
+
+    def restore_node(self, name: str) -> None:
+        """Its kubelet starts the pods again that still have an object, and ends those that have none."""
+        with self._lock:
+            self._nodes[name].restore()
+            for pod in self._on(name):
+                pod.kill(signal.SIGCONT)
+
+    def _on(self, node_name: str) -> list[Pod]:
+        return [pod for pod in self._pods.values() if pod.node_name == node_name]
+
+    def _is_lost(self, pod: Pod) -> bool:
+        return self._nodes[pod.node_name].lost
+
     def _pod(self, namespace: str, name: str) -> Pod:
         found = [p for p in self._pods.values() if (p.namespace, p.name) == (namespace, name)]
         if not found:
@@ -126,11 +152,12 @@ class ProcessKubelet:
         with self._lock:
             now = time.monotonic()
             for pod in self._pods.values():
-                if not pod.terminating:
+                if not pod.terminating and not self._is_lost(pod):
                     pod.sync(now)
 
     def _tick(self) -> None:
-        self._node.beat(time.monotonic())
+        for node in self._nodes.values():
+            node.beat(time.monotonic())
         listed = self._api.get("/api/v1/pods?resourceVersion=0")["items"]
         services = self._api.get("/api/v1/services?resourceVersion=0")["items"]
         with self._lock:
@@ -138,7 +165,8 @@ class ProcessKubelet:
             for manifest in listed:
                 self._sync_pod(manifest)
             for uid in set(self._pods) - present:
-                self._end_vanished(self._pods[uid])
+                if not self._is_lost(self._pods[uid]):
+                    self._end_vanished(self._pods[uid])
             self._hosts.write(host_lines([p.named() for p in self._pods.values()], _named_services(services)))
 
     def _sync_pod(self, manifest: Json) -> None:
@@ -151,6 +179,8 @@ class ProcessKubelet:
                     self._delete_object(manifest)
                     return
                 pod = self._adopt(manifest)
+            if self._is_lost(pod):
+                return
             pod.manifest = manifest
             if "deletionTimestamp" in metadata:
                 if pod.terminate(now):
@@ -168,14 +198,13 @@ class ProcessKubelet:
     def _adopt(self, manifest: Json) -> Pod:
         metadata = manifest["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
-        if not manifest["spec"].get("nodeName"):
-            self._bind(namespace, name)
+        node_name = manifest["spec"].get("nodeName") or self._bind(namespace, name)
         folder = self._folder / "pods" / namespace / name
         folder.mkdir(parents=True, exist_ok=True)
         volumes = PodVolumes(self._api, manifest, folder / metadata["uid"], self._folder / "claims")
         address = self._addresses.take()
         place = PodPlace(address, folder, self._hosts.path, volumes, self._workers, self._addresses.give_back)
-        pod = Pod(manifest, place)
+        pod = Pod(manifest, node_name, place)
         try:
             pod.prepare()
         except BaseException:
@@ -185,23 +214,27 @@ class ProcessKubelet:
         self._pods[metadata["uid"]] = pod
         return pod
 
-    def _bind(self, namespace: str, name: str) -> None:
-        target = {"apiVersion": "v1", "kind": "Node", "name": NODE_NAME}
+    def _bind(self, namespace: str, name: str) -> str:
+        """To the node with the fewest pods, as the scheduler would; none is chosen that is lost."""
+        nodes = [node.name for node in self._nodes.values() if not node.lost]
+        node_name = min(nodes, key=lambda node: (len(self._on(node)), node))
+        target = {"apiVersion": "v1", "kind": "Node", "name": node_name}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         self._api.create(f"/api/v1/namespaces/{namespace}/pods/{name}/binding", binding)
+        return node_name
 
     def _write_status(self, pod: Pod) -> None:
         inits, containers = pod.container_statuses()
-        spec, stored = pod.manifest["spec"], pod.manifest.get("status", {})
+        stored = pod.manifest.get("status", {})
         view = PodView(
             address=pod.address,
             init_statuses=inits,
             container_statuses=containers,
-            gates=[gate["conditionType"] for gate in spec.get("readinessGates", [])],
+            gates=pod.gates,
             conditions=pod.written_status.get("conditions", []) + _foreign(stored.get("conditions", [])),
         )
         status = pod_status(view, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-        if status == pod.written_status:
+        if status == pod.written_status and _own(stored.get("conditions", [])) == _own(status["conditions"]):
             return
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
         self._api.patch(path, {"metadata": {"uid": pod.uid}, "status": status})
@@ -223,9 +256,16 @@ class ProcessKubelet:
         del self._pods[pod.uid]
 
 
+OWN_CONDITIONS = frozenset({"PodScheduled", "Initialized", "ContainersReady", "Ready"})
+
+
 def _foreign(conditions: list[Json]) -> list[Json]:
-    own = {"PodScheduled", "Initialized", "ContainersReady", "Ready"}
-    return [condition for condition in conditions if condition["type"] not in own]
+    return [condition for condition in conditions if condition["type"] not in OWN_CONDITIONS]
+
+
+def _own(conditions: list[Json]) -> dict[str, str]:
+    """The node controller writes Ready as well, when a node is lost: that is put right when it is back."""
+    return {c["type"]: c["status"] for c in conditions if c["type"] in OWN_CONDITIONS}
 
 
 def _named_services(services: list[Json]) -> list[NamedService]:

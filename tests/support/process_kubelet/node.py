@@ -1,4 +1,4 @@
-"""The node that the kubelet says it is: a Node object that stays Ready and a Lease that is renewed."""
+"""A node that the kubelet says it is: a Node object that stays Ready and a Lease that is renewed, until it is lost."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +16,7 @@ CAPACITY = {"cpu": "64", "memory": "64Gi", "pods": "200", "ephemeral-storage": "
 class Node:
     def __init__(self, api: KubeApi, name: str) -> None:
         self.name = name
+        self.lost = False
         self._api = api
         self._next_beat_at = 0.0
 
@@ -34,14 +35,11 @@ class Node:
                 raise
 
     def beat(self, now: float) -> None:
-        if now < self._next_beat_at:
+        if self.lost or now < self._next_beat_at:
             return
         self._next_beat_at = now + HEARTBEAT_INTERVAL_S
-        time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "plays a kubelet"}
-        ready |= {"lastHeartbeatTime": time, "lastTransitionTime": time}
         status = {
-            "conditions": [ready],
+            "conditions": [_ready("True", "KubeletReady", "plays a kubelet")],
             "capacity": CAPACITY,
             "allocatable": CAPACITY,
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
@@ -49,6 +47,16 @@ class Node:
         }
         self._api.patch(f"/api/v1/nodes/{self.name}/status", {"status": status})
         self._renew_lease()
+
+    def lose(self) -> None:
+        """No beat from now on, and at once what the node controller writes 40 s after the last one."""
+        self.lost = True
+        unknown = _ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+        self._api.patch(f"/api/v1/nodes/{self.name}/status", {"status": {"conditions": [unknown]}})
+
+    def restore(self) -> None:
+        self.lost = False
+        self._next_beat_at = 0.0
 
     def _renew_lease(self) -> None:
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -61,6 +69,12 @@ class Node:
                 raise
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self.name}}
             self._api.create(path, lease | {"spec": spec})
+
+
+def _ready(status: str, reason: str, message: str) -> Json:
+    time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    times = {"lastHeartbeatTime": time, "lastTransitionTime": time}
+    return {"type": "Ready", "status": status, "reason": reason, "message": message, **times}
 
 
 def _node_info() -> Json:

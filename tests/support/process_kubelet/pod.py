@@ -35,8 +35,9 @@ class PodPlace:
 
 
 class Pod:
-    def __init__(self, manifest: Json, place: PodPlace) -> None:
+    def __init__(self, manifest: Json, node_name: str, place: PodPlace) -> None:
         self.manifest = manifest
+        self.node_name = node_name
         self.namespace: str = manifest["metadata"]["namespace"]
         self.name: str = manifest["metadata"]["name"]
         self.uid: str = manifest["metadata"]["uid"]
@@ -46,7 +47,7 @@ class Pod:
         self._inits: list[ContainerProcess] = []
         self._containers: list[ContainerProcess] = []
         self._terminating_since: float | None = None
-        self._pre_stops: list[Future[tuple[bool, str]]] = []
+        self._pre_stops: list[Future[None]] = []
         self._sent: set[signal.Signals] = set()
 
     @property
@@ -60,6 +61,17 @@ class Pod:
     @property
     def ready(self) -> bool:
         return bool(self._containers) and not self._inits and all(container.ready for container in self._containers)
+
+    @property
+    def gates(self) -> list[str]:
+        """Conditions that others write and that must be True before the pod is Ready."""
+        return [gate["conditionType"] for gate in self.manifest["spec"].get("readinessGates", [])]
+
+    @property
+    def gates_open(self) -> bool:
+        conditions = self.manifest.get("status", {}).get("conditions", [])
+        stored = {condition["type"]: condition["status"] for condition in conditions}
+        return all(stored.get(gate) == "True" for gate in self.gates)
 
     @property
     def terminating(self) -> bool:
@@ -83,10 +95,9 @@ class Pod:
         if self._terminating_since is None:
             self._terminating_since = now
             self._pre_stops = [
-                self._place.workers.submit(attempt, hook, target)
+                self._place.workers.submit(self._run_pre_stop, container, hook)
                 for container in containers
                 if (hook := _pre_stop(container.spec)) is not None
-                for target in [container.probe_target]
             ]
         grace_s = self.manifest["metadata"].get("deletionGracePeriodSeconds", 30)
         overdue = now >= self._terminating_since + grace_s
@@ -123,7 +134,7 @@ class Pod:
             subdomain=spec.get("subdomain", ""),
             labels=tuple(sorted(metadata.get("labels", {}).items())),
             address=self.address,
-            ready=self.ready and not self.terminating,
+            ready=self.ready and self.gates_open and not self.terminating,
         )
 
     def _container(self, spec: Json) -> ContainerProcess:
@@ -146,6 +157,12 @@ class Pod:
             probe_target=ProbeTarget(self.address, ports, env, mounts),
         )
         return ContainerProcess(spec, start, self._place.workers)
+
+    def _run_pre_stop(self, container: ContainerProcess, hook: Json) -> None:
+        """A hook that fails ends nothing: SIGTERM follows all the same, as with a kubelet."""
+        succeeded, message = attempt(hook, container.probe_target)
+        outcome = "done" if succeeded else "failed"
+        container.log_line(f"preStop {outcome}: {message.strip()}")
 
     def _send_once(self, number: signal.Signals, containers: list[ContainerProcess]) -> None:
         if number not in self._sent:
