@@ -1,0 +1,132 @@
+"""The active controller's view of its brokers, as it serves it at `GET /brokers`; seed 004 names the states.
+
+Owns the reading of that document and nothing else: it knows neither pods nor HTTP. Strict, because rolls and fencing
+are decided by it: a document that is not understood is an error and never an empty cluster.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class BrokerState(StrEnum):
+    OFFLINE = "Offline"
+    """Registered, without a live session: not running, or doing what one node does alone."""
+    FENCED = "Fenced"
+    ONLINE = "Online"
+    STOPPING = "Stopping"
+
+
+class OverviewError(ValueError):
+    """What the controller sent is not the document that this operator knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOverview:
+    """`out_of_sync`: replicas that it has and that are not in their in-sync set; `metadata_lag`: records that it is
+    behind, by its last heartbeat; `host` is that of its inter-broker endpoint."""
+
+    id: int
+    epoch: int
+    incarnation: str
+    state: BrokerState
+    rack: str | None = None
+    heartbeat_age_s: float | None = None
+    leaders: int = 0
+    replicas: int = 0
+    out_of_sync: int = 0
+    metadata_lag: int | None = None
+    host: str | None = None
+
+    @property
+    def has_session(self) -> bool:
+        return self.state is not BrokerState.OFFLINE
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOverview:
+    """`brokers` are in order of id."""
+
+    cluster_id: str
+    controller_id: int
+    controller_epoch: int
+    metadata_offset: int
+    brokers: tuple[BrokerOverview, ...] = ()
+
+    def broker(self, broker_id: int) -> BrokerOverview | None:
+        return next((broker for broker in self.brokers if broker.id == broker_id), None)
+
+    @property
+    def online(self) -> frozenset[int]:
+        return frozenset(broker.id for broker in self.brokers if broker.state is BrokerState.ONLINE)
+
+
+def parse_overview(body: bytes | str) -> ClusterOverview:
+    """The body of a 200. Raises OverviewError."""
+    document = _document(body)
+    brokers = _field(document, "brokers", list)
+    overview = ClusterOverview(
+        cluster_id=_field(document, "clusterId", str),
+        controller_id=_field(document, "controllerId", int),
+        controller_epoch=_field(document, "controllerEpoch", int),
+        metadata_offset=_field(document, "metadataOffset", int),
+        brokers=tuple(sorted((_broker(broker) for broker in brokers), key=lambda broker: broker.id)),
+    )
+    ids = [broker.id for broker in overview.brokers]
+    if len(set(ids)) != len(ids):
+        raise OverviewError(f"the controller's view lists a broker twice: {ids}")
+    return overview
+
+
+def parse_active_controller(body: bytes | str) -> int | None:
+    """The body of a 503: whom to ask instead; None when the controller asked does not know. Raises OverviewError."""
+    found: int | None = _optional(_document(body), "activeControllerId", int)
+    return found
+
+
+def _document(body: bytes | str) -> Mapping[str, Any]:
+    try:
+        document = json.loads(body)
+    except ValueError as error:
+        raise OverviewError(f"the controller's view is no JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise OverviewError("the controller's view is no JSON object")
+    return document
+
+
+def _broker(document: object) -> BrokerOverview:
+    if not isinstance(document, dict):
+        raise OverviewError("brokers: must hold objects")
+    state = _field(document, "state", str)
+    if state not in set(BrokerState):
+        raise OverviewError(f"state: {state!r} is no state of a broker that this operator knows")
+    age_s = _optional(document, "heartbeatAgeSeconds", (int, float))
+    return BrokerOverview(
+        id=_field(document, "id", int),
+        epoch=_field(document, "epoch", int),
+        incarnation=_field(document, "incarnation", str),
+        state=BrokerState(state),
+        rack=_optional(document, "rack", str),
+        heartbeat_age_s=None if age_s is None else float(age_s),
+        leaders=_field(document, "leaders", int),
+        replicas=_field(document, "replicas", int),
+        out_of_sync=_field(document, "outOfSync", int),
+        metadata_lag=_optional(document, "metadataLag", int),
+        host=_optional(document, "host", str),
+    )
+
+
+def _field(document: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
+    if name not in document:
+        raise OverviewError(f"{name}: is missing from the controller's view")
+    value = document[name]
+    # A bool is an int to Python and never one to the controller.
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise OverviewError(f"{name}: {value!r} is not what the controller's view has there")
+    return value
+
+
+def _optional(document: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
+    return None if name in document and document[name] is None else _field(document, name, kind)

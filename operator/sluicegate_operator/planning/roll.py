@@ -1,0 +1,340 @@
+"""Rolls: which nodes may be restarted now, decided anew from what is seen each time, so that nothing is remembered.
+
+The order: nodes that are down anyway, standby controllers, brokers, the active controller last. One at a time, or one
+rack of brokers; never while another node is down or a replica elsewhere is out of its in-sync set, and only when every
+partition keeps min.insync.replicas in-sync replicas that are online without the broker.
+
+A partition that cannot keep them however healthy it is (replicas - 1 < min.insync.replicas: above all one replica)
+would forbid every roll for ever. It gives way when all its other replicas are in sync, and the restart says so in its
+notes.
+
+Knows neither Kubernetes nor processes: fleets on both make a `RollView` and carry out the step. `fencing` says in which
+order the view must be read.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.fencing import FenceOrder
+from sluicegate_operator.planning.overview import ClusterOverview
+from sluicegate_operator.planning.restart_reasons import RestartReason
+
+SHOWN_MAX = 3
+
+
+class RollStrategy(StrEnum):
+    ONE_BY_ONE = "OneByOne"
+    RACK_BY_RACK = "RackByRack"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node that should be there, as it is seen. `present`: its pod or process is there; `deleting`: it is on its way
+    out; `ready`: the process says so (of a broker's pod ContainersReady, without the readiness gate, which follows the
+    controller). `failing` says why it cannot start, for example CrashLoopBackOff. `reasons`: see restart_reasons."""
+
+    name: str
+    role: Role
+    node_id: int
+    present: bool = True
+    ready: bool = True
+    deleting: bool = False
+    failing: str = ""
+    reasons: tuple[RestartReason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PartitionState:
+    """One partition of Kafka's Metadata and its topic's min.insync.replicas; `leader` is -1 while there is none."""
+
+    topic: str
+    index: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    min_isr: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class RollView:
+    """`nodes`: every node that should be there, also those without a pod. `overview` and `partitions` are None where
+    they could not be read, `unseen` then says why. `fences`: see fencing. `template_observed`: what makes pods (the
+    StatefulSet's controller) has taken up the wanted template, else a restarted pod would be the old one again."""
+
+    nodes: Sequence[NodeView]
+    overview: ClusterOverview | None
+    partitions: Sequence[PartitionState] | None
+    strategy: RollStrategy = RollStrategy.ONE_BY_ONE
+    paused: bool = False
+    template_observed: bool = True
+    unseen: str = ""
+    fences: tuple[FenceOrder, ...] = ()
+
+
+class WaitReason(StrEnum):
+    """Also the reason in the conditions Rolling and RollBlocked."""
+
+    PAUSED = "Paused"
+    TEMPLATE_NOT_OBSERVED = "TemplateNotObserved"
+    NODE_RESTARTING = "NodeRestarting"
+    NODE_NOT_READY = "NodeNotReady"
+    NODE_FAILING = "NodeFailing"
+    CONTROLLER_UNKNOWN = "ControllerUnknown"
+    PARTITIONS_UNKNOWN = "PartitionsUnknown"
+    BROKER_NOT_ONLINE = "BrokerNotOnline"
+    OUT_OF_SYNC = "OutOfSync"
+    BELOW_MIN_ISR = "BelowMinIsr"
+
+
+BLOCKING = frozenset(
+    {
+        WaitReason.PAUSED,
+        WaitReason.NODE_FAILING,
+        WaitReason.CONTROLLER_UNKNOWN,
+        WaitReason.PARTITIONS_UNKNOWN,
+        WaitReason.BELOW_MIN_ISR,
+    }
+)
+"""These do not pass by waiting for a node that is coming back."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRestart:
+    """`notes`: sentences for the Event about what is less safe while it restarts."""
+
+    name: str
+    role: Role
+    node_id: int
+    reasons: tuple[RestartReason, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """All of `nodes` at once. `waiting`: names of those that need a restart and are not among them."""
+
+    nodes: tuple[PlannedRestart, ...]
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    reason: WaitReason
+    message: str
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def blocked(self) -> bool:
+        return self.reason in BLOCKING
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """No node needs a restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Tell the controller first, then look anew."""
+
+    orders: tuple[FenceOrder, ...]
+
+
+RollStep = Restart | Wait | Done | Fence
+
+
+def plan_roll(view: RollView) -> RollStep:
+    if view.fences:
+        return Fence(view.fences)
+    pending = [node for node in view.nodes if node.reasons and not node.deleting]
+    if not pending:
+        return Done()
+    step = _next(view, pending)
+    if isinstance(step, _Hold):
+        return Wait(step.reason, step.message, _names(pending))
+    chosen = {restart.name for restart in step}
+    return Restart(tuple(step), _names(node for node in pending if node.name not in chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    reason: WaitReason
+    message: str
+
+
+def _next(view: RollView, pending: Sequence[NodeView]) -> list[PlannedRestart] | _Hold:
+    if view.paused:
+        return _Hold(WaitReason.PAUSED, f"rollout.paused is true: {_shown(n.name for n in pending)} stay as they are")
+    if not view.template_observed:
+        return _Hold(WaitReason.TEMPLATE_NOT_OBSERVED, "Kubernetes has not taken up the new pod template yet")
+    if down := [node for node in pending if _is_down(node, view.overview)]:
+        return [_restart(node) for node in down]
+    candidates = _candidates(view, pending)
+    if isinstance(candidates, _Hold):
+        return candidates
+    if view.overview is None:
+        return _Hold(WaitReason.CONTROLLER_UNKNOWN, view.unseen or "no active controller says which brokers are online")
+    active_id = view.overview.controller_id
+    if standbys := [n for n in candidates if n.role is Role.CONTROLLER and n.node_id != active_id]:
+        return [_restart(standbys[0])]
+    if brokers := [node for node in candidates if node.role is Role.BROKER]:
+        return _brokers(view, view.overview, brokers)
+    return [_restart(candidates[0], _without_controller(view, active_id))]
+
+
+def _is_down(node: NodeView, overview: ClusterOverview | None) -> bool:
+    """A restart takes nothing away. A broker that the controller has online serves, whatever its probe says."""
+    if not node.present or node.ready:
+        return False
+    if node.role is Role.CONTROLLER:
+        return overview is None or overview.controller_id != node.node_id
+    return overview is not None and node.node_id not in overview.online
+
+
+def _candidates(view: RollView, pending: Sequence[NodeView]) -> Sequence[NodeView] | _Hold:
+    """While a node is in trouble no other is taken down; if the restart may mend it, it is the one that goes."""
+    troubled = [node for node in view.nodes if node.deleting or node.failing or not (node.present and node.ready)]
+    if not troubled:
+        return pending
+    if len(troubled) == 1 and troubled[0] in pending:
+        return troubled
+    # One that fails is named before one that is on its way.
+    node = min((node for node in troubled if node not in pending), key=lambda n: not n.failing, default=troubled[0])
+    if node.failing:
+        return _Hold(WaitReason.NODE_FAILING, f"{node.name} does not start: {node.failing}; mend it first")
+    if node.deleting or not node.present:
+        return _Hold(WaitReason.NODE_RESTARTING, f"{node.name} is being restarted")
+    return _Hold(WaitReason.NODE_NOT_READY, f"{node.name} is not ready")
+
+
+def _without_controller(view: RollView, active_id: int) -> tuple[str, ...]:
+    standby = any(node.role is Role.CONTROLLER and node.node_id != active_id for node in view.nodes)
+    return () if standby else ("there is no standby: no topic, leader or limit changes until the controller is back",)
+
+
+def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeView]) -> list[PlannedRestart] | _Hold:
+    expected = [node.node_id for node in view.nodes if node.role is Role.BROKER]
+    away = [broker_id for broker_id in expected if broker_id not in overview.online]
+    if len(away) == 1 and (own := [node for node in pending if node.node_id in away]):
+        return [_restart(own[0])]
+    if away:
+        broker = overview.broker(away[0])
+        state = broker.state.value if broker else "not registered"
+        return _Hold(WaitReason.BROKER_NOT_ONLINE, f"broker {away[0]} is {state}, and must be Online first")
+    if view.partitions is None:
+        return _Hold(WaitReason.PARTITIONS_UNKNOWN, view.unseen or "no broker says which replicas are in sync")
+    safety = _Safety(view.partitions, frozenset(expected), overview)
+    first: _Hold | None = None
+    for group in _groups(view.strategy, overview, pending):
+        chosen = _safe_subset(safety, group)
+        if not isinstance(chosen, _Hold):
+            return chosen
+        first = first or chosen
+    assert first is not None, "there is at least one broker to restart"
+    return first
+
+
+def _groups(
+    strategy: RollStrategy, overview: ClusterOverview, pending: Sequence[NodeView]
+) -> Iterable[Sequence[NodeView]]:
+    """Brokers that may go together; those without a rack go alone."""
+    groups: dict[tuple[str, int], list[NodeView]] = {}
+    for node in sorted(pending, key=lambda node: node.node_id):
+        broker = overview.broker(node.node_id)
+        rack = broker.rack if broker else None
+        alone = strategy is RollStrategy.ONE_BY_ONE or rack is None
+        groups.setdefault(("", node.node_id) if alone else (rack or "", -1), []).append(node)
+    return [group for _, group in sorted(groups.items())]
+
+
+def _safe_subset(safety: "_Safety", group: Sequence[NodeView]) -> list[PlannedRestart] | _Hold:
+    """As many of the group as can go together. The first that cannot go even alone says why."""
+    chosen: list[NodeView] = []
+    first: _Hold | None = None
+    for node in group:
+        verdict = safety.without(frozenset(n.node_id for n in (*chosen, node)))
+        if isinstance(verdict, _Hold):
+            first = first or verdict
+        else:
+            chosen.append(node)
+    if not chosen:
+        assert first is not None, "a group has at least one broker"
+        return first
+    return [_restart(node, _notes(safety.without(frozenset({node.node_id})), node)) for node in chosen]
+
+
+def _notes(verdict: "Sequence[PartitionState] | _Hold", node: NodeView) -> tuple[str, ...]:
+    if isinstance(verdict, _Hold) or not verdict:
+        return ()
+    return (
+        f"{len(verdict)} partitions have no more replicas than min.insync.replicas needs and are not available for"
+        f" acks=all while broker {node.node_id} restarts: {_shown(verdict)}",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Safety:
+    partitions: Sequence[PartitionState]
+    expected: frozenset[int]
+    overview: ClusterOverview
+    cache: dict[frozenset[int], "list[PartitionState] | _Hold"] = field(default_factory=dict)
+
+    def without(self, brokers: frozenset[int]) -> "list[PartitionState] | _Hold":
+        """The partitions that give way while `brokers` are away, or why they must stay."""
+        if brokers not in self.cache:
+            self.cache[brokers] = self._judge(brokers)
+        return self.cache[brokers]
+
+    def _judge(self, brokers: frozenset[int]) -> "list[PartitionState] | _Hold":
+        if behind := self._behind(brokers):
+            return behind
+        giving_way = []
+        for partition in self.partitions:
+            lost = brokers.intersection(partition.replicas)
+            if not lost:
+                continue
+            left = (set(partition.isr) & self.overview.online) - brokers
+            if len(left) >= partition.min_isr:
+                continue
+            if len(lost) == 1 and len(partition.replicas) - 1 < partition.min_isr:
+                giving_way.append(partition)
+                continue
+            return _Hold(
+                WaitReason.BELOW_MIN_ISR,
+                f"{partition} would have {len(left)} in-sync replicas without broker"
+                f" {', '.join(map(str, sorted(lost)))} and needs {partition.min_isr} (min.insync.replicas)",
+            )
+        return giving_way
+
+    def _behind(self, brokers: frozenset[int]) -> _Hold | None:
+        """A broker that is to stay and is not back in sync. For one that nobody expects (scaled away, dead for good) a
+        roll does not wait. The controller's own count is asked as well: a broker's Metadata may be older."""
+        stay = self.expected - brokers
+        for partition in self.partitions:
+            if behind := (stay & set(partition.replicas)) - set(partition.isr):
+                sentence = f"broker {min(behind)} is not back in the in-sync set of {partition}"
+                return _Hold(WaitReason.OUT_OF_SYNC, sentence)
+        for broker in self.overview.brokers:
+            if broker.out_of_sync and broker.id in stay:
+                sentence = f"broker {broker.id} is not back in {broker.out_of_sync} in-sync sets"
+                return _Hold(WaitReason.OUT_OF_SYNC, sentence)
+        return None
+
+
+def _restart(node: NodeView, notes: tuple[str, ...] = ()) -> PlannedRestart:
+    return PlannedRestart(node.name, node.role, node.node_id, node.reasons, notes)
+
+
+def _names(nodes: Iterable[NodeView]) -> tuple[str, ...]:
+    return tuple(node.name for node in nodes)
+
+
+def _shown(items: Iterable[object]) -> str:
+    names = [str(item) for item in items]
+    more = len(names) - SHOWN_MAX
+    return ", ".join(names[:SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
