@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (45), version 0 (KIP-455). The replication factor may change, as in Kafka."""
+"""AlterPartitionReassignments (45), versions 0 to 1 (KIP-455; KIP-860: version 1 may keep the replication factor)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,12 +18,27 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     try:
         responses = await controller.submit(lambda image: _reassign_all(request, image))
     except KafkaError as error:
-        return {"error_code": error.code, "error_message": error.message, "responses": ()}
-    return {"error_code": ErrorCode.NONE, "error_message": None, "responses": responses}
+        return {
+            "error_code": error.code,
+            "error_message": error.message,
+            "responses": (),
+            "allow_replication_factor_change": _factor_may_change(request),
+        }
+    return {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "responses": responses,
+        "allow_replication_factor_change": _factor_may_change(request),
+    }
+
+
+def _factor_may_change(request: Entity) -> bool:
+    return bool(getattr(request, "allow_replication_factor_change", True))
 
 
 def _reassign_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
     counts = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    keep = not _factor_may_change(request)
     records: list[Record] = []
     responses: list[Fields] = []
     for topic in request.topics:
@@ -33,7 +48,7 @@ def _reassign_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Recor
             try:
                 if counts[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is in the request more than once.")
-                records += reassign(topic.name, asked.partition_index, asked.replicas, image)
+                records += reassign(topic.name, asked.partition_index, asked.replicas, image, keep_factor=keep)
             except KafkaError as refusal:
                 error = refusal
             partitions.append(_answer(asked.partition_index, error))
@@ -52,7 +67,7 @@ def _answer(index: int, error: KafkaError | None) -> Fields:
 API = ApiSpec(
     key=ALTER_PARTITION_REASSIGNMENTS,
     name="AlterPartitionReassignments",
-    versions=(0, 0),
+    versions=(0, 1),
     handle=handle,
     runs_on="controller",
 )

@@ -1,6 +1,7 @@
 """DescribeCluster (60), versions 0 to 2 (KIP-700, KIP-919 endpoint types, KIP-1073 fenced brokers).
 
-Brokers answer about brokers and the controller about controllers; asking the other kind is MISMATCHED_ENDPOINT_TYPE.
+Brokers' listeners answer about brokers and the controller's about controllers; asking the other kind is
+MISMATCHED_ENDPOINT_TYPE.
 Authorized operations are not implemented: always the "not asked" value.
 """
 
@@ -18,7 +19,7 @@ _OPERATIONS_NOT_ASKED = -(2**31)
 
 def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     asked = getattr(request, "endpoint_type", _BROKERS)
-    mine = _BROKERS if node.controller is None else _CONTROLLERS
+    mine = _CONTROLLERS if ctx.listener in node.settings.controller_listeners else _BROKERS
     if asked not in _KINDS:
         return _refused(node, mine, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}")
     if asked != mine:

@@ -21,7 +21,9 @@ from broker_runtime.controller.records import Record
 from broker_runtime.errors import ErrorCode, KafkaError
 
 
-def reassign(name: str, index: int, target: Sequence[int] | None, image: MetadataImage) -> Sequence[Record]:
+def reassign(
+    name: str, index: int, target: Sequence[int] | None, image: MetadataImage, *, keep_factor: bool = False
+) -> Sequence[Record]:
     """`target` None cancels what is under way. Nothing to do is no error. Raises KafkaError."""
     topic = image.topics.get(name)
     if topic is None:
@@ -33,6 +35,8 @@ def reassign(name: str, index: int, target: Sequence[int] | None, image: Metadat
     if target is None:
         wanted = _cancelled(name, index, part, unclean)
     else:
+        if keep_factor:
+            _check_factor(part, target)
         check_assignment(target, image, None)
         wanted = _begun(name, index, part, target)
     new = settled(part, wanted, Candidates(active_brokers(image), unclean))
@@ -46,6 +50,16 @@ def under_way(image: MetadataImage) -> Iterator[tuple[Topic, int, Partition]]:
 def _origin(part: Partition) -> tuple[int, ...]:
     """The replicas before any reassignment that is under way."""
     return tuple(r for r in part.replicas if r not in part.adding)
+
+
+def _check_factor(part: Partition, target: Sequence[int]) -> None:
+    """KIP-860. While a partition is moved it counts as what it will be."""
+    factor = len(part.replicas) - len(part.removing)
+    if len(target) != factor:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {factor} to {len(target)}",
+        )
 
 
 def _begun(name: str, index: int, part: Partition, target: Sequence[int]) -> Partition:

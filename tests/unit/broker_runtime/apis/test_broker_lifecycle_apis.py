@@ -15,6 +15,7 @@ from broker_runtime.apis import (
 )
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.init_producer_id import ProducerIdBlocks
+from broker_runtime.controller.records import FenceBroker
 from broker_runtime.errors import ErrorCode, KafkaError
 from tests.support.controller import CLUSTER_ID, ControllerInMemory
 
@@ -130,13 +131,16 @@ async def test_a_broker_describes_the_brokers_of_its_listener(version: int) -> N
     async with ControllerInMemory() as node:
         await node.broker(1)
         await node.broker(2, "OTHER")
+        await node.write(FenceBroker(3, await node.broker(3)))
         broker = SimpleNamespace(
             controller=None, image=node.image, settings=node.settings, cluster_id=CLUSTER_ID, clock=node.clock
         )
         asked = {"include_cluster_authorized_operations": False, "endpoint_type": 1, "include_fenced_brokers": True}
         answer = await node.ask(describe_cluster.API, version, asked, broker)
         assert (answer["cluster_id"], answer["controller_id"]) == (CLUSTER_ID, 1)
-        assert [each["broker_id"] for each in answer["brokers"]] == [1]
+        assert [(each["broker_id"], each["is_fenced"]) for each in answer["brokers"]] == (
+            [(1, False), (3, True)] if version == 2 else [(1, False)]
+        )
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,8 @@ async def test_a_broker_describes_the_brokers_of_its_listener(version: int) -> N
     [(2, ErrorCode.NONE), (1, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)],
 )
 async def test_a_controller_describes_controllers(kind: int, code: ErrorCode) -> None:
-    async with ControllerInMemory() as node:
+    properties = {"process.roles": "controller", "controller.listener.names": "PLAINTEXT"}
+    async with ControllerInMemory(properties=properties) as node:
         asked = {"include_cluster_authorized_operations": False, "endpoint_type": kind}
         answer = await node.ask(describe_cluster.API, 1, asked)
         assert answer["error_code"] == code

@@ -1,0 +1,72 @@
+"""The table of broker states: it is complete, it never leads astray, and its rows are Kafka's where Kafka has them."""
+
+from itertools import product
+
+import pytest
+
+from broker_runtime.controller.broker_states import WAYS, BrokerState, Event, Guard, states_page, ways
+
+OFFLINE, FENCED, ONLINE, STOPPING = BrokerState
+OPPOSITES = (
+    {Guard.ALWAYS},
+    {Guard.CAUGHT_UP, Guard.BEHIND},
+    {Guard.LEADS, Guard.LEADS_NONE},
+    {Guard.MAY_GO, Guard.MUST_WAIT},
+    {Guard.SAME_INCARNATION, Guard.TAKEN, Guard.FREE},
+)
+
+
+@pytest.mark.parametrize(("state", "event"), list(product(BrokerState, Event)))
+def test_every_event_in_every_state_has_one_way_for_each_condition(state: BrokerState, event: Event) -> None:
+    guards = [way.guard for way in ways(state, event)]
+    assert set(guards) in OPPOSITES
+    assert len(guards) == len(set(guards))
+
+
+def test_only_heartbeats_have_flags_and_only_a_released_broker_goes() -> None:
+    for way in WAYS:
+        beat = way.event in (Event.FENCE, Event.SERVE, Event.STOP, Event.GO)
+        assert (way.fenced is not None, way.shut_down is not None) == (beat, beat)
+        if beat:
+            assert way.shut_down == (way.next is OFFLINE)
+            assert way.fenced == (way.next in (OFFLINE, FENCED))
+
+
+def test_a_broker_that_is_online_can_get_there_from_every_state_and_leave_from_every_state() -> None:
+    reach = {state: {way.next for way in WAYS if way.state is state} - {state} for state in BrokerState}
+    for start in BrokerState:
+        seen, edge = {start}, {start}
+        while edge := {nxt for state in edge for nxt in reach[state] if nxt is not None} - seen:
+            seen |= edge
+        assert seen == set(BrokerState)
+        assert None in reach[start]
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "guard", "expected"),
+    [
+        (FENCED, Event.STOP, Guard.ALWAYS, OFFLINE),
+        (FENCED, Event.SERVE, Guard.CAUGHT_UP, ONLINE),
+        (FENCED, Event.SERVE, Guard.BEHIND, FENCED),
+        (FENCED, Event.FENCE, Guard.ALWAYS, FENCED),
+        (ONLINE, Event.GO, Guard.ALWAYS, OFFLINE),
+        (ONLINE, Event.FENCE, Guard.ALWAYS, FENCED),
+        (ONLINE, Event.STOP, Guard.LEADS, STOPPING),
+        (ONLINE, Event.STOP, Guard.LEADS_NONE, OFFLINE),
+        (ONLINE, Event.SERVE, Guard.ALWAYS, ONLINE),
+        (STOPPING, Event.STOP, Guard.MUST_WAIT, STOPPING),
+        (STOPPING, Event.SERVE, Guard.MUST_WAIT, STOPPING),
+        (STOPPING, Event.STOP, Guard.MAY_GO, OFFLINE),
+        (STOPPING, Event.GO, Guard.ALWAYS, OFFLINE),
+    ],
+)
+def test_the_rows_of_kafkas_own_table(state: BrokerState, event: Event, guard: Guard, expected: BrokerState) -> None:
+    assert [way.next for way in ways(state, event) if way.guard is guard] == [expected]
+
+
+def test_the_page_has_every_way() -> None:
+    page = states_page()
+    rows = [line for line in page.splitlines() if line.startswith(tuple(f"| {s.value} | " for s in BrokerState))]
+    assert len(rows) == len(WAYS) + len(BrokerState)
+    assert all(line.count("|") == 8 for line in rows[len(BrokerState) :])
+    assert "refused: DUPLICATE_BROKER_REGISTRATION" in page
