@@ -1,0 +1,278 @@
+"""The network between simulated processes: connections with delays, cut links, resets. Bytes arrive in order.
+
+It is below the code under test: links and clients call `loop.create_connection` as on a real loop, and servers
+get whole connections. A cut holds bytes back as TCP does until it heals; a kill closes a process's connections, a
+power loss leaves them hanging. Knows frames no more than a cable does.
+"""
+
+import asyncio
+import random
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tests.simulation.cluster.loop import Owner, VirtualLoop, current_owner
+
+_STEP_S = 1e-6
+_SYN_RETRY_S = 0.5
+_HOLD_BYTES_MAX = 64 * 1024 * 1024
+
+
+class Receiver(Protocol):
+    """One end of a connection, as the process at this end sees it."""
+
+    def data_received(self, data: bytes) -> None: ...
+
+    def connection_lost(self, error: Exception | None) -> None: ...
+
+
+class Listener(Protocol):
+    @property
+    def owner(self) -> Owner: ...
+
+    def accept(self, end: "End", peer: tuple[str, int]) -> Receiver | None:
+        """None hangs up."""
+        ...
+
+
+@dataclass(slots=True)
+class NetworkFigures:
+    chunks: int = 0
+    bytes: int = 0
+    checksum: int = 0
+
+
+class Network:
+    def __init__(self, loop: VirtualLoop, seed: int) -> None:
+        self.loop = loop
+        self.random = random.Random(f"{seed}/network")
+        self.figures = NetworkFigures()
+        self.dead_hosts: set[str] = set()
+        self._listeners: dict[tuple[str, int], Listener] = {}
+        self._connections: dict[int, tuple[End, End]] = {}
+        self._cut: dict[tuple[str, str], None] = {}
+        self._slow: dict[str, float] = {}
+        self._next_id = 0
+
+    # Faults
+
+    def cut(self, source: str, target: str) -> None:
+        """Nothing gets from one host to the other; the way back is not touched."""
+        self._cut[source, target] = None
+
+    def heal(self) -> None:
+        self._cut.clear()
+        self._slow.clear()
+        for end in self._ends():
+            end.release()
+
+    def slow(self, host: str, extra_s: float) -> None:
+        self._slow[host] = extra_s
+
+    def is_cut(self, source: str, target: str) -> bool:
+        return (source, target) in self._cut or source in self.dead_hosts or target in self.dead_hosts
+
+    def reset(self, host: str, share: float) -> int:
+        """Reset a share of a host's connections; what is under way on them is lost, each way by itself."""
+        hit = [pair for pair in self._connections.values() if any(end.host == host for end in pair)]
+        hit = [pair for pair in hit if self.random.random() < share]
+        for one, other in hit:
+            self.forget(one)
+            for end in (one, other):
+                end.drop(lose_what_is_under_way=self.random.random() < 0.5)
+        return len(hit)
+
+    def process_ended(self, owner: Owner) -> None:
+        """The kernel closes what the process had open; what it had written still arrives."""
+        self._listeners = {key: known for key, known in self._listeners.items() if known.owner is not owner}
+        for end in [end for end in self._ends() if end.owner is owner]:
+            self.forget(end)
+            end.other.drop(lose_what_is_under_way=False)
+
+    def power_lost(self, host: str) -> None:
+        """Nobody says good-bye; the others find out by their own time-outs, or by a reset once the host is back."""
+        self.dead_hosts.add(host)
+        self._listeners = {key: known for key, known in self._listeners.items() if key[0] != host}
+
+    def power_back(self, host: str) -> None:
+        self.dead_hosts.discard(host)
+        for end in [end for end in self._ends() if end.host == host and not end.owner.alive]:
+            self.forget(end)
+            end.other.drop(lose_what_is_under_way=True)
+
+    def _ends(self) -> Iterable["End"]:
+        return [end for pair in self._connections.values() for end in pair]
+
+    # Connections
+
+    def listen(self, address: tuple[str, int], listener: Listener) -> None:
+        if address in self._listeners:
+            raise OSError(f"{address} is taken")
+        self._listeners[address] = listener
+
+    def close_listener(self, address: tuple[str, int], listener: Listener) -> None:
+        if self._listeners.get(address) is listener:
+            del self._listeners[address]
+
+    def delay_s(self, source: str, target: str) -> float:
+        usual = self.random.uniform(0.0002, 0.002)
+        if self.random.random() < 0.005:
+            usual += self.random.uniform(0.01, 0.2)
+        return usual + self._slow.get(source, 0.0) + self._slow.get(target, 0.0)
+
+    async def connect(
+        self, make: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple["Transport", asyncio.BaseProtocol]:
+        owner = current_owner()
+        assert owner is not None, "a connection needs a process"
+        while True:
+            await asyncio.sleep(self.delay_s(owner.host, host) + self.delay_s(host, owner.host))
+            if not self.is_cut(owner.host, host) and not self.is_cut(host, owner.host):
+                break
+            await asyncio.sleep(_SYN_RETRY_S)
+        listener = self._listeners.get((host, port))
+        if listener is None:
+            raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
+        self._next_id += 1
+        near = End(self, self._next_id, owner)
+        far = End(self, self._next_id, listener.owner)
+        near.other, far.other = far, near
+        protocol = make()
+        transport = Transport(near, protocol)
+        near.receiver = transport
+        protocol.connection_made(transport)
+        far.receiver = listener.accept(far, (owner.host, 20_000 + self._next_id % 40_000))
+        self._connections[self._next_id] = (near, far)
+        if far.receiver is None:
+            far.close()
+        return transport, protocol
+
+    def forget(self, end: "End") -> None:
+        self._connections.pop(end.id, None)
+
+    def count(self, data: bytes) -> None:
+        figures = self.figures
+        figures.chunks += 1
+        figures.bytes += len(data)
+        figures.checksum = zlib.crc32(data, figures.checksum)
+
+
+class End:
+    """One end of a connection: where its process writes, and where what the other end wrote arrives."""
+
+    def __init__(self, network: Network, number: int, owner: Owner) -> None:
+        self.id = number
+        self.owner = owner
+        self.host = owner.host
+        self.other: End
+        self.receiver: Receiver | None = None
+        self._network = network
+        self._closed = False
+        self._lost = False
+        self._arrives_s = 0.0
+        self._held: list[bytes | None] = []
+        self._under_way: dict[int, asyncio.TimerHandle] = {}
+        self._number = 0
+
+    def write(self, data: bytes) -> None:
+        if not self._closed and not self._lost:
+            self._send(data)
+
+    def close(self) -> None:
+        """The other end hears of it after what was written."""
+        if not self._closed and not self._lost:
+            self._closed = True
+            self._send(None)
+
+    def _send(self, data: bytes | None) -> None:
+        if self._held or self._network.is_cut(self.host, self.other.host):
+            self._held.append(data)
+            if sum(len(held or b"") for held in self._held) > _HOLD_BYTES_MAX:
+                raise AssertionError("somebody writes without end to a connection that does not move")
+            return
+        loop = self._network.loop
+        delay_s = self._network.delay_s(self.host, self.other.host)
+        self._arrives_s = max(loop.time() + delay_s, self._arrives_s + _STEP_S)
+        self._number += 1
+        self._under_way[self._number] = loop.call_at(
+            self._arrives_s, self._arrive, self._number, data, context=self.other.owner.context
+        )
+
+    def _arrive(self, number: int, data: bytes | None) -> None:
+        """In the other end's process."""
+        del self._under_way[number]
+        if data is None:
+            self._network.forget(self)
+            self.other.lose(None)
+        elif self.other.receiver is not None and not self.other._closed and not self.other._lost:
+            self._network.count(data)
+            self.other.receiver.data_received(data)
+
+    def release(self) -> None:
+        if not self._network.is_cut(self.host, self.other.host):
+            held, self._held = self._held, []
+            for data in held:
+                self._send(data)
+
+    def drop(self, *, lose_what_is_under_way: bool) -> None:
+        """The connection is gone for this end; it hears of it after a moment."""
+        if lose_what_is_under_way:
+            for timer in self.other._under_way.values():
+                timer.cancel()
+        loop = self._network.loop
+        self.other._arrives_s = max(
+            loop.time() + self._network.delay_s(self.other.host, self.host), self.other._arrives_s + _STEP_S
+        )
+        error = ConnectionResetError("reset by peer")
+        loop.call_at(self.other._arrives_s, self.lose, error, context=self.owner.context)
+
+    def lose(self, error: Exception | None) -> None:
+        if self._lost:
+            return
+        self._lost = True
+        if self.receiver is not None:
+            self.receiver.connection_lost(error)
+
+
+class Transport(asyncio.Transport):
+    """What a protocol of the code under test writes to."""
+
+    def __init__(self, end: End, protocol: asyncio.BaseProtocol) -> None:
+        super().__init__()
+        self._end = end
+        self._protocol = protocol
+        self._closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._end.write(bytes(data))
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._end.close()
+            self._end._network.loop.call_soon(self._end.lose, None)
+
+    def abort(self) -> None:
+        self.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
+        if isinstance(self._protocol, asyncio.BufferedProtocol):
+            rest = memoryview(data)
+            while rest and not self._closing:
+                room = memoryview(self._protocol.get_buffer(-1))
+                size = min(len(room), len(rest))
+                room[:size] = rest[:size]
+                rest = rest[size:]
+                self._protocol.buffer_updated(size)
+        elif isinstance(self._protocol, asyncio.Protocol):
+            self._protocol.data_received(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._closing = True
+        self._protocol.connection_lost(error)
