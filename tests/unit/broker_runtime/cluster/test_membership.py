@@ -1,0 +1,332 @@
+"""Membership against a scripted controller, on virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.clock import ManualClock
+from broker_runtime.cluster.lifecycle import BrokerState, Phase
+from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.membership import (
+    Identity,
+    Membership,
+    MembershipError,
+    RegistrationTimeoutError,
+    ReplacedError,
+    Timing,
+)
+from broker_runtime.config import Endpoint
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity
+from broker_runtime.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
+from tests.support.virtual_time import run
+
+ME = Identity(7, "cluster", UUID(int=1), None, [Endpoint("PLAINTEXT", "here", 9092)])
+TIMING = Timing(heartbeat_interval_s=2.0, session_timeout_s=9.0, registration_timeout_s=60.0)
+Fields = Mapping[str, object]
+
+
+@dataclass
+class Controller(ControllerClient):
+    """`refuse` answers with an error, `hung` never; a heartbeat unfences when the broker does not want to be fenced."""
+
+    refuse: Callable[[int, Fields], ErrorCode] = lambda _key, _content: ErrorCode.NONE
+    hung: bool = False
+    fenced: bool = False
+    keeps_waiting: bool = False
+    epoch: int = 100
+    asked: list[tuple[int, Fields]] = field(default_factory=list)
+
+    async def request(self, api_key: int, version: int, content: Fields) -> Entity:
+        self.asked.append((api_key, content))
+        if self.hung:
+            await asyncio.sleep(30)
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        code = self.refuse(api_key, content)
+        released = bool(content.get("want_shut_down")) and not self.keeps_waiting
+        return SimpleNamespace(
+            error_code=code,
+            broker_epoch=self.epoch,
+            is_caught_up=True,
+            is_fenced=self.fenced or released or bool(content.get("want_fence")),
+            should_shut_down=released,
+        )
+
+    def count(self, api_key: int) -> int:
+        return sum(key == api_key for key, _ in self.asked)
+
+
+@dataclass
+class Bench:
+    clock: ManualClock = field(default_factory=ManualClock)
+    controller: Controller = field(default_factory=Controller)
+    ready: bool = True
+    door: list[tuple[float, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._began_s = self.clock.monotonic()
+        self.membership: Membership
+
+    @property
+    def now_s(self) -> float:
+        return self.clock.monotonic() - self._began_s
+
+    def on_fenced(self, reason: str) -> None:
+        self.door.append((self.now_s, reason))
+
+    def on_unfenced(self) -> None:
+        self.door.append((self.now_s, "open"))
+
+    def play(self, scene: Callable[["Bench"], Awaitable[None]]) -> None:
+        async def main() -> None:
+            self.membership = Membership(
+                ME, self.controller, TIMING, self.clock, lambda: (self.controller.epoch, self.ready), self
+            )
+            life = asyncio.ensure_future(self.membership.run())
+            acts = asyncio.ensure_future(scene(self))
+            try:
+                await asyncio.wait([life, acts], return_when=asyncio.FIRST_COMPLETED)
+                if life.done():
+                    life.result()
+                await acts
+            finally:
+                for task in (life, acts):
+                    task.cancel()
+                await asyncio.gather(life, acts, return_exceptions=True)
+
+        run(main(), self.clock)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_it_registers_and_is_let_in_within_a_moment(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(0.5)
+
+    bench.play(scene)
+    assert [reason for _, reason in bench.door] == ["open"]
+    assert bench.membership.state is BrokerState.RUNNING
+    assert bench.membership.epoch == 100
+    assert bench.controller.asked[0][1]["previous_broker_epoch"] == -1
+
+
+def test_it_wants_to_be_fenced_until_it_is_ready_and_never_after(bench: Bench) -> None:
+    bench.ready = False
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        assert bench.door == []
+        bench.ready = True
+        await asyncio.sleep(1)
+        bench.ready = False
+        await asyncio.sleep(30)
+
+    bench.play(scene)
+    assert [reason for _, reason in bench.door] == ["open"]
+
+
+def test_an_unreachable_controller_fences_it_after_a_session_and_no_sooner(bench: Bench) -> None:
+    bench_refuses = ErrorCode.BROKER_NOT_AVAILABLE
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(5)
+        bench.controller.refuse = lambda _key, _content: bench_refuses
+        await asyncio.sleep(20)
+        assert bench.membership.self_fenced
+        bench.controller.refuse = lambda _key, _content: ErrorCode.NONE
+        await asyncio.sleep(2)
+
+    bench.play(scene)
+    opened, fenced, reopened = bench.door
+    last_answered_s = 4.0
+    assert fenced[0] == pytest.approx(last_answered_s + TIMING.session_timeout_s, abs=0.2)
+    assert "the controller has not answered" in fenced[1]
+    assert reopened[0] == pytest.approx(25.0, abs=1.1)
+    assert (opened[1], reopened[1]) == ("open", "open")
+    assert bench.controller.count(BROKER_REGISTRATION) == 1, "the registration still stands"
+
+
+def test_a_controller_that_hangs_fences_it_too(bench: Bench) -> None:
+    """The request in flight has 30 s; the session does not."""
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(5)
+        bench.controller.hung = True
+        await asyncio.sleep(15)
+
+    bench.play(scene)
+    assert [reason == "open" for _, reason in bench.door] == [True, False]
+    assert bench.door[1][0] == pytest.approx(4.0 + TIMING.session_timeout_s, abs=0.2)
+
+
+def test_a_process_that_slept_through_its_session_does_not_serve_before_it_is_unfenced(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(5)
+        bench.controller.fenced = True
+        bench.clock.advance(60)
+        await asyncio.sleep(0.5)
+        assert not bench.membership.serving
+        bench.controller.fenced = False
+        await asyncio.sleep(1)
+        assert bench.membership.serving
+
+    bench.play(scene)
+    assert len(bench.door) == 3, "logged and told once each way"
+
+
+def test_the_controllers_word_fences_it(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        bench.controller.fenced = True
+        await asyncio.sleep(3)
+        assert bench.membership.why_not_ready() == "fenced by the controller"
+        assert not bench.membership.self_fenced
+
+    bench.play(scene)
+    assert not bench.membership.serving
+
+
+@pytest.mark.parametrize("code", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED])
+def test_a_lost_registration_is_made_anew_under_the_same_incarnation(bench: Bench, code: ErrorCode) -> None:
+    def stale(key: int, content: Fields) -> ErrorCode:
+        return code if key == BROKER_HEARTBEAT and content["broker_epoch"] == 100 else ErrorCode.NONE
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        bench.controller.epoch = 200
+        bench.controller.refuse = stale
+        await asyncio.sleep(5)
+
+    bench.play(scene)
+    assert bench.membership.epoch == 200
+    assert bench.membership.serving
+    first, second = [content for key, content in bench.controller.asked if key == BROKER_REGISTRATION]
+    assert second["incarnation_id"] == first["incarnation_id"]
+    assert second["previous_broker_epoch"] == 100
+    assert [reason == "open" for _, reason in bench.door] == [True, False, True]
+
+
+def test_a_duplicate_waits_with_one_warning_until_the_other_ones_session_is_over(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    def taken(key: int, _: Fields) -> ErrorCode:
+        duplicate = key == BROKER_REGISTRATION and bench.now_s < TIMING.session_timeout_s
+        return ErrorCode.DUPLICATE_BROKER_REGISTRATION if duplicate else ErrorCode.NONE
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(12)
+
+    bench.controller.refuse = taken
+    bench.play(scene)
+    assert bench.membership.serving
+    assert bench.door[0][0] < TIMING.session_timeout_s + 1.5
+    assert len([r for r in caplog.records if "another process is registered with broker id 7" in r.getMessage()]) == 1
+    assert bench.controller.count(BROKER_REGISTRATION) < 20, "it backs off"
+
+
+def test_a_duplicate_whose_twin_lives_on_ends_with_a_sentence(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(100)
+
+    bench.controller.refuse = lambda _key, _content: ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    with pytest.raises(RegistrationTimeoutError, match="broker id 7 and was heard of"):
+        bench.play(scene)
+    assert 60 <= bench.now_s < 62
+
+
+def test_a_replaced_incarnation_stops_serving_and_ends(bench: Bench) -> None:
+    def replaced(key: int, _: Fields) -> ErrorCode:
+        return ErrorCode.STALE_BROKER_EPOCH if key == BROKER_HEARTBEAT else ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        bench.controller.refuse = replaced
+        await asyncio.sleep(60)
+
+    with pytest.raises(ReplacedError, match="broker id 7 has been taken by another process"):
+        bench.play(scene)
+    assert bench.now_s < 4
+    assert [reason == "open" for _, reason in bench.door] == [True, False]
+    assert bench.membership.phase is Phase.REPLACED
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION]
+)
+def test_what_will_never_be_accepted_is_not_tried_again(bench: Bench, code: ErrorCode) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(10)
+
+    bench.controller.refuse = lambda _key, _content: code
+    with pytest.raises(MembershipError):
+        bench.play(scene)
+    assert bench.controller.count(BROKER_REGISTRATION) == 1
+
+
+def test_a_clean_stop_is_quick_and_ends_the_heartbeats(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        assert await bench.membership.leave(20)
+        assert bench.now_s < 1.1
+        asked = len(bench.controller.asked)
+        await asyncio.sleep(10)
+        assert len(bench.controller.asked) == asked, "a heartbeat would make the id taken again"
+        assert bench.membership.serving, "until the process closes its listeners"
+
+    bench.play(scene)
+
+
+def test_a_controller_that_does_not_let_go_is_waited_for_until_the_deadline(bench: Bench) -> None:
+    bench.controller.keeps_waiting = True
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        first, second = await asyncio.gather(bench.membership.leave(5), bench.membership.leave(5))
+        assert (first, second) == (False, False)
+        assert bench.now_s == pytest.approx(6, abs=0.1)
+        assert await bench.membership.leave(5) is False
+
+    bench.play(scene)
+    assert bench.membership.phase is Phase.GONE
+
+
+def test_a_second_signal_ends_the_waiting(bench: Bench) -> None:
+    bench.controller.keeps_waiting = True
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        leaving = asyncio.ensure_future(bench.membership.leave(20))
+        await asyncio.sleep(1)
+        bench.membership.wait_no_longer()
+        assert await leaving is False
+        assert bench.now_s == pytest.approx(2, abs=0.1)
+
+    bench.play(scene)
+
+
+def test_leaving_without_a_controller_does_not_wait_longer_than_the_session(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(5)
+        bench.controller.refuse = lambda _key, _content: ErrorCode.BROKER_NOT_AVAILABLE
+        await bench.membership.leave(60)
+        assert bench.now_s < 5 + TIMING.session_timeout_s
+
+    bench.play(scene)
+
+
+def test_leaving_before_it_is_registered_takes_no_time(bench: Bench) -> None:
+    bench.controller.refuse = lambda _key, _content: ErrorCode.BROKER_NOT_AVAILABLE
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        assert await bench.membership.leave(20)
+        assert bench.now_s < 1.1
+
+    bench.play(scene)
