@@ -71,6 +71,10 @@ def topic(name: str = "orders", **spec: Any) -> Json:
     return manifest("Topic", {"clusterRef": {"name": "shop"}, "partitions": 6} | spec, name)
 
 
+def registration(name: str = "shop-2", **spec: Any) -> Json:
+    return manifest("BrokerRegistration", {"clusterRef": {"name": "shop"}, "brokerId": 2} | spec, name)
+
+
 def without(document: Json, *path: str) -> Json:
     """A copy that lacks one field."""
     first, *rest = path
@@ -94,10 +98,16 @@ GOOD = (
             image="registry.example.org/sluicegate:0.1.0",
             config={"num.partitions": "3", "log.retention.ms": "86400000"},
             connectionQuota={"strategy": "token-bucket", "ipAction": "drop", "windowNum": 5, "windowSizeSeconds": 2},
+            rollout={"strategy": "RackByRack", "paused": True},
             paused=True,
             resyncSeconds=5,
         ),
     ),
+    GoodManifest("a cluster with standby controllers", cluster(controllers={"replicas": 3})),
+    GoodManifest(
+        "a cluster that drains brokers", cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "drain": True})
+    ),
+    GoodManifest("a registration, as the operator writes it", registration()),
     GoodManifest("a cluster that runs elsewhere", external()),
     GoodManifest("a cluster that runs elsewhere, reached by IPv6", external(bootstrapServers=["[2001:db8::1]:9092"])),
     GoodManifest("a null is the same as an absent field", cluster(image=None)),
@@ -183,7 +193,19 @@ BAD = (
         "two controllers",
         cluster(controllers={"replicas": 2}),
         "spec.controllers.replicas",
-        "controllers.replicas must be 1",
+        "controllers.replicas must be odd",
+    ),
+    BadManifest("eleven controllers", cluster(controllers={"replicas": 11}), "spec.controllers.replicas"),
+    BadManifest("an unknown rollout", cluster(rollout={"strategy": "AllAtOnce"}), "spec.rollout.strategy"),
+    BadManifest("a rollout paused in words", cluster(rollout={"paused": "yes"}), "spec.rollout.paused"),
+    BadManifest(
+        "a drain in words", cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "drain": "no"}), "spec.brokers"
+    ),
+    BadManifest(
+        "a rollout of brokers that run elsewhere",
+        external(rollout={"paused": True}),
+        "spec",
+        "runtime External runs elsewhere",
     ),
     BadManifest("a config value that is a number", cluster(config={"num.partitions": 3}), "spec.config"),
     *(
@@ -312,6 +334,8 @@ BAD = (
         "spec.config",
         "a key that topics do not have",
     ),
+    BadManifest("a registration of no broker", without(registration(), "spec", "brokerId"), "spec.brokerId"),
+    BadManifest("a registration with a negative id", registration(brokerId=-1), "spec.brokerId"),
     BadManifest("an unknown deletion policy", topic(deletionPolicy="Keep"), "spec.deletionPolicy"),
 )
 
@@ -319,10 +343,22 @@ _SMALL = {"replicas": 2, "storage": {"size": "1Gi"}}
 
 BAD_CHANGES = (
     BadChange(
-        "a broker is taken away",
-        cluster(brokers=_SMALL),
-        cluster(brokers=_SMALL | {"replicas": 1}),
-        "brokers cannot be taken away yet",
+        "a single controller is given standbys",
+        cluster(),
+        cluster(controllers={"replicas": 3}),
+        "controllers.replicas cannot go from 1 to more or back",
+    ),
+    BadChange(
+        "standby controllers are taken away",
+        cluster(controllers={"replicas": 3}),
+        cluster(controllers={"replicas": 1}),
+        "controllers.replicas cannot go from 1 to more or back",
+    ),
+    BadChange(
+        "a registration is given to another broker",
+        registration(),
+        registration(brokerId=3),
+        "belongs to one broker for good",
     ),
     BadChange(
         "the storage is changed",

@@ -2,6 +2,7 @@
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.broker_registration import BrokerRegistration
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import (
     InvalidManifest,
@@ -21,6 +22,7 @@ __all__ = [
     "VERSION",
     "BrokerCluster",
     "BrokerListener",
+    "BrokerRegistration",
     "Condition",
     "ConnectionQuota",
     "InvalidManifest",

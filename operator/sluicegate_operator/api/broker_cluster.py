@@ -68,12 +68,6 @@ class Resources(Model):
 class Brokers(Model):
     transitions: ClassVar = (
         TransitionRule(
-            cel="self.replicas >= oldSelf.replicas",
-            message="brokers cannot be taken away yet, their partitions would be lost: keep replicas or raise it",
-            holds=lambda old, new: new.replicas >= old.replicas,
-            field="replicas",
-        ),
-        TransitionRule(
             cel="self.storage == oldSelf.storage",
             message="storage cannot be changed after creation: make a new BrokerCluster with the other storage",
             holds=lambda old, new: new.storage == old.storage,
@@ -82,19 +76,33 @@ class Brokers(Model):
     )
 
     replicas: int = Field(ge=1, le=100)
-    """Number of brokers; their ids are 0 to replicas - 1."""
+    """Number of brokers; their ids are 0 to replicas - 1. When it shrinks the brokers with the highest ids go, as soon
+    as they hold no replicas."""
     storage: Storage
     """The volume of each broker."""
     resources: Resources | None = None
     """Requests and limits of each broker's container."""
+    drain: bool = False
+    """Whether replicas are moved off brokers that are to go: true moves them to the others first, false waits until
+    somebody has."""
+
+
+class Rollout(Model):
+    """How nodes are restarted when something changed that needs it."""
+
+    strategy: Literal["OneByOne", "RackByRack"] = "OneByOne"
+    """OneByOne restarts one broker at a time; RackByRack all brokers of one rack together where every partition keeps
+    min.insync.replicas."""
+    paused: bool = False
+    """While true no node is restarted; everything else goes on."""
 
 
 class Controllers(Model):
     rules: ClassVar = (
         Rule(
-            cel="self.replicas == 1",
-            message="controllers.replicas must be 1: standby controllers come in a later release",
-            holds=lambda model: model.replicas == 1,
+            cel="self.replicas % 2 == 1",
+            message="controllers.replicas must be odd: one, or one active and an even number of standbys (3, 5, ...)",
+            holds=lambda model: model.replicas % 2 == 1,
             field="replicas",
         ),
     )
@@ -108,7 +116,8 @@ class Controllers(Model):
     )
 
     replicas: int = Field(default=1, ge=1, le=9)
-    """Number of controllers; only 1 for now."""
+    """Number of controllers: 1, 3, 5, 7 or 9. One is active and keeps its journal on its own volume; with more the
+    journal is kept in the Kubernetes API, and a standby takes over when the active one is lost."""
     storage: Storage | None = None
     """The volume of each controller, which holds metadata only; 1Gi of the default class when absent."""
 
@@ -147,7 +156,8 @@ _OPERATORS_OWN = tuple(key for key in keys.OPERATOR_KEYS if not key.startswith("
 _CONFIG_RULES = (
     _config_rule(
         keys.OPERATOR_KEYS,
-        f"config holds a key that the operator sets for each node; remove it ({', '.join(_OPERATORS_OWN)}, sluicegate...)",
+        "config holds a key that the operator sets for each node; remove it"
+        f" ({', '.join(_OPERATORS_OWN)}, sluicegate...)",
     ),
     _config_rule(
         keys.LIMIT_KEYS,
@@ -189,13 +199,21 @@ class BrokerClusterSpec(Model):
         ),
         Rule(
             cel="self.runtime != 'External' || (!has(self.brokers) && !has(self.controllers) && !has(self.image)"
-            " && !has(self.config) && !has(self.connectionQuota))",
-            message="runtime External runs elsewhere; remove brokers, controllers, image, config and connectionQuota",
+            " && !has(self.config) && !has(self.connectionQuota) && !has(self.rollout))",
+            message="runtime External runs elsewhere; remove brokers, controllers, image, config, connectionQuota and"
+            " rollout",
             holds=lambda spec: (
                 spec.runtime != "External"
                 or all(
                     value is None
-                    for value in (spec.brokers, spec.controllers, spec.image, spec.config, spec.connection_quota)
+                    for value in (
+                        spec.brokers,
+                        spec.controllers,
+                        spec.image,
+                        spec.config,
+                        spec.connection_quota,
+                        spec.rollout,
+                    )
                 )
             ),
         ),
@@ -214,6 +232,14 @@ class BrokerClusterSpec(Model):
             holds=lambda old, new: old.runtime == new.runtime,
             field="runtime",
         ),
+        TransitionRule(
+            cel="((has(self.controllers) ? self.controllers.replicas : 1) == 1)"
+            " == ((has(oldSelf.controllers) ? oldSelf.controllers.replicas : 1) == 1)",
+            message="controllers.replicas cannot go from 1 to more or back: the journal is kept elsewhere then; keep"
+            " it, or make a new BrokerCluster",
+            holds=lambda old, new: (new.controller_count == 1) == (old.controller_count == 1),
+            field="controllers",
+        ),
     )
 
     runtime: Literal["Bundled", "External"] = "Bundled"
@@ -229,14 +255,32 @@ class BrokerClusterSpec(Model):
     image: str | None = Field(default=None, min_length=1, max_length=512)
     """Container image of brokers and controllers; the operator's own version when absent."""
     config: Annotated[dict[str, ConfigValue], Field(max_length=100)] | None = None
-    """Further broker configuration under Kafka's names, every value a string (num.partitions: "3"). A change rolls the
-    brokers. Limits of connections are not set here but through ConnectionQuota, which never restarts a broker."""
+    """Further broker configuration under Kafka's names, every value a string (num.partitions: "3"). A key that Kafka
+    calls dynamic (log.retention.ms) takes effect without a restart, any other rolls the nodes. Limits of connections
+    are not set here but through ConnectionQuota, which never restarts a broker."""
     connection_quota: ConnectionQuotaSettings | None = None
     """How connection limits are enforced; a change rolls the brokers. The limits are ConnectionQuota objects."""
+    rollout: Rollout | None = None
+    """How nodes are restarted when something changed that needs it; one by one when absent."""
     paused: bool = False
     """The operator leaves this cluster and everything that refers to it alone while true."""
     resync_seconds: int = Field(default=60, ge=5, le=3600)
     """How often the operator looks for limits that someone changed by hand on a broker, and mends them."""
+
+    @property
+    def controller_count(self) -> int:
+        return self.controllers.replicas if self.controllers else 1
+
+
+class RolloutStatus(Model):
+    model_config = Status.model_config
+
+    reason: str = Field(default="", max_length=64)
+    """One word that says what the roll does or waits for; Done when no node needs a restart."""
+    message: str = Field(default="", max_length=4096)
+    """A sentence that names what is restarted, or the broker and partition that are waited for."""
+    waiting: tuple[str, ...] = Field(default=(), max_length=200)
+    """Pods that need a restart and have not had it."""
 
 
 class BrokerClusterStatus(Status):
@@ -248,6 +292,10 @@ class BrokerClusterStatus(Status):
     """Kafka's id of the cluster."""
     controller_id: int = -1
     """The node id of the active controller, -1 while unknown."""
+    rollout: RolloutStatus | None = None
+    """How far a roll is."""
+    dynamic_config_keys: tuple[Annotated[str, Field(max_length=253)], ...] = Field(default=(), max_length=100)
+    """Keys of spec.config that the operator has set on the brokers and takes away again once they leave spec.config."""
 
 
 def cluster_name_rule(field: str = "metadata.name") -> Rule:

@@ -106,6 +106,31 @@ BROKER_CONFIG_KEYS = (
 )
 """What spec.config of a BrokerCluster may hold."""
 
+DYNAMIC_CONFIG_KEYS = frozenset(
+    {
+        "compression.type",
+        "log.cleaner.delete.retention.ms",
+        "log.cleanup.policy",
+        "log.flush.interval.messages",
+        "log.flush.interval.ms",
+        "log.index.interval.bytes",
+        "log.index.size.max.bytes",
+        "log.message.timestamp.after.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.type",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "log.roll.ms",
+        "log.segment.bytes",
+        "log.segment.delete.delay.ms",
+        "message.max.bytes",
+        "min.insync.replicas",
+        "producer.id.expiration.ms",
+        "unclean.leader.election.enable",
+    }
+)
+"""Of BROKER_CONFIG_KEYS those that Kafka calls cluster-wide: changed while brokers run. All others are static."""
+
 TOPIC_CONFIG_KEYS = (
     "cleanup.policy",
     "compression.type",

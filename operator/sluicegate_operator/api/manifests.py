@@ -16,15 +16,17 @@ from pydantic_core import ErrorDetails
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.broker_registration import BrokerRegistration
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.metadata import API_VERSION, Kind
 from sluicegate_operator.api.rules import Problem, broken_rules
 from sluicegate_operator.api.topic import Topic
 
-Resource = BrokerCluster | BrokerListener | ConnectionQuota | Topic
+Resource = BrokerCluster | BrokerListener | BrokerRegistration | ConnectionQuota | Topic
 KINDS: Final[Mapping[str, type[Kind]]] = {
     "BrokerCluster": BrokerCluster,
     "BrokerListener": BrokerListener,
+    "BrokerRegistration": BrokerRegistration,
     "ConnectionQuota": ConnectionQuota,
     "Topic": Topic,
 }
@@ -115,6 +117,10 @@ def load_manifests(paths: Sequence[Path]) -> Manifests:
             resource = parse_resource(document)
         except InvalidManifest as error:
             errors += [ManifestError(file, index, p.field, p.message) for p in error.problems]
+            continue
+        if isinstance(resource, BrokerRegistration):
+            sentence = "is written by the operator alone; take it out of the file"
+            errors.append(ManifestError(file, index, "kind", sentence))
             continue
         identity = (resource.kind, resource.namespace, resource.name)
         if identity in seen:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS
+from broker_runtime.config.definition import UpdateMode
 from sluicegate_operator.api import config_keys
 from sluicegate_operator.api.crd import definition, render_crds
 from sluicegate_operator.api.manifests import KINDS
@@ -79,7 +80,7 @@ def test_a_crd_is_small_enough_for_kubectl_apply() -> None:
 
 def test_short_names_are_the_documented_ones() -> None:
     names = [definition(kind)["spec"]["names"] for kind in KINDS]
-    assert [name["shortNames"] for name in names] == [["bc"], ["bl"], ["cq"], ["kt"]]
+    assert [name["shortNames"] for name in names] == [["bc"], ["bl"], ["br"], ["cq"], ["kt"]]
     assert all(name["categories"] == ["sluicegate"] for name in names)
 
 
@@ -92,3 +93,8 @@ def test_the_keys_of_config_are_the_brokers_own() -> None:
     )
     assert sorted(written_down) == sorted(BROKER_KEYS)
     assert sorted(config_keys.TOPIC_CONFIG_KEYS) == sorted(TOPIC_KEYS)
+
+
+def test_keys_are_dynamic_where_the_broker_says_so() -> None:
+    cluster_wide = {key for key in config_keys.BROKER_CONFIG_KEYS if BROKER_KEYS[key].mode is UpdateMode.CLUSTER_WIDE}
+    assert cluster_wide == config_keys.DYNAMIC_CONFIG_KEYS

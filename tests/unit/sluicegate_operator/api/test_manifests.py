@@ -51,6 +51,11 @@ def test_one_bad_document_does_not_hide_the_good_ones(tmp_path: Path) -> None:
         (TOPIC.replace("partitions", "partition"), "is not a field of this kind; remove it or check its spelling"),
         (TOPIC.replace("partitions: 6", "partitions: six"), "must be a whole number without quotes"),
         (HEAD + "metadata: {name: orders}\n", "is missing; add it"),
+        (
+            "apiVersion: sluicegate.dev/v1alpha1\nkind: BrokerRegistration\nmetadata: {name: shop-1}\n"
+            "spec: {clusterRef: {name: shop}, brokerId: 1}\n",
+            "is written by the operator alone; take it out of the file",
+        ),
     ],
 )
 def test_a_bad_file_is_told_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:

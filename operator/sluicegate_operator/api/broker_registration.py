@@ -1,0 +1,84 @@
+"""BrokerRegistration: what the active controller thinks of one broker, written by the operator for people to read.
+
+Nobody writes its spec but the operator, one object for each broker that is registered, named <cluster>-<id>.
+"""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from sluicegate_operator.api.metadata import (
+    AGE_COLUMN,
+    CLUSTER_COLUMN,
+    INT_MAX,
+    READY_COLUMN,
+    ClusterRef,
+    Kind,
+    PrinterColumn,
+    Status,
+)
+from sluicegate_operator.api.rules import Model, TransitionRule
+
+
+class BrokerRegistrationSpec(Model):
+    transitions: ClassVar = (
+        TransitionRule(
+            cel="self.clusterRef.name == oldSelf.clusterRef.name && self.brokerId == oldSelf.brokerId",
+            message="a BrokerRegistration belongs to one broker for good: the operator writes it, leave it alone",
+            holds=lambda old, new: old.cluster_ref == new.cluster_ref and old.broker_id == new.broker_id,
+        ),
+    )
+
+    cluster_ref: ClusterRef
+    """The BrokerCluster that the broker is registered with."""
+    broker_id: int = Field(ge=0, le=INT_MAX)
+    """Kafka's id of the broker."""
+
+
+class BrokerRegistrationStatus(Status):
+    state: Literal["Offline", "Fenced", "Online", "Stopping"] | None = None
+    """Offline: not running or not ready to register; Fenced: connected but not serving clients; Online: serving;
+    Stopping: its leaders are being moved away."""
+    broker_epoch: int | None = None
+    """Given at each registration; a request with an older one is refused."""
+    incarnation_id: str | None = Field(default=None, max_length=64)
+    """The id that the broker's process made for itself when it started."""
+    last_heartbeat_age_seconds: int | None = None
+    """Seconds since the controller heard from it, in coarse steps; absent without a session."""
+    pod: str | None = Field(default=None, max_length=253)
+    """The pod that it runs in; absent while there is none."""
+    rack: str | None = Field(default=None, max_length=253)
+    """The rack that it registered with."""
+    leaders: int | None = None
+    """Partitions that it leads."""
+    replicas: int | None = None
+    """Replicas that it holds."""
+    out_of_sync: int | None = None
+    """Replicas that it holds and that are not in their in-sync set."""
+    metadata_lag: int | None = None
+    """Metadata records that it is behind, by its last heartbeat, in coarse steps."""
+
+
+class BrokerRegistration(Kind):
+    """What the active controller thinks of one broker; written by the operator, to be read only."""
+
+    plural: ClassVar = "brokerregistrations"
+    short_name: ClassVar = "br"
+    columns: ClassVar = (
+        CLUSTER_COLUMN,
+        PrinterColumn(name="Broker", json_path=".spec.brokerId", type="integer"),
+        PrinterColumn(name="State", json_path=".status.state"),
+        PrinterColumn(name="Epoch", json_path=".status.brokerEpoch", type="integer"),
+        PrinterColumn(name="Heartbeat", json_path=".status.lastHeartbeatAgeSeconds", type="integer"),
+        PrinterColumn(name="Leaders", json_path=".status.leaders", type="integer"),
+        PrinterColumn(name="Out-Of-Sync", json_path=".status.outOfSync", type="integer"),
+        PrinterColumn(name="Pod", json_path=".status.pod"),
+        AGE_COLUMN,
+        READY_COLUMN.model_copy(update={"priority": 1}),
+    )
+
+    kind: Literal["BrokerRegistration"] = "BrokerRegistration"
+    spec: BrokerRegistrationSpec
+    """Which broker this is."""
+    status: BrokerRegistrationStatus = Field(default_factory=BrokerRegistrationStatus)
+    """What the active controller thinks of it."""

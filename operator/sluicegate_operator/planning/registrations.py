@@ -1,0 +1,181 @@
+"""The controller's view of its brokers as BrokerRegistrations, Events and readiness gates.
+
+Pure. Values that change all the time (ages, lags) are written in coarse steps: a status that changed every second would
+wake every watcher of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_registration import BrokerRegistration, BrokerRegistrationStatus
+from sluicegate_operator.planning.conditions import Finding, Progress, conditions, ready, working
+from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.resources.broker_registration import broker_registration, registration_name
+
+AGE_STEPS_S = (0, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
+READINESS_GATE = "sluicegate.dev/unfenced"
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationEvent:
+    """Posted on the BrokerRegistration and on the BrokerCluster."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationPlan:
+    """One broker: `manifest` is applied where `new`, then `status` written where it differs from what is there."""
+
+    name: str
+    broker_id: int
+    manifest: Mapping[str, Any]
+    status: BrokerRegistrationStatus
+    new: bool
+    events: tuple[RegistrationEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationsPlan:
+    """`delete`: names of objects whose broker is registered no more."""
+
+    registrations: tuple[RegistrationPlan, ...]
+    delete: tuple[str, ...] = ()
+
+
+def plan_registrations(
+    cluster: BrokerCluster,
+    existing: Sequence[BrokerRegistration],
+    seen: "SeenBrokers",
+    now: datetime,
+) -> RegistrationsPlan:
+    """`existing` may hold those of other clusters as well."""
+    own = {r.name: r for r in existing if r.spec.cluster_ref.name == cluster.name and r.namespace == cluster.namespace}
+    plans = [_plan(cluster, own, broker, seen, now) for broker in seen.overview.brokers]
+    names = {plan.name for plan in plans}
+    return RegistrationsPlan(tuple(plans), tuple(sorted(name for name in own if name not in names)))
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBrokers:
+    """`pods`: pod name by broker id."""
+
+    overview: ClusterOverview
+    pods: Mapping[int, str]
+
+
+def _plan(
+    cluster: BrokerCluster,
+    own: Mapping[str, BrokerRegistration],
+    broker: BrokerOverview,
+    seen: SeenBrokers,
+    now: datetime,
+) -> RegistrationPlan:
+    name = registration_name(cluster.name, broker.id)
+    manifest = broker_registration(cluster, broker.id)
+    old = own.get(name)
+    base = old or BrokerRegistration.model_validate(
+        {"metadata": {"name": name, "generation": 1}, "spec": manifest["spec"]}
+    )
+    return RegistrationPlan(
+        name=name,
+        broker_id=broker.id,
+        manifest=manifest,
+        status=_status(base, broker, seen.pods.get(broker.id), now),
+        new=old is None,
+        events=_events(base.status, broker),
+    )
+
+
+def _status(
+    registration: BrokerRegistration, broker: BrokerOverview, pod: str | None, now: datetime
+) -> BrokerRegistrationStatus:
+    found = _findings(broker)
+    return BrokerRegistrationStatus(
+        observed_generation=registration.metadata.generation,
+        conditions=conditions(registration, registration.status, found, now),
+        state=broker.state.value,
+        broker_epoch=broker.epoch,
+        incarnation_id=broker.incarnation,
+        last_heartbeat_age_seconds=_age_step(broker.heartbeat_age_s),
+        pod=pod,
+        rack=broker.rack,
+        leaders=broker.leaders,
+        replicas=broker.replicas,
+        out_of_sync=broker.out_of_sync,
+        metadata_lag=_lag_step(broker.metadata_lag),
+    )
+
+
+def _findings(broker: BrokerOverview) -> tuple[Finding, ...]:
+    online = broker.state is BrokerState.ONLINE
+    behind = f"{broker.out_of_sync} of {broker.replicas} replicas are not in sync"
+    in_sync = Finding("InSync", broker.out_of_sync == 0, "Counted", behind if broker.out_of_sync else "")
+    return (*_progress(broker, online=online).findings, in_sync)
+
+
+def _progress(broker: BrokerOverview, *, online: bool) -> Progress:
+    if online:
+        return ready(broker.state.value, _SENTENCES[broker.state])
+    return working(broker.state.value, _SENTENCES[broker.state])
+
+
+_SENTENCES: Mapping[BrokerState, str] = {
+    BrokerState.OFFLINE: "the controller has no session with it: it does not run, or has not registered yet",
+    BrokerState.FENCED: "it is connected to the controller and serves no clients until it has caught up",
+    BrokerState.ONLINE: "it serves clients",
+    BrokerState.STOPPING: "its leaders are being moved to other brokers",
+}
+
+
+def _events(old: BrokerRegistrationStatus, broker: BrokerOverview) -> tuple[RegistrationEvent, ...]:
+    """Of each change of epoch and of state between two looks; what came and went between them is not seen."""
+    events = []
+    if old.broker_epoch != broker.epoch:
+        sentence = f"broker {broker.id} registered with epoch {broker.epoch}, incarnation {broker.incarnation}"
+        events.append(RegistrationEvent("Normal", "Registered", sentence))
+    if old.state != broker.state.value:
+        before = f" (was {old.state})" if old.state else ""
+        sentence = f"broker {broker.id} is {broker.state.value}{before}: {_SENTENCES[broker.state]}"
+        unplanned = old.state == BrokerState.ONLINE.value and broker.state in (BrokerState.OFFLINE, BrokerState.FENCED)
+        events.append(RegistrationEvent("Warning" if unplanned else "Normal", broker.state.value, sentence))
+    return tuple(events)
+
+
+def _age_step(age_s: float | None) -> int | None:
+    return None if age_s is None else max(step for step in AGE_STEPS_S if step <= max(age_s, 0))
+
+
+def _lag_step(lag: int | None) -> int | None:
+    """0, 1, 10, 100 and so on: the order of magnitude."""
+    if lag is None or lag <= 0:
+        return lag if lag is None else 0
+    return int(10 ** (len(str(lag)) - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """The condition `sluicegate.dev/unfenced` of one broker's pod."""
+
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+
+
+def unfenced_gate(overview: ClusterOverview | None, broker_id: int, host: str) -> GateVerdict | None:
+    """None: leave the condition as it is, because no controller answers; clients that are served go on being served.
+    `host` is the pod's address: a session from another one is that of the pod before."""
+    if overview is None:
+        return None
+    broker = overview.broker(broker_id)
+    if broker is None:
+        return GateVerdict("False", "NotRegistered", f"broker {broker_id} has not registered with the controller")
+    if broker.host is not None and broker.host != host:
+        return GateVerdict("False", "NotRegistered", f"the controller still has broker {broker_id} at {broker.host}")
+    status: Literal["True", "False"] = "True" if broker.state is BrokerState.ONLINE else "False"
+    return GateVerdict(status, broker.state.value, _SENTENCES[broker.state])
