@@ -1,0 +1,204 @@
+"""Leaders, in-sync sets and epochs when brokers leave, come back and stop (KIP-631's rules as Kafka applies them)."""
+
+import pytest
+
+from broker_runtime.controller import elections
+from broker_runtime.controller.elections import Candidates, ElectionType, settled
+from broker_runtime.controller.image import Partition
+from broker_runtime.controller.records import ConfigRecord, PartitionRecord, Record
+from broker_runtime.controller.registration import fence, stop, unfence
+from broker_runtime.errors import ErrorCode, KafkaError
+from tests.support.controller import Metadata
+
+UNCLEAN = ConfigRecord(2, "t", "unclean.leader.election.enable", "true")
+
+
+def three(*replicas: list[int]) -> Metadata:
+    metadata = Metadata()
+    for broker_id in (1, 2, 3):
+        metadata.broker(broker_id)
+    metadata.topic("t", *replicas)
+    return metadata
+
+
+def the(metadata: Metadata, index: int = 0) -> Partition:
+    return metadata.image.topics["t"].partitions[index]
+
+
+def shown(part: Partition) -> tuple[int, tuple[int, ...], int, int]:
+    return part.leader, part.isr, part.leader_epoch, part.partition_epoch
+
+
+def fenced(metadata: Metadata, *brokers: int) -> Metadata:
+    for broker_id in brokers:
+        metadata.write(*fence(metadata.image.brokers[broker_id], metadata.image))
+    return metadata
+
+
+def unfenced(metadata: Metadata, broker_id: int) -> Metadata:
+    metadata.write(*unfence(metadata.image.brokers[broker_id], metadata.image))
+    return metadata
+
+
+def kept(metadata: Metadata, isr: tuple[int, ...], leader: int) -> None:
+    part, topic = the(metadata), metadata.image.topics["t"]
+    metadata.write(
+        PartitionRecord(topic.id, 0, part.replicas, isr, leader, part.leader_epoch, part.partition_epoch + 1)
+    )
+
+
+def test_a_leader_that_is_fenced_is_followed_by_the_first_in_sync_replica_in_the_order_of_the_assignment() -> None:
+    metadata = fenced(three([1, 3, 2]), 1)
+    assert shown(the(metadata)) == (3, (3, 2), 1, 1)
+
+
+def test_a_follower_that_is_fenced_leaves_the_in_sync_set_and_the_leader_epoch_stays() -> None:
+    metadata = fenced(three([1, 3, 2]), 2)
+    assert shown(the(metadata)) == (1, (1, 3), 0, 1)
+
+
+def test_a_replica_that_was_not_in_sync_is_passed_over() -> None:
+    metadata = three([1, 3, 2])
+    kept(metadata, (1, 2), 1)
+    fenced(metadata, 1)
+    assert shown(the(metadata)) == (2, (2,), 1, 2)
+
+
+def test_the_last_in_sync_replica_stays_in_sync_and_leads_again_when_it_is_back() -> None:
+    metadata = fenced(three([1, 2, 3]), 1, 2, 3)
+    assert shown(the(metadata)) == (-1, (3,), 3, 3)
+    unfenced(metadata, 1)
+    assert shown(the(metadata)) == (-1, (3,), 3, 3)
+    unfenced(metadata, 3)
+    assert shown(the(metadata)) == (3, (3,), 4, 4)
+
+
+def test_a_broker_that_is_not_concerned_changes_nothing() -> None:
+    metadata = three([1, 2])
+    before = the(metadata)
+    fenced(metadata, 3)
+    assert the(metadata) is before
+
+
+@pytest.mark.parametrize(
+    ("configs", "leader", "isr"),
+    [
+        ([], -1, (1,)),
+        ([UNCLEAN], 2, (2,)),
+        ([ConfigRecord(4, "", "unclean.leader.election.enable", "true")], 2, (2,)),
+        (
+            [
+                ConfigRecord(4, "", "unclean.leader.election.enable", "true"),
+                ConfigRecord(2, "t", "unclean.leader.election.enable", "false"),
+            ],
+            -1,
+            (1,),
+        ),
+    ],
+)
+def test_a_leader_that_may_miss_records_is_elected_only_where_the_topic_allows_it(
+    configs: list[Record], leader: int, isr: tuple[int, ...]
+) -> None:
+    metadata = three([1, 2, 3])
+    metadata.write(*configs)
+    kept(metadata, (1,), 1)
+    fenced(metadata, 1)
+    assert (the(metadata).leader, the(metadata).isr) == (leader, isr)
+
+
+def test_a_broker_that_comes_back_may_lead_uncleanly_too() -> None:
+    metadata = fenced(three([1, 2]), 1, 2)
+    metadata.write(UNCLEAN)
+    unfenced(metadata, 1)
+    assert (the(metadata).leader, the(metadata).isr) == (1, (1,))
+
+
+def test_unclean_leaders_are_elected_when_it_becomes_allowed() -> None:
+    metadata = fenced(three([1, 2], [2, 1]), 1, 2)
+    unfenced(metadata, 1)
+    assert [the(metadata, index).leader for index in (0, 1)] == [-1, -1]
+    assert elections.elect_uncleanly(metadata.image) == []
+    metadata.write(UNCLEAN)
+    metadata.write(*elections.elect_uncleanly(metadata.image))
+    assert [the(metadata, index).leader for index in (0, 1)] == [1, 1]
+
+
+def test_a_stopping_broker_leaves_all_in_sync_sets_but_is_not_fenced() -> None:
+    metadata = three([1, 2], [2, 1], [1])
+    metadata.write(*stop(metadata.image.brokers[1], metadata.image))
+    assert [shown(the(metadata, index)) for index in (0, 1, 2)] == [
+        (2, (2,), 1, 1),
+        (2, (2,), 0, 1),
+        (-1, (1,), 1, 1),
+    ]
+    broker = metadata.image.brokers[1]
+    assert (broker.fenced, broker.stopping_offset) == (False, metadata.image.offset)
+    assert not elections.leads_any(1, metadata.image)
+
+
+def test_a_stopping_broker_gets_no_leadership() -> None:
+    metadata = three([1, 2], [2, 1])
+    metadata.write(*stop(metadata.image.brokers[1], metadata.image))
+    fenced(metadata, 2)
+    assert [the(metadata, index).leader for index in (0, 1)] == [-1, -1]
+
+
+def test_preferred_replicas_lead_again_after_a_rebalance() -> None:
+    metadata = three([1, 2, 3], [1, 3], [2, 1])
+    fenced(metadata, 1)
+    unfenced(metadata, 1)
+    assert elections.rebalance(metadata.image) == []
+    kept(metadata, (1, 2, 3), 2)
+    metadata.write(*elections.rebalance(metadata.image))
+    assert shown(the(metadata)) == (1, (1, 2, 3), 2, 3)
+    assert [the(metadata, index).leader for index in (1, 2)] == [3, 2]
+    assert elections.rebalance(metadata.image) == []
+
+
+def test_a_rebalance_moves_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elections, "REBALANCED_MAX", 2)
+    metadata = three(*[[1, 2]] * 5)
+    topic_id = metadata.image.topics["t"].id
+    metadata.write(*(PartitionRecord(topic_id, index, (1, 2), (1, 2), 2, 0, 0) for index in range(5)))
+    assert len(elections.rebalance(metadata.image)) == 2
+
+
+@pytest.mark.parametrize(
+    ("isr", "leader", "kind", "outcome"),
+    [
+        ((1, 2), 2, ElectionType.PREFERRED, (1, (1, 2))),
+        ((1, 2), 1, ElectionType.PREFERRED, ErrorCode.ELECTION_NOT_NEEDED),
+        ((2,), 2, ElectionType.PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        ((2,), 2, ElectionType.UNCLEAN, ErrorCode.ELECTION_NOT_NEEDED),
+        ((3,), -1, ElectionType.UNCLEAN, (1, (1,))),
+        ((3,), -1, ElectionType.PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+    ],
+)
+def test_elections_that_are_asked_for(
+    isr: tuple[int, ...], leader: int, kind: ElectionType, outcome: ErrorCode | tuple[int, tuple[int, ...]]
+) -> None:
+    metadata = fenced(three([1, 2, 3]), 3)
+    kept(metadata, isr, leader)
+    if isinstance(outcome, ErrorCode):
+        with pytest.raises(KafkaError) as refused:
+            elections.elect(metadata.image.topics["t"], 0, kind, metadata.image)
+        assert refused.value.code == outcome
+        return
+    metadata.write(elections.elect(metadata.image.topics["t"], 0, kind, metadata.image))
+    assert (the(metadata).leader, the(metadata).isr) == outcome
+
+
+def test_nobody_can_be_elected_while_all_are_fenced() -> None:
+    metadata = fenced(three([1, 2]), 1, 2)
+    with pytest.raises(KafkaError) as refused:
+        elections.elect(metadata.image.topics["t"], 0, ElectionType.UNCLEAN, metadata.image)
+    assert refused.value.code == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    with pytest.raises(KafkaError) as refused:
+        elections.elect(metadata.image.topics["t"], 7, ElectionType.UNCLEAN, metadata.image)
+    assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_what_is_settled_stays_as_it_is() -> None:
+    part = Partition((1, 2), (1, 2), 1, 5, 7)
+    assert settled(part, part, Candidates(frozenset({1, 2}))) is part
+    assert settled(part, part, Candidates(frozenset({1, 2}), prefer_first=True)) is part
