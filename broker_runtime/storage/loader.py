@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from broker_runtime.config import TopicConfig
+from broker_runtime.storage.epochs import LeaderEpochs
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.log import LoadedLog, Log, LogPlace
 from broker_runtime.storage.producers import ProducerStates
@@ -46,6 +47,10 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
     snapshot = load_snapshot(place.fs, place.folder, end, loaded.producers)
     _replay(loaded, snapshot, place.clock.wall_ms())
     report.partitions += 1
+    loaded.epochs = LeaderEpochs()
+    for segment in loaded.segments:
+        for _, header in segment.headers(0):
+            loaded.epochs.assign(header.leader_epoch, header.base_offset)
     log = Log(place, config, loaded)
     log.snapshot_offset = snapshot
     return log

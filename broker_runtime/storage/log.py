@@ -7,7 +7,7 @@ Knows nothing of topics' leaders, requests or sockets.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -26,7 +26,9 @@ from broker_runtime.storage.batch import (
     LOG_APPEND_TIME,
     advance_sequence,
 )
-from broker_runtime.storage.filesystem import Buffer, FileSystem
+from broker_runtime.storage.epochs import CHECKPOINT, LeaderEpochs
+from broker_runtime.storage.filesystem import Buffer, FileSystem, replace_file
+from broker_runtime.storage.following import leaders_batches
 from broker_runtime.storage.producers import ProducerStates, StoredBatch
 from broker_runtime.storage.retention import count_expired, is_idle_roll_due, is_roll_due
 from broker_runtime.storage.segment import Segment
@@ -73,6 +75,7 @@ class LoadedLog:
     producers: ProducerStates
     log_start_offset: int = 0
     recovery_point: int = 0
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
 
 
 class Log:
@@ -90,6 +93,7 @@ class Log:
         self.recovery_point = loaded.recovery_point
         self.log_end_offset = self._active.next_offset
         self.high_watermark = self.log_end_offset
+        self.epochs = loaded.epochs
         self.sole_replica = True
         self.snapshot_offset = -1
         self.last_flush_ms = place.clock.wall_ms()
@@ -102,6 +106,14 @@ class Log:
         self._new_names = True
         self._waiters: dict[int, tuple[int, Callable[[], None]]] = {}
         self._waiter_ids = 0
+        self._end_waiters: dict[int, tuple[int, Callable[[], None]]] = {}
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs.latest
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
     def _active(self) -> Segment:
@@ -139,6 +151,8 @@ class Log:
         segment = self.segments[-1]
         if segment.size and self._is_roll_due(segment, size, last, max_timestamp, now_ms):
             segment = self.roll()
+        if leader_epoch > self.epochs.latest:
+            self._begin_epoch(leader_epoch, base)
         self._write(segment, buffers, last)
         segment.commit(size, last, max_timestamp, config.index_interval_bytes)
         if segment.offsets.write_due or segment.times.write_due:
@@ -146,12 +160,99 @@ class Log:
         if producer_id >= 0:
             stored = StoredBatch(raw[11], advance_sequence(raw[11], raw[6]), base, last, max_timestamp)
             self.producers.record(producer_id, raw[10], stored, now_ms)
-        self.log_end_offset = last + 1
+        self._end_moved(last + 1)
+        return AppendResult(base, last, appended_ms, self.log_start_offset)
+
+    def _end_moved(self, end: int) -> None:
+        self.log_end_offset = end
         if self.sole_replica:
-            self.high_watermark = last + 1
+            self.high_watermark = end
             if self._waiters:
                 self._wake()
-        return AppendResult(base, last, appended_ms, self.log_start_offset)
+        if self._end_waiters:
+            for number, (min_offset, callback) in list(self._end_waiters.items()):
+                if end > min_offset and self._end_waiters.pop(number, None) is not None:
+                    callback()
+
+    def _begin_epoch(self, epoch: int, start: int) -> None:
+        if epoch > self.epochs.latest:
+            now = LeaderEpochs((*self.epochs.entries, (epoch, start)))
+            self._write_epochs(now)
+            self.epochs = now
+
+    def _write_epochs(self, epochs: LeaderEpochs) -> None:
+        try:
+            replace_file(self.place.fs, self.place.folder / CHECKPOINT, epochs.encode())
+        except OSError as error:
+            raise _storage_error("writing the leader epochs", self, error) from error
+
+    def append_as_follower(self, records: memoryview) -> int:
+        """Append whole batches as the leader sent them; the log's end after it. Raises KafkaError at a bad one."""
+        if self._offline is not None or self._tail_is_dirty:
+            self._make_usable()
+        now_ms = self._clock.wall_ms()
+        for header, batch in leaders_batches(records, self.log_end_offset, self.epochs.latest):
+            segment = self.segments[-1]
+            if segment.size and self._is_roll_due(
+                segment, header.size, header.last_offset, header.max_timestamp, now_ms
+            ):
+                segment = self.roll()
+            self._begin_epoch(header.leader_epoch, header.base_offset)
+            self._write(segment, [batch], header.last_offset)
+            segment.commit(header.size, header.last_offset, header.max_timestamp, self.config.index_interval_bytes)
+            if segment.offsets.write_due or segment.times.write_due:
+                self._write_indexes_soon(segment)
+            self.producers.replay(header, now_ms)
+            self._end_moved(header.last_offset + 1)
+        return self.log_end_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop every batch that ends at or above `offset`."""
+        if offset >= self.log_end_offset:
+            return
+        values = self._all_batches(offset)
+        self._rebuild(values, min(offset, self.log_end_offset))
+
+    def restart_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self._rebuild([], offset)
+
+    def move_log_start(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            if self.on_start_moved is not None:
+                self.on_start_moved()
+
+    def _all_batches(self, offset: int) -> list[bytes]:
+        kept = []
+        for segment in self.segments:
+            for at, header in segment.headers(0):
+                if header.last_offset < offset:
+                    kept.append(segment.file.pread(header.size, at))
+        return kept
+
+    def _rebuild(self, batches: list[bytes], end: int) -> None:
+        for segment in self.segments:
+            for path in (segment.path, segment.offsets.path, segment.times.path):
+                self.place.fs.unlink(path)
+        base = HEADER.unpack_from(batches[0])[0] if batches else end
+        fresh = Segment(self.place.fs, self.place.folder, base, self._clock.wall_ms())
+        fresh.create()
+        self.segments[:] = [fresh]
+        self.producers.clear()
+        self.epochs.clear()
+        self.recovery_point = min(self.recovery_point, base)
+        self.log_end_offset = base
+        for batch in batches:
+            self.append_as_follower(memoryview(batch))
+        self.high_watermark = min(self.high_watermark, self.log_end_offset)
+        self._write_epochs(self.epochs)
+
+    def add_end_waiter(self, min_offset: int, callback: Callable[[], None]) -> Callable[[], None]:
+        self._waiter_ids += 1
+        number = self._waiter_ids
+        self._end_waiters[number] = (min_offset, callback)
+        return lambda: self._end_waiters.pop(number, None) and None
 
     def _check_producer(self, raw: RawHeader) -> AppendResult | None:
         stored = self.producers.duplicate_or_check(raw[9], raw[10], raw[11], advance_sequence(raw[11], raw[6]))

@@ -1,0 +1,77 @@
+"""Which leader epoch wrote which part of a log: the cache of KIP-101 and its file, Kafka's leader-epoch-checkpoint.
+
+Pure. An epoch's entry is the offset of its first record; it ends where the next one begins. Only epochs that wrote
+records are known.
+"""
+
+from collections.abc import Iterable
+
+CHECKPOINT = "leader-epoch-checkpoint"
+UNKNOWN = -1
+
+
+class LeaderEpochs:
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._entries: list[tuple[int, int]] = []
+        self.latest = UNKNOWN
+        for epoch, start in entries:
+            self.assign(epoch, start)
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return list(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that `epoch` begins at this offset, unless it has begun already; whether anything changed."""
+        if epoch <= self.latest:
+            return False
+        self._entries.append((epoch, start_offset))
+        self.latest = epoch
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(the greatest known epoch up to the asked one, where it ends); (-1, -1) when none is known."""
+        if epoch < 0 or epoch > self.latest:
+            return UNKNOWN, UNKNOWN
+        found, end = UNKNOWN, log_end_offset
+        for known, start in self._entries:
+            if known > epoch:
+                end = start
+                break
+            found = known
+        return (found, end) if found >= 0 else (UNKNOWN, UNKNOWN)
+
+    def truncate_end(self, end_offset: int) -> bool:
+        kept = [entry for entry in self._entries if entry[1] < end_offset]
+        changed = len(kept) != len(self._entries)
+        self._entries = kept
+        self.latest = kept[-1][0] if kept else UNKNOWN
+        return changed
+
+    def truncate_start(self, start_offset: int) -> bool:
+        """Drop epochs that end at or below the log's start; the one it lies in begins there now."""
+        before = [entry for entry in self._entries if entry[1] <= start_offset]
+        if not before or before == [(before[-1][0], start_offset)]:
+            return False
+        self._entries = [(before[-1][0], start_offset), *self._entries[len(before) :]]
+        return True
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self.latest = UNKNOWN
+
+    def encode(self) -> bytes:
+        lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries)]
+        return ("\n".join(lines) + "\n").encode()
+
+    @classmethod
+    def decode(cls, content: bytes) -> "LeaderEpochs":
+        """Raises ValueError when it is no such file."""
+        try:
+            version, count, *lines = content.decode().splitlines()
+            entries = [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines)]
+        except ValueError as error:
+            raise ValueError(f"no leader epoch checkpoint: {error}") from None
+        if version != "0" or int(count) != len(entries) or entries != sorted(entries):
+            raise ValueError("a damaged leader epoch checkpoint")
+        return cls(entries)

@@ -1,0 +1,35 @@
+"""Which of the bytes that a leader sent a follower may append: whole batches, intact, in order.
+
+Pure. Offsets and leader epochs stay as the leader set them.
+"""
+
+from collections.abc import Iterator
+
+from crc32c import crc32c
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, parse_header
+
+
+def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) -> Iterator[tuple[Header, memoryview]]:
+    """Raises KafkaError at the first batch that does not fit; a batch that was cut off at the end is left out."""
+    at = 0
+    while at + HEADER_BYTES <= len(records):
+        header = parse_header(records, at)
+        if header.magic != MAGIC or header.length < HEADER_BYTES - OVERHEAD_BYTES or header.last_offset_delta < 0:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no record batch at byte {at} of what the leader sent")
+        end = at + header.size
+        if end > len(records):
+            return
+        batch = records[at:end]
+        if crc32c(batch[CRC_FROM:]) != header.crc:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of the batch at {header.base_offset} is wrong")
+        if header.base_offset != next_offset or header.leader_epoch < latest_epoch:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"the leader sent offset {header.base_offset} of epoch {header.leader_epoch}; {next_offset} of epoch "
+                f"{latest_epoch} or later comes next",
+            )
+        yield header, batch
+        next_offset, latest_epoch = header.last_offset + 1, header.leader_epoch
+        at = end

@@ -1,0 +1,154 @@
+"""A follower's fetcher against a leader's own handlers: catching up, truncation, mishaps."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication.fetch_messages import FetchLimits
+from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
+from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for
+from tests.support.logs import TOPIC_ID, LogHouse, values_of
+from tests.support.replicas import TOPIC, LeadingNode, LinkTo, leading
+
+SETTINGS = FetcherSettings(2, FetchLimits(0, 1, 1 << 20, 10 << 20), 5.0, 0.05)
+
+
+class Pair:
+    """Broker 1 leads orders-0 in epoch 3, broker 2 follows."""
+
+    def __init__(self, leader: LogHouse, follower: LogHouse, epoch: int = 3) -> None:
+        self.leader_house, self.follower_house = leader, follower
+        leader.log.sole_replica = follower.log.sole_replica = False
+        self.leader = leading(leader.log, 1, 2, epoch=epoch)
+        self.link = LinkTo(LeadingNode(self.leader, leader.clock))
+        self.replica = FollowerReplica(TOPIC, TOPIC_ID, 0, follower.log, 1, epoch)
+        self.fetcher = LeaderFetcher(1, self.link, SETTINGS, follower.clock, lambda: 12)
+        self.fetcher.follow(self.replica)
+
+    def run_until(self, reached: Callable[[], bool]) -> None:
+        async def run() -> None:
+            task = asyncio.create_task(self.fetcher.run())
+            try:
+                async with asyncio.timeout(5.0):
+                    while not reached():
+                        self.follower_house.clock.advance(0.01)
+                        await asyncio.sleep(0)
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+        asyncio.run(run())
+
+    @property
+    def caught_up(self) -> bool:
+        return self.replica.log.log_end_offset == self.leader.log.log_end_offset == self.leader.log.high_watermark
+
+    def bytes_of(self, house: LogHouse) -> bytes:
+        log = house.log
+        region = log.read(log.log_start_offset, 1 << 20, min_one=True, up_to=log.log_end_offset)
+        return b"" if region is None else region.read()
+
+
+def written(epoch_values: dict[int, list[bytes]]) -> LogHouse:
+    house = LogHouse()
+    extend(house, epoch_values)
+    return house
+
+
+def extend(house: LogHouse, epoch_values: dict[int, list[bytes]]) -> None:
+    for epoch, values in epoch_values.items():
+        for value in values:
+            house.append(value, leader_epoch=epoch)
+
+
+def test_an_empty_follower_gets_everything_and_the_leader_hears_of_it() -> None:
+    pair = Pair(written({0: [b"a", b"b"], 3: [b"c"]}), LogHouse())
+    pair.run_until(lambda: pair.caught_up and pair.replica.log.high_watermark == 3)
+    assert pair.bytes_of(pair.follower_house) == pair.bytes_of(pair.leader_house)
+    assert pair.leader.lag_of(2) == 0
+    assert pair.replica.log.latest_epoch == 3
+
+
+def test_what_only_the_old_leader_had_is_cut_before_anything_is_fetched() -> None:
+    """KIP-101: broker 2 led epoch 2 and wrote what broker 1, the leader of epoch 3, never got."""
+    ours, theirs = written({0: [b"a"], 2: [b"b"], 3: [b"new"]}), written({0: [b"a"], 2: [b"b", b"lost", b"lost too"]})
+    pair = Pair(ours, theirs)
+    pair.run_until(lambda: pair.caught_up)
+    assert pair.bytes_of(theirs) == pair.bytes_of(ours)
+    assert values_of(theirs.log)[:3] == [b"a", b"b", b"new"]
+
+
+def test_two_logs_that_know_different_epochs_are_compared_step_by_step() -> None:
+    """KIP-279: fast leader changes leave different epochs in both logs at the same offsets."""
+    ours = written({0: [b"a", b"b"], 4: [b"c", b"d"], 6: [b"e"]})
+    theirs = written({0: [b"a", b"b"], 3: [b"x", b"y"], 5: [b"z", b"z", b"z"]})
+    pair = Pair(ours, theirs, epoch=6)
+    pair.run_until(lambda: pair.caught_up)
+    assert pair.bytes_of(theirs) == pair.bytes_of(ours)
+
+
+def test_a_follower_that_is_behind_what_the_leader_kept_begins_anew() -> None:
+    ours = written({0: [b"a", b"b", b"c"]})
+    ours.log.high_watermark = 3
+    ours.log.roll()
+    ours.log.delete_records(3)
+    extend(ours, {3: [b"d"]})
+    pair = Pair(ours, LogHouse())
+    pair.run_until(lambda: pair.replica.log.log_end_offset == 4)
+    assert pair.replica.log.log_start_offset == 3
+
+
+def test_the_leaders_log_start_is_taken_over() -> None:
+    ours = written({0: [b"a", b"b", b"c"]})
+    pair = Pair(ours, LogHouse())
+    pair.run_until(lambda: pair.caught_up)
+    ours.log.delete_records(2)
+    pair.run_until(lambda: pair.replica.log.log_start_offset == 2)
+    assert pair.caught_up
+
+
+def test_mishaps_of_the_way_are_survived() -> None:
+    pair = Pair(written({3: [b"a"]}), LogHouse())
+    pair.link.mishaps = [KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody there")] * 3
+    pair.run_until(lambda: pair.caught_up)
+    assert not pair.link.mishaps
+
+
+def test_a_leader_of_another_epoch_is_not_fetched_from() -> None:
+    pair = Pair(written({0: [b"a"]}), LogHouse())
+    pair.replica.leader_epoch = 2
+    pair.run_until(lambda: len(pair.link.asked) > 3)
+    assert pair.replica.log.log_end_offset == 0
+
+
+def test_a_forgotten_partition_is_left_alone() -> None:
+    pair = Pair(written({3: [b"a"]}), LogHouse())
+    pair.fetcher.forget(TOPIC_ID, 0)
+    assert not pair.fetcher
+    pair.run_until(lambda: True)
+    assert not pair.link.asked
+
+
+@pytest.mark.parametrize(
+    ("mine", "leader_epoch", "leader_end", "cut"),
+    [
+        ({0: 3, 2: 2}, 2, 4, Cut(4, True)),
+        ({0: 3, 2: 2}, 2, 9, Cut(5, True)),
+        ({0: 3, 2: 2}, -1, -1, Cut(1, True)),
+        ({0: 3, 2: 2}, 1, 7, Cut(3, False)),
+        ({2: 4}, 1, 3, Cut(3, True)),
+    ],
+    ids=[
+        "the leader has less of it",
+        "the leader has more",
+        "the leader knows none",
+        "an epoch of its own",
+        "nothing so old",
+    ],
+)
+def test_where_to_cut(mine: dict[int, int], leader_epoch: int, leader_end: int, cut: Cut) -> None:
+    house = written({epoch: [b"v"] * count for epoch, count in mine.items()})
+    house.log.high_watermark = 1
+    assert cut_for(house.log, leader_epoch, leader_end) == cut
