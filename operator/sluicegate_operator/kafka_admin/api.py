@@ -1,17 +1,30 @@
 """The admin methods, the same for one broker and for a whole cluster; who answers is the subclass's choice."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kio.static.protocol import ResponsePayload
 
-from sluicegate_operator.kafka_admin import cluster, configs, quotas, topics
+from sluicegate_operator.kafka_admin import cluster, configs, partitions, quotas, registration, topics
 from sluicegate_operator.kafka_admin.exchange import Exchange
-from sluicegate_operator.kafka_admin.views import ClusterView, Configs, NewTopic, TopicView
+from sluicegate_operator.kafka_admin.views import (
+    ClusterView,
+    Configs,
+    NewTopic,
+    Partition,
+    ReassignmentView,
+    RegisteredBroker,
+    TopicView,
+)
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
+
+
+def batched(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 class AdminApi(ABC):
@@ -22,6 +35,31 @@ class AdminApi(ABC):
 
     async def describe_cluster(self) -> ClusterView:
         return await self.call(cluster.describe())
+
+    async def describe_registered_brokers(self) -> tuple[RegisteredBroker, ...]:
+        """Fenced ones as well, which no Metadata shows; in order of id."""
+        return await self.call(registration.describe())
+
+    async def fence_broker(self, broker_id: int, epoch: int) -> None:
+        """Says on the broker's behalf that this incarnation is gone. Only the active controller takes it: ask that one
+        through its own handle. Raises STALE_BROKER_EPOCH when a newer incarnation has registered."""
+        await self.call(registration.fence(broker_id, epoch))
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        await self.call(registration.unregister(broker_id))
+
+    async def alter_reassignments(self, targets: Mapping[Partition, Collection[int] | None]) -> dict[Partition, str]:
+        """The replicas that each partition should have, None cancels. Returns why, for those that were refused."""
+        return await self.call(partitions.reassign(targets))
+
+    async def list_reassignments(self) -> dict[Partition, ReassignmentView]:
+        return await self.call(partitions.reassignments())
+
+    async def elect_leaders(
+        self, of: Collection[Partition] | None = None, *, unclean: bool = False
+    ) -> dict[Partition, str]:
+        """The preferred leaders; without `of` of every partition. Returns why, for those that have no such leader."""
+        return await self.call(partitions.elect(of, unclean=unclean))
 
     async def describe_broker_configs(self, broker_id: int, keys: Collection[str] | None = None) -> Configs:
         """What is in force on that broker. Only the broker itself knows: ask it through its own handle."""
@@ -59,6 +97,14 @@ class AdminApi(ABC):
 
     async def describe_topic_configs(self, name: str, keys: Collection[str] | None = None) -> Configs:
         return await self.call(configs.describe_topic(name, keys))
+
+    async def describe_min_isr(self, names: Collection[str]) -> dict[str, int]:
+        """`min.insync.replicas` in force for each topic, a page of topics in each request; a topic that went meanwhile
+        is left out."""
+        found: dict[str, int] = {}
+        for page in batched(sorted(names), configs.TOPICS_A_PAGE):
+            found.update(await self.call(configs.describe_min_isr(page)))
+        return found
 
     async def alter_topic_configs(self, name: str, change: configs.ConfigChange) -> None:
         await self.call(configs.alter_topic(name, change))

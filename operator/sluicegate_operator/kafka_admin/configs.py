@@ -1,11 +1,12 @@
 """DescribeConfigs and IncrementalAlterConfigs (KIP-133, KIP-226, KIP-339) for brokers and topics."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_configs.v4.response import DescribeConfigsResourceResult, DescribeConfigsResponse
+from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -19,6 +20,8 @@ from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.views import ConfigEntry, Configs, ConfigSource, ConfigSynonym
 
 SET, DELETE = i8(0), i8(1)
+MIN_ISR = "min.insync.replicas"
+TOPICS_A_PAGE = 200
 
 
 class ResourceType(IntEnum):
@@ -41,6 +44,29 @@ def describe_broker(broker_id: int | None, keys: Collection[str] | None) -> Exch
 
 def describe_topic(name: str, keys: Collection[str] | None) -> Exchange[DescribeConfigsResponse, Configs]:
     return _describe(ResourceType.TOPIC, name, keys)
+
+
+def describe_min_isr(topics: Sequence[str]) -> Exchange[DescribeConfigsResponse, dict[str, int]]:
+    """Of many topics in one request; one that is unknown is left out."""
+    resources = tuple(
+        DescribeConfigsResource(resource_type=i8(ResourceType.TOPIC), resource_name=name, configuration_keys=(MIN_ISR,))
+        for name in topics
+    )
+    request = DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
+
+    def read(reply: DescribeConfigsResponse) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for result in reply.results:
+            if result.error_code is ErrorCode.unknown_topic_or_partition:
+                continue
+            check(result.error_code, result.error_message, f"describing {MIN_ISR} of topic {result.resource_name}")
+            values = [entry.value for entry in result.configs if entry.name == MIN_ISR]
+            if len(values) != 1 or values[0] is None:
+                raise KafkaAdminError(f"topic {result.resource_name} has no {MIN_ISR}")
+            found[result.resource_name] = int(values[0])
+        return found
+
+    return Exchange(request, DescribeConfigsResponse, read)
 
 
 def alter_broker(broker_id: int | None, change: ConfigChange) -> Exchange[IncrementalAlterConfigsResponse, None]:

@@ -33,6 +33,17 @@ class BrokerView:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisteredBroker:
+    """A broker that the controller knows, fenced or not."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     cluster_id: str
     controller_id: int
@@ -74,6 +85,19 @@ class PartitionView:
     leader: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+
+
+Partition = tuple[str, int]
+"""Topic and index."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentView:
+    """A reassignment under way; `replicas` are those of before and after together."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
