@@ -1,0 +1,139 @@
+"""A producer that runs while things go wrong, and the check afterwards: nothing acknowledged is lost or repeated.
+
+The producer is confluent-kafka's, idempotent, acks=all, in a thread. The check reads the topic from its start.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+_SETTINGS = {"retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "reconnect.backoff.ms": 20}
+_RECONNECT = {"reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms": 500, "log_level": 2}
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int, replicas: int, **config: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    admin.create_topics([NewTopic(topic, partitions, replicas, config=settings)])[topic].result(30)
+
+
+class Partitions:
+    """Leaders and in-sync sets as a client sees them."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2} | _RECONNECT)
+        self._topic = topic
+
+    def _seen(self) -> Any:
+        return self._admin.list_topics(self._topic, timeout=10).topics[self._topic].partitions
+
+    def leaders(self) -> dict[int, int]:
+        return {index: part.leader for index, part in self._seen().items()}
+
+    def isr(self) -> dict[int, set[int]]:
+        return {index: set(part.isrs) for index, part in self._seen().items()}
+
+    def all_in_sync(self, replicas: int) -> bool:
+        seen = self._seen()
+        return all(part.leader >= 0 and len(part.isrs) == replicas for part in seen.values())
+
+
+class AcknowledgedWorkload:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.001) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._partitions = partitions
+        self._pause_s = pause_s
+        self.acknowledged: dict[int, dict[int, bytes]] = defaultdict(dict)
+        self.failures: list[str] = []
+        self.sent = 0
+        self.longest_gap_s = 0.0
+        self._last_s = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="acknowledged-workload")
+
+    def __enter__(self) -> Self:
+        self._last_s = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.acknowledged.values()))
+
+    def _run(self) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "message.timeout.ms": 60_000,
+            }
+            | _SETTINGS
+            | _RECONNECT
+        )
+        while not self._stop.is_set():
+            value = b"%d" % self.sent
+            producer.produce(self._topic, value, partition=self.sent % self._partitions, on_delivery=self._delivered)
+            self.sent += 1
+            producer.poll(self._pause_s)
+        left = producer.flush(60)
+        if left:
+            self.failures.append(f"{left} records were neither acknowledged nor refused")
+
+    def _delivered(self, error: object, message: Message) -> None:
+        now_s = time.monotonic()
+        if error is not None:
+            self.failures.append(str(error))
+            return
+        self.longest_gap_s = max(self.longest_gap_s, now_s - self._last_s)
+        self._last_s = now_s
+        self.acknowledged[message.partition()][message.offset()] = message.value()
+
+    def read_back(self) -> dict[int, dict[int, bytes]]:
+        """Everything readable, offset by offset."""
+        consumer = Consumer(
+            {"bootstrap.servers": self._bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 2}
+        )
+        found: dict[int, dict[int, bytes]] = defaultdict(dict)
+        try:
+            ends = {
+                index: consumer.get_watermark_offsets(TopicPartition(self._topic, index), timeout=30)[1]
+                for index in range(self._partitions)
+            }
+            consumer.assign([TopicPartition(self._topic, index, 0) for index in ends])
+            deadline = time.monotonic() + 60
+            while any(len(found[index]) < end for index, end in ends.items()):
+                assert time.monotonic() < deadline, f"read { ({i: len(f) for i, f in found.items()}) } of {ends}"
+                for message in consumer.consume(5_000, timeout=1.0):
+                    assert message.error() is None, message.error()
+                    found[message.partition()][message.offset()] = message.value()
+        finally:
+            consumer.close()
+        return found
+
+    def check(self) -> None:
+        """Every acknowledged record is where it was said to be, in order, and no record is there twice."""
+        assert self.failures == []
+        assert self.count, "nothing was acknowledged: the workload has shown nothing"
+        found = self.read_back()
+        for index, acknowledged in self.acknowledged.items():
+            there = found[index]
+            lost = {offset: value for offset, value in acknowledged.items() if there.get(offset) != value}
+            assert not lost, (
+                f"partition {index}: {len(lost)} acknowledged records are lost or moved: {sorted(lost)[:5]}"
+            )
+            numbers = [int(there[offset]) for offset in sorted(there)]
+            assert numbers == sorted(set(numbers)), f"partition {index}: records are repeated or out of order"
