@@ -9,7 +9,7 @@ from collections import defaultdict
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 _SETTINGS = {"retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "reconnect.backoff.ms": 20}
@@ -30,7 +30,14 @@ class Partitions:
         self._topic = topic
 
     def _seen(self) -> Any:
-        return self._admin.list_topics(self._topic, timeout=10).topics[self._topic].partitions
+        """A frozen broker may be the one that is asked: then another one is."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return self._admin.list_topics(self._topic, timeout=2).topics[self._topic].partitions
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
 
     def leaders(self) -> dict[int, int]:
         return {index: part.leader for index, part in self._seen().items()}
