@@ -5,7 +5,8 @@ to brokers that are not fenced, then to those that got least so far, so that rep
 spread evenly. Brokers in controlled shutdown get nothing. An assignment by hand is checked and taken as it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from broker_runtime.controller.image import BrokerInfo, MetadataImage
@@ -18,19 +19,12 @@ def place(partitions: int, replication_factor: int, image: MetadataImage, start:
     live = _rack_by_rack([b for b in usable if not b.fenced])
     _check(replication_factor, len(usable), bool(live))
     everyone = live + _rack_by_rack([b for b in usable if b.fenced])
-    loads = dict.fromkeys((b.id for b in everyone), 0)
+    spread = _Spread([live[(start + number) % len(live)] for number in range(partitions)])
+    turns = {broker.id: turn for turn, broker in enumerate(everyone)}
     placed = []
-    for number in range(partitions):
-        turn, round_ = (start + number) % len(live), number // len(live)
-        # Each round begins one broker later, so that what one broker leads is not all followed by the same others.
-        first = turn + 1 + round_ % len(everyone)
-        others = [
-            b for step in range(len(everyone)) if (b := everyone[(first + step) % len(everyone)]) is not live[turn]
-        ]
-        chosen = _spread(live[turn], others, replication_factor, loads)
-        for broker_id in chosen:
-            loads[broker_id] += 1
-        placed.append(chosen)
+    for leader in spread.leaders:
+        turn = turns[leader.id]
+        placed.append(spread.replicas(leader, [*everyone[turn + 1 :], *everyone[:turn]], replication_factor))
     return placed
 
 
@@ -84,13 +78,27 @@ def _rack_by_rack(brokers: Sequence[BrokerInfo]) -> list[BrokerInfo]:
     return [broker for turn in rounds for broker in turn if broker is not None]
 
 
-def _spread(leader: BrokerInfo, others: Sequence[BrokerInfo], count: int, loads: Mapping[int, int]) -> tuple[int, ...]:
-    """`others` in the order that decides between equals. Without a rack every broker is its own."""
-    chosen = [leader]
-    rest = list(others)
-    while len(chosen) < count:
-        used = {b.rack for b in chosen if b.rack is not None}
-        best = min(rest, key=lambda b: (b.rack in used, b.fenced, loads[b.id]))
-        chosen.append(best)
-        rest.remove(best)
-    return tuple(b.id for b in chosen)
+class _Spread:
+    """What each broker has got so far of the partitions that are placed together."""
+
+    def __init__(self, leaders: Sequence[BrokerInfo]) -> None:
+        self.leaders = leaders
+        self._replicas = Counter(broker.id for broker in leaders)
+        self._next: Counter[tuple[int, int]] = Counter()
+
+    def replicas(self, leader: BrokerInfo, others: Sequence[BrokerInfo], count: int) -> tuple[int, ...]:
+        """`others` in the order that decides between equals. Without a rack every broker is its own."""
+        followers: list[BrokerInfo] = []
+        rest = list(others)
+        while len(followers) < count - 1:
+            racks = {b.rack for b in (leader, *followers) if b.rack is not None}
+            best = min(
+                rest, key=lambda b: (b.rack in racks, b.fenced, self._replicas[b.id], self._next[leader.id, b.id])
+            )
+            followers.append(best)
+            rest.remove(best)
+        self._replicas.update(b.id for b in followers)
+        # The first one leads when the leader fails: not always the same one for all that the leader has.
+        followers.sort(key=lambda b: (b.fenced, self._next[leader.id, b.id]))
+        self._next.update((leader.id, b.id) for b in followers[:1])
+        return (leader.id, *(b.id for b in followers))

@@ -4,7 +4,15 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.controller.records import FenceBroker, PartitionRecord, RegisterBroker, UnfenceBroker
+from broker_runtime.controller.broker_states import BrokerState
+from broker_runtime.controller.records import (
+    FeatureLevelRecord,
+    FenceBroker,
+    PartitionRecord,
+    RegisterBroker,
+    StopBroker,
+    UnfenceBroker,
+)
 from broker_runtime.controller.registration import (
     Heartbeat,
     HeartbeatAnswer,
@@ -13,7 +21,8 @@ from broker_runtime.controller.registration import (
     fence,
     heartbeat,
     register,
-    unfence,
+    state_of,
+    unregister,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
@@ -46,6 +55,7 @@ def test_the_same_incarnation_keeps_its_epoch_and_writes_nothing() -> None:
         (wanted(incarnation=None), ErrorCode.INVALID_REGISTRATION),
         (Registration(1, CLUSTER_ID, OLD, (), None), ErrorCode.INVALID_REGISTRATION),
         (Registration(1, CLUSTER_ID, OLD, endpoints("A", "A"), None), ErrorCode.INVALID_REGISTRATION),
+        (wanted(broker_id=-1), ErrorCode.INVALID_REGISTRATION),
     ],
 )
 def test_registrations_that_are_refused(asked: Registration, code: ErrorCode) -> None:
@@ -82,26 +92,224 @@ def test_a_clean_stop_frees_the_id_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fenced", "beat", "answer", "records"),
+    ("fenced", "leads", "beat", "answer", "records", "state"),
     [
-        (True, (100, False, False), (True, False, False), [UnfenceBroker]),
-        (True, (0, False, False), (False, True, False), []),
-        (True, (100, True, False), (True, True, False), []),
-        (True, (100, False, True), (True, True, True), []),
-        (False, (100, False, False), (True, False, False), []),
-        (False, (100, True, False), (True, True, False), [FenceBroker]),
-        (False, (100, True, True), (True, True, True), [FenceBroker]),
-        (False, (100, False, True), (True, True, True), [FenceBroker]),
+        (True, False, (100, False, False), (True, False, False), [UnfenceBroker], BrokerState.ONLINE),
+        (True, False, (0, False, False), (False, True, False), [], BrokerState.FENCED),
+        (True, False, (100, True, False), (True, True, False), [], BrokerState.FENCED),
+        (True, False, (100, False, True), (True, True, True), [], BrokerState.OFFLINE),
+        (True, False, (100, True, True), (True, True, True), [], BrokerState.OFFLINE),
+        (False, False, (100, False, False), (True, False, False), [], BrokerState.ONLINE),
+        (False, True, (100, False, False), (True, False, False), [], BrokerState.ONLINE),
+        (False, False, (100, True, False), (True, True, False), [FenceBroker], BrokerState.FENCED),
+        (False, True, (100, True, True), (True, True, True), [PartitionRecord, FenceBroker], BrokerState.OFFLINE),
+        (False, False, (100, False, True), (True, True, True), [FenceBroker], BrokerState.OFFLINE),
+        (False, True, (100, False, True), (True, False, False), [PartitionRecord, StopBroker], BrokerState.STOPPING),
     ],
 )
 def test_what_a_heartbeat_does(
-    fenced: bool, beat: tuple[int, bool, bool], answer: tuple[bool, bool, bool], records: list[type]
+    fenced: bool,
+    leads: bool,
+    beat: tuple[int, bool, bool],
+    answer: tuple[bool, bool, bool],
+    records: list[type],
+    state: BrokerState,
 ) -> None:
     metadata, sessions = Metadata(), Sessions(9.0)
     metadata.broker(1, fenced=fenced)
+    if leads:
+        metadata.topic("orders", [1])
+    sessions.touch(1, 1, 0.0)
     written, got = heartbeat(Heartbeat(1, 1, *beat), metadata.image, sessions, 0.0)
     assert got == HeartbeatAnswer(*answer)
     assert [type(record) for record in written] == records
+    metadata.write(*written)
+    assert state_of(metadata.image.brokers[1], sessions, 0.0) is state
+
+
+class Three:
+    """Brokers 1 to 3, online with all the metadata there is, and a topic that each of them leads a partition of."""
+
+    def __init__(self) -> None:
+        self.metadata, self.sessions, self.now_s = Metadata(), Sessions(9.0), 0.0
+        for broker_id in (1, 2, 3):
+            self.metadata.broker(broker_id)
+        self.metadata.topic("orders", [1, 2], [2, 3], [3, 1])
+        for broker_id in (1, 2, 3):
+            self.beat(broker_id)
+
+    def beat(
+        self, broker_id: int, *, fence: bool = False, stop: bool = False, offset: int | None = None
+    ) -> HeartbeatAnswer:
+        image = self.metadata.image
+        epoch = image.brokers[broker_id].epoch
+        self.sessions.touch(broker_id, epoch, self.now_s)
+        beat = Heartbeat(broker_id, epoch, image.offset if offset is None else offset, fence, stop)
+        return self.metadata.commit(heartbeat(beat, image, self.sessions, self.now_s))
+
+    def state(self, broker_id: int) -> BrokerState:
+        return state_of(self.metadata.image.brokers[broker_id], self.sessions, self.now_s)
+
+    def leaders(self) -> list[int]:
+        return [part.leader for part in self.metadata.image.topics["orders"].partitions.values()]
+
+
+WAIT, GO = HeartbeatAnswer(True, False, False), HeartbeatAnswer(True, True, True)
+
+
+def test_a_stopping_broker_goes_when_every_active_broker_knows_that_it_stops() -> None:
+    cluster = Three()
+    before = cluster.metadata.image.offset
+    assert cluster.beat(1, stop=True) == WAIT
+    assert cluster.leaders() == [2, 2, 3]
+    began = cluster.metadata.image.brokers[1].stopping_offset
+    assert began == cluster.metadata.image.offset
+    cluster.beat(2)
+    cluster.beat(3, offset=began - 1)
+    assert cluster.beat(1, stop=True) == WAIT
+    assert cluster.beat(1) == WAIT
+    assert cluster.state(1) is BrokerState.STOPPING
+    cluster.beat(3, offset=began)
+    # Its own metadata may be as old as it likes.
+    assert cluster.beat(1, stop=True, offset=before) == GO
+    assert cluster.state(1) is BrokerState.OFFLINE
+    assert cluster.metadata.image.brokers[1].stopping_offset is None
+
+
+def test_the_beginning_of_a_shutdown_is_written_once() -> None:
+    cluster = Three()
+    cluster.beat(1, stop=True)
+    began = cluster.metadata.image.brokers[1].stopping_offset
+    cluster.metadata.broker(4)
+    cluster.beat(1, stop=True)
+    assert cluster.metadata.image.brokers[1].stopping_offset == began
+
+
+def test_a_broker_that_lags_holds_a_shutdown_up_only_while_it_is_active() -> None:
+    cluster = Three()
+    cluster.beat(1, stop=True)
+    cluster.beat(2)
+    assert cluster.beat(1, stop=True) == WAIT
+    cluster.metadata.write(*fence(cluster.metadata.image.brokers[3], cluster.metadata.image))
+    assert cluster.beat(1, stop=True) == GO
+
+
+def test_after_a_fail_over_a_shutdown_waits_for_heartbeats_that_say_how_far_the_others_are() -> None:
+    cluster = Three()
+    cluster.beat(1, stop=True)
+    cluster.sessions = Sessions(9.0)
+    cluster.sessions.renew_all(cluster.metadata.image, 0.0, but=None)
+    assert cluster.state(1) is BrokerState.STOPPING
+    assert cluster.beat(1, stop=True) == WAIT
+    cluster.beat(2)
+    assert cluster.beat(1, stop=True) == WAIT
+    cluster.beat(3)
+    assert cluster.beat(1, stop=True) == GO
+
+
+def test_the_last_broker_goes_at_once_though_its_partitions_have_no_leader_then() -> None:
+    cluster = Three()
+    for broker_id in (2, 3):
+        cluster.beat(broker_id, fence=True, stop=True)
+    assert cluster.leaders() == [1, -1, 1]
+    assert cluster.beat(1, stop=True) == WAIT
+    assert cluster.beat(1, stop=True) == GO
+    assert set(cluster.leaders()) == {-1}
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_the_word_that_a_pod_is_gone_ends_its_session_and_frees_its_id(stopping: bool) -> None:
+    cluster = Three()
+    if stopping:
+        cluster.beat(1, stop=True)
+    assert cluster.beat(1, fence=True, stop=True) == GO
+    assert cluster.state(1) is BrokerState.OFFLINE
+    assert 1 not in cluster.leaders()
+    assert cluster.sessions.age(1, 0.0) is None
+    records, _ = register(wanted(incarnation=NEW), cluster.metadata.image, cluster.sessions, 0.0)
+    assert [type(record) for record in records] == [RegisterBroker]
+
+
+def test_a_broker_that_was_declared_gone_and_is_not_comes_back_with_its_next_heartbeat() -> None:
+    cluster = Three()
+    cluster.beat(1, fence=True, stop=True)
+    assert cluster.beat(1) == HeartbeatAnswer(True, False, False)
+    assert cluster.state(1) is BrokerState.ONLINE
+
+
+def test_states_over_a_life() -> None:
+    metadata, sessions = Metadata(), Sessions(9.0)
+    epoch = metadata.commit(register(wanted(), metadata.image, sessions, 0.0))
+    broker = metadata.image.brokers[1]
+    assert state_of(broker, sessions, 9.0) is BrokerState.FENCED
+    assert state_of(broker, sessions, 9.001) is BrokerState.OFFLINE
+    assert sessions.age(1, 5.0) is None
+    sessions.touch(1, epoch, 10.0)
+    assert state_of(broker, sessions, 10.0) is BrokerState.FENCED
+    metadata.commit(heartbeat(Heartbeat(1, epoch, 7, False, False), metadata.image, sessions, 10.0))
+    assert (sessions.age(1, 12.5), sessions.metadata_offset(1)) == (2.5, 7)
+    assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerState.ONLINE
+    metadata.write(*fence(metadata.image.brokers[1], metadata.image))
+    assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerState.FENCED
+
+
+def test_a_registration_holds_the_id_for_nobody_until_its_first_heartbeat() -> None:
+    metadata, sessions = Metadata(), Sessions(9.0)
+    metadata.commit(register(wanted(), metadata.image, sessions, 0.0))
+    epoch = metadata.commit(register(wanted(incarnation=NEW), metadata.image, sessions, 0.0))
+    assert metadata.image.brokers[1].epoch == epoch
+
+
+def test_the_same_incarnation_may_bring_other_listeners_and_keeps_its_epoch_and_its_state() -> None:
+    cluster = Three()
+    image = cluster.metadata.image
+    cluster.beat(1, stop=True)
+    before = image.brokers[1]
+    again = Registration(1, CLUSTER_ID, before.incarnation, endpoints("OTHER"), None)
+    assert cluster.metadata.commit(register(again, image, cluster.sessions, 0.0)) == before.epoch
+    after = image.brokers[1]
+    assert [e.listener for e in after.endpoints] == ["OTHER"]
+    assert (after.epoch, after.fenced, after.stopping_offset) == (before.epoch, False, before.stopping_offset)
+
+
+def test_a_new_incarnation_takes_the_old_one_out_of_the_in_sync_sets() -> None:
+    cluster = Three()
+    image = cluster.metadata.image
+    epoch = cluster.metadata.commit(register(wanted(incarnation=NEW), image, cluster.sessions, 9.001))
+    assert (image.brokers[1].epoch, image.brokers[1].fenced) == (epoch, True)
+    assert epoch == image.offset
+    assert [part.isr for part in image.topics["orders"].partitions.values()] == [(2,), (2, 3), (3,)]
+    assert cluster.leaders() == [2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("features", "fits"),
+    [((("group.version", 0, 1),), True), ((("group.version", 2, 3),), False), ((), False)],
+)
+def test_a_broker_must_know_the_features_levels_of_the_cluster(
+    features: tuple[tuple[str, int, int], ...], fits: bool
+) -> None:
+    metadata = Metadata()
+    metadata.write(FeatureLevelRecord("group.version", 1), FeatureLevelRecord("metadata.version", 0))
+    asked = Registration(1, CLUSTER_ID, OLD, endpoints(), None, features)
+    if fits:
+        metadata.commit(register(asked, metadata.image, Sessions(9.0), 0.0))
+        assert metadata.image.brokers[1].features == features
+        return
+    with pytest.raises(KafkaError, match=r"finalized version 1 of group\.version") as refused:
+        register(asked, metadata.image, Sessions(9.0), 0.0)
+    assert refused.value.code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_an_unregistered_broker_is_in_no_in_sync_set_and_unknown() -> None:
+    cluster = Three()
+    image = cluster.metadata.image
+    cluster.metadata.commit(unregister(1, image))
+    assert list(image.brokers) == [2, 3]
+    assert [part.isr for part in image.topics["orders"].partitions.values()] == [(2,), (2, 3), (3,)]
+    with pytest.raises(KafkaError) as refused:
+        unregister(1, image)
+    assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
 @pytest.mark.parametrize(("broker_id", "epoch"), [(1, 99), (7, 1)])
@@ -133,15 +341,12 @@ def test_a_controller_that_starts_gives_fresh_sessions_to_unfenced_brokers_only(
     assert live == [1]
 
 
-def test_fencing_moves_leaders_to_a_live_in_sync_replica_and_unfencing_gives_orphans_back() -> None:
-    metadata = Metadata()
-    for broker_id in (1, 2, 3):
-        metadata.broker(broker_id, fenced=broker_id == 3)
-    metadata.topic("orders", [1], [1, 3, 2], [2, 1])
-    metadata.write(*fence(metadata.image.brokers[1], metadata.image))
-    partitions = metadata.image.topics["orders"].partitions
-    assert [(p.leader, p.leader_epoch) for p in partitions.values()] == [(-1, 1), (2, 1), (2, 0)]
-    records = unfence(metadata.image.brokers[1], metadata.image)
-    assert [r.index for r in records if isinstance(r, PartitionRecord)] == [0]
-    metadata.write(*records)
-    assert [(p.leader, p.leader_epoch) for p in partitions.values()] == [(1, 2), (2, 1), (2, 0)]
+def test_kafkas_own_session_scenario() -> None:
+    """BrokerHeartbeatManagerTest.testHasValidSession."""
+    sessions = Sessions(0.010)
+    sessions.touch(0, 100, 0.0)
+    sessions.touch(1, 100, 0.0)
+    sessions.touch(2, 200, 0.005)
+    held = [(b, e) for b in (0, 1, 2, 3) for e in (100, 101, 200) if sessions.is_live(b, e, 0.005)]
+    assert held == [(0, 100), (1, 100), (2, 200)]
+    assert [b for b, e in held if sessions.is_live(b, e, 0.011)] == [2]

@@ -4,6 +4,8 @@ from uuid import UUID
 
 import pytest
 
+from broker_runtime.controller.reassignments import reassign
+from broker_runtime.controller.records import StopBroker
 from broker_runtime.controller.topics import NewTopic, TopicDefaults, create_topic, delete_topic, grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from tests.support.controller import Metadata
@@ -24,8 +26,8 @@ def new(name: str = "orders", partitions: int = 1, factor: int = 1, **more: obje
     return NewTopic(name, partitions, factor, more.get("assignments", ()), more.get("configs", ()))  # type: ignore[arg-type]
 
 
-def create(metadata: Metadata, topic: NewTopic, taken: dict[str, str] | None = None) -> None:
-    metadata.commit(create_topic(topic, metadata.image, TopicDefaults(3, 1), lambda: ID, taken or {}))
+def create(metadata: Metadata, topic: NewTopic, taken: dict[str, str] | None = None, topic_id: UUID = ID) -> None:
+    metadata.commit(create_topic(topic, metadata.image, TopicDefaults(3, 1), lambda: topic_id, taken or {}))
 
 
 def test_a_topic_gets_its_partitions_configuration_and_id() -> None:
@@ -93,6 +95,25 @@ def test_topics_that_are_refused(topic: NewTopic, code: ErrorCode, message: str)
         create(metadata, topic, taken={"o_ther": "o_ther"})
     assert refused.value.code == code
     assert message in str(refused.value)
+
+
+def test_replicas_that_are_not_active_start_outside_the_in_sync_set() -> None:
+    metadata = metadata_with()
+    create(metadata, new(factor=2))
+    metadata.broker(3)
+    metadata.write(StopBroker(3, metadata.image.brokers[3].epoch, metadata.image.offset + 1))
+    create(metadata, new("by-hand", -1, -1, assignments=[(0, [3, 2, 1])]), topic_id=UUID(int=43))
+    found = [metadata.image.topics[name].partitions[0] for name in ("orders", "by-hand")]
+    assert [(p.replicas, p.isr, p.leader) for p in found] == [((1, 2), (1,), 1), ((3, 2, 1), (1,), 1)]
+
+
+def test_a_topic_that_is_moved_grows_by_what_it_will_have() -> None:
+    metadata = metadata_with("orders")
+    metadata.broker(3)
+    metadata.write(*reassign("orders", 0, [1, 3], metadata.image))
+    metadata.write(*reassign("orders", 0, [3], metadata.image))
+    metadata.write(*grow_topic("orders", 2, None, metadata.image))
+    assert len(metadata.image.topics["orders"].partitions[1].replicas) == 1
 
 
 def test_growing_keeps_what_is_there() -> None:

@@ -1,0 +1,195 @@
+"""Any history of brokers and partitions keeps the rules that replication relies on."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from broker_runtime.controller import elections
+from broker_runtime.controller.broker_states import BrokerState
+from broker_runtime.controller.elections import ElectionType
+from broker_runtime.controller.image import Partition
+from broker_runtime.controller.partition_changes import IsrChange, change_isr
+from broker_runtime.controller.reassignments import reassign
+from broker_runtime.controller.records import NO_LEADER, ConfigRecord, Record
+from broker_runtime.controller.registration import (
+    Heartbeat,
+    Registration,
+    Sessions,
+    fence,
+    heartbeat,
+    register,
+    state_of,
+    unregister,
+)
+from broker_runtime.controller.topics import NewTopic, TopicDefaults, create_topic
+from broker_runtime.errors import KafkaError
+from tests.support.controller import CLUSTER_ID, Metadata, endpoints
+
+BROKERS = st.integers(0, 4)
+TOPICS = st.sampled_from(["a", "b", "c"])
+SOME = st.lists(BROKERS, max_size=4, unique=True)
+
+
+class Cluster(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.metadata, self.sessions, self.now_s = Metadata(), Sessions(9.0), 0.0
+        self.count = 0
+        self.seen: dict[tuple[UUID, int], Partition] = {}
+        self.epochs: dict[int, int] = {}
+
+    @property
+    def parts(self) -> list[tuple[str, int, Partition]]:
+        return [(topic.name, index, part) for topic, index, part in elections.partitions(self.metadata.image)]
+
+    def write(self, records: Sequence[Record]) -> None:
+        self.metadata.write(*records)
+
+    # What happens
+
+    @rule(broker_id=BROKERS, same=st.booleans())
+    def a_broker_registers(self, broker_id: int, same: bool) -> None:
+        self.count += 1
+        known = self.metadata.image.brokers.get(broker_id)
+        incarnation = known.incarnation if known is not None and same else UUID(int=self.count)
+        wanted = Registration(broker_id, CLUSTER_ID, incarnation, endpoints(), None)
+        try:
+            records, epoch = register(wanted, self.metadata.image, self.sessions, self.now_s)
+        except KafkaError:
+            assert known is not None
+            assert self.sessions.is_live(broker_id, known.epoch, self.now_s)
+            return
+        self.write(records)
+        assert self.metadata.image.brokers[broker_id].epoch == epoch
+
+    @rule(broker_id=BROKERS, fence=st.booleans(), stop=st.booleans(), lag=st.integers(0, 3))
+    def a_broker_beats(self, broker_id: int, fence: bool, stop: bool, lag: int) -> None:
+        known = self.metadata.image.brokers.get(broker_id)
+        if known is None:
+            return
+        self.sessions.touch(broker_id, known.epoch, self.now_s)
+        beat = Heartbeat(broker_id, known.epoch, self.metadata.image.offset - lag, fence, stop)
+        answer = self.metadata.commit(heartbeat(beat, self.metadata.image, self.sessions, self.now_s))
+        state = state_of(self.metadata.image.brokers[broker_id], self.sessions, self.now_s)
+        assert answer.should_shut_down == (state is BrokerState.OFFLINE)
+        assert answer.is_fenced == (state in (BrokerState.OFFLINE, BrokerState.FENCED))
+
+    @rule(broker_id=BROKERS)
+    def a_broker_comes_up(self, broker_id: int) -> None:
+        self.a_broker_registers(broker_id, same=True)
+        self.a_broker_beats(broker_id, fence=False, stop=False, lag=0)
+
+    @rule(seconds=st.sampled_from([1.0, 5.0, 10.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now_s += seconds
+        for broker_id in self.sessions.expired(self.metadata.image, self.now_s):
+            self.write(fence(self.metadata.image.brokers[broker_id], self.metadata.image))
+            self.sessions.end(broker_id)
+
+    @rule(broker_id=BROKERS)
+    def a_broker_is_unregistered(self, broker_id: int) -> None:
+        if broker_id in self.metadata.image.brokers:
+            self.metadata.commit(unregister(broker_id, self.metadata.image))
+
+    @rule(name=TOPICS, factor=st.integers(1, 4), partitions=st.integers(1, 3))
+    def a_topic_is_made(self, name: str, factor: int, partitions: int) -> None:
+        self.count += 1
+        new = NewTopic(name, partitions, factor, (), ())
+        topic_id = UUID(int=10_000 + self.count)
+        try:
+            self.metadata.commit(create_topic(new, self.metadata.image, TopicDefaults(1, 1), lambda: topic_id, {}))
+        except KafkaError:
+            return
+
+    @precondition(lambda self: self.parts)
+    @rule(data=st.data(), wanted=SOME)
+    def a_leader_alters_its_in_sync_set(self, data: st.DataObject, wanted: list[int]) -> None:
+        name, index, part = data.draw(st.sampled_from(self.parts))
+        image = self.metadata.image
+        members = dict.fromkeys([part.leader, *(r for r in wanted if r in part.replicas)])
+        isr = [(r, image.brokers[r].epoch if r in image.brokers else 0) for r in members]
+        change = IsrChange(image.topics[name].id, index, part.leader_epoch, part.partition_epoch, isr)
+        try:
+            self.write(change_isr(part.leader, change, image).records)
+        except KafkaError:
+            assert not all(image.is_active(r) for r in members)
+
+    @precondition(lambda self: self.parts)
+    @rule(data=st.data(), goal=SOME | st.none())
+    def a_partition_is_moved(self, data: st.DataObject, goal: list[int] | None) -> None:
+        name, index, _ = data.draw(st.sampled_from(self.parts))
+        try:
+            self.write(reassign(name, index, goal, self.metadata.image))
+        except KafkaError:
+            return
+
+    @precondition(lambda self: self.parts)
+    @rule(data=st.data(), kind=st.sampled_from(ElectionType))
+    def a_leader_is_elected(self, data: st.DataObject, kind: ElectionType) -> None:
+        name, index, _ = data.draw(st.sampled_from(self.parts))
+        try:
+            self.write([elections.elect(self.metadata.image.topics[name], index, kind, self.metadata.image)])
+        except KafkaError:
+            return
+
+    @rule()
+    def leaders_are_rebalanced(self) -> None:
+        self.write(elections.rebalance(self.metadata.image))
+        assert elections.rebalance(self.metadata.image) == []
+
+    @rule(name=TOPICS, allowed=st.sampled_from(["true", "false", None]))
+    def unclean_elections_are_allowed(self, name: str, allowed: str | None) -> None:
+        if name in self.metadata.image.topics:
+            self.write([ConfigRecord(2, name, "unclean.leader.election.enable", allowed)])
+
+    # What always holds
+
+    @invariant()
+    def in_sync_sets_are_replicas_and_never_empty(self) -> None:
+        for _, _, part in self.parts:
+            assert part.isr
+            assert set(part.isr) <= set(part.replicas)
+            assert len(set(part.isr)) == len(part.isr)
+            assert len(set(part.replicas)) == len(part.replicas)
+            assert set(part.adding) | set(part.removing) <= set(part.replicas)
+            assert not set(part.adding) & set(part.removing)
+            assert set(part.replicas) - set(part.removing)
+
+    @invariant()
+    def who_is_in_sync_beside_others_is_active(self) -> None:
+        for _, _, part in self.parts:
+            assert len(part.isr) == 1 or all(self.metadata.image.is_active(r) for r in part.isr)
+
+    @invariant()
+    def a_leader_is_active_and_in_sync_and_there_is_one_when_there_can_be(self) -> None:
+        for _, _, part in self.parts:
+            able = [r for r in part.isr if self.metadata.image.is_active(r)]
+            assert part.leader in able if able else part.leader == NO_LEADER
+
+    @invariant()
+    def epochs_only_grow(self) -> None:
+        for name, index, part in self.parts:
+            key = (self.metadata.image.topics[name].id, index)
+            before = self.seen.get(key, part)
+            if part != before:
+                assert part.partition_epoch > before.partition_epoch
+                assert part.leader_epoch >= before.leader_epoch
+            if part.leader != before.leader or not set(before.replicas) <= set(part.replicas):
+                assert part.leader_epoch > before.leader_epoch
+            self.seen[key] = part
+        for broker in self.metadata.image.brokers.values():
+            assert broker.epoch >= self.epochs.get(broker.id, 0)
+            self.epochs[broker.id] = broker.epoch
+
+    @invariant()
+    def the_image_is_what_its_records_say(self) -> None:
+        replayed = self.metadata.replayed()
+        assert replayed.brokers == self.metadata.image.brokers
+        assert replayed.topics == self.metadata.image.topics
+
+
+TestCluster = Cluster.TestCase
+TestCluster.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
