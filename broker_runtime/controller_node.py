@@ -1,53 +1,127 @@
-"""The controller role of a process: the metadata journal, the single writer, and the listener that brokers use."""
+"""The controller role of a process: the metadata journal, the single writer, and the listener that brokers use.
+
+A controller on standby listens too. What can say NOT_CONTROLLER says it; every other request ends its connection, so
+that whoever asked goes to the next controller at once.
+"""
 
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Protocol
+from uuid import uuid4
 
 from broker_runtime.apis.context import ProducerIds, Timer
-from broker_runtime.apis.dispatch import Dispatcher
+from broker_runtime.apis.dispatch import Dispatcher, Peer
 from broker_runtime.apis.table import CONTROLLER_APIS
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.effective import effective_config
 from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.records import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.controller.service import ControllerService
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.limits import network_limits, quota_settings
+from broker_runtime.network.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.versions import (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    API_VERSIONS,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    DESCRIBE_CLUSTER,
+    FETCH,
+    FETCH_SNAPSHOT,
+)
 
 log = logging.getLogger(__name__)
 
 JOURNAL_CONFIG = TopicConfig(retention_ms=-1, retention_bytes=-1)
-"""Metadata is never deleted by age: brokers start from its beginning until snapshots exist."""
+"""Metadata is never deleted by age; what snapshots cover goes by the log's start."""
+
+_ANSWERED_ON_STANDBY = frozenset(
+    (
+        API_VERSIONS,
+        BROKER_REGISTRATION,
+        BROKER_HEARTBEAT,
+        ALTER_PARTITION,
+        ALLOCATE_PRODUCER_IDS,
+        DESCRIBE_CLUSTER,
+        FETCH,
+        FETCH_SNAPSHOT,
+    )
+)
+"""They carry NOT_CONTROLLER or NOT_LEADER_OR_FOLLOWER in their answers, or are about this process only."""
+
+
+class Server(Protocol):
+    """The part of SocketServer that a controller uses."""
+
+    def add_listener(self, name: str, host: str, port: int) -> tuple[str, int]: ...
+
+    def start(self) -> None: ...
+
+    def collect(self) -> Iterable[Sample]: ...
+
+    async def shutdown(self, drain_s: float) -> None: ...
 
 
 class ControllerNode:
-    def __init__(self, settings: BrokerSettings, clock: Clock, logs: LogManager, cluster_id: str) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        clock: Clock,
+        logs: LogManager,
+        cluster_id: str,
+        *,
+        parts: JournalParts | None = None,
+        server: Server | None = None,
+    ) -> None:
+        """`parts` and `server` are a simulation's; a process has its own. Raises ConfigError."""
         self.settings = settings
         self.clock = clock
         self.logs = logs
         self.cluster_id = cluster_id
         self._loop = asyncio.get_running_loop()
+        self._disk = ThreadPoolExecutor(1, "controller-journal") if parts is None else None
+        if parts is None:
+            assert self._disk is not None
+            parts = JournalParts(self._disk, uuid4().hex[:8])
         self._journal = logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, JOURNAL_CONFIG)
-        self.controller: ControllerService = ControllerService(self._journal, settings, clock, cluster_id)
+        self.controller: ControllerService = ControllerService(
+            backing(settings, self._journal, clock, parts), settings, clock, cluster_id
+        )
         self.dispatcher = Dispatcher(self, CONTROLLER_APIS, None)
-        # The connection limits of clients are not for brokers: here only the limits of frames and idleness hold.
-        static = network_limits(settings, quota_settings(settings, effective_config(settings, {}, {}), {}))
-        limits = replace(static, quotas=QuotaSettings())
-        self.server = SocketServer(self.dispatcher.handle, limits, clock, self._loop)
+        self.server: Server = server if server is not None else self._own_server()
         self.ready = False
 
+    def _own_server(self) -> SocketServer:
+        # The connection limits of clients are not for brokers: here only the limits of frames and idleness hold.
+        effective = effective_config(self.settings, {}, {})
+        static = network_limits(self.settings, quota_settings(self.settings, effective, {}))
+        return SocketServer(self.handle, replace(static, quotas=QuotaSettings()), self.clock, self._loop)
+
+    def handle(self, frame: memoryview, connection: Peer) -> Reply | PendingReply:
+        key = int.from_bytes(frame[:2], "big")
+        if not self.controller.active and key not in _ANSWERED_ON_STANDBY:
+            raise ProtocolError("not-controller", "this controller is not the active one; ask the next")
+        return self.dispatcher.handle(frame, connection)
+
     async def start(self) -> None:
-        """Replay the journal, then open the controller's listeners; raises ListenerBindError."""
+        """Replay the journal or go on standby, then open the controller's listeners.
+
+        Raises ReplayError, ListenerBindError. `controller.failed` tells what ends it later.
+        """
         await self.controller.start()
         for endpoint in self.settings.listeners:
             if endpoint.listener in self.settings.controller_listeners:
@@ -61,6 +135,8 @@ class ControllerNode:
         await self.server.shutdown(drain_s=0.5)
         await self.dispatcher.close()
         await self.controller.stop()
+        if self._disk is not None:
+            self._disk.shutdown()
 
     # What handlers use
 
@@ -76,7 +152,9 @@ class ControllerNode:
         """Brokers fetch metadata; the controller leads nothing else."""
         if topic != METADATA_TOPIC or partition != 0:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a controller serves its metadata log only")
-        return self._journal, 0
+        if not self.controller.active:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this controller is not the active one")
+        return self._journal, self.image.controller_epoch
 
     def led(self, topic: str, partition: int) -> LeaderReplica:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a controller has no replicas of topics")

@@ -16,6 +16,7 @@ from broker_runtime.apis import (
     describe_cluster,
     describe_configs,
     elect_leaders,
+    fetch_snapshot,
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
@@ -70,6 +71,7 @@ BROKER_APIS: tuple[ApiSpec, ...] = (
 
 CONTROLLER_APIS: tuple[ApiSpec, ...] = (
     _FETCH,
+    fetch_snapshot.API,
     _API_VERSIONS,
     broker_registration.API,
     broker_heartbeat.API,

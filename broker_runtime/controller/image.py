@@ -4,7 +4,7 @@ Pure. `apply` is the only thing that changes an image, and records are all that 
 has applied the same records has the same image. It says what changed, so that the node can react without comparing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
@@ -142,6 +142,12 @@ class MetadataImage:
     def broker_configs(self, broker_id: int | None) -> Mapping[str, str]:
         """The dynamic configuration of one broker; None is the cluster-wide default."""
         return self._broker_configs.get(broker_id, _NO_CONFIG)
+
+    def configured_topics(self) -> Iterable[str]:
+        return self._topic_configs
+
+    def configured_brokers(self) -> Iterable[int | None]:
+        return self._broker_configs
 
     def ip_rate(self, ip: str | None) -> float | None:
         """The connection creation rate set for exactly this `ip` entity; None is the default entity."""

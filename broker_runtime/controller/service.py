@@ -1,32 +1,39 @@
-"""The active controller: the single writer of metadata (KIP-500, KIP-631).
+"""The controller: on standby until it is elected, then the single writer of metadata (KIP-500, KIP-631).
 
 Requests wait in one bounded queue. Whatever waits is decided in order, each request against the metadata that the ones
-before it made; its records are one journal batch. One fsync, off the event loop, covers all of them (group commit);
-then brokers may read the records and the answers are given. While an fsync runs nothing is appended.
-What is decided is pure and lives in the other modules; this one owns queue, journal, timer and replay.
+before it made; its records are one batch of the metadata log. One commit of the journal covers all of them (group
+commit); then brokers may read the records and the answers are given. While a commit runs nothing is appended.
+
+An active controller begins by writing its own epoch, which deposes the one before. When it is deposed or cannot tell
+what is durable, it forgets what it has decided, goes back to standby and loads everything anew.
+What is decided is pure and lives in the other modules; this one owns queue, replay, timers and the two states.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings
-from broker_runtime.controller import registration
+from broker_runtime.controller import elections, registration
 from broker_runtime.controller.image import MetadataImage
-from broker_runtime.controller.records import (
-    ClusterRecord,
-    Record,
-    RecordFormatError,
-    decode_record,
-    encode_record,
+from broker_runtime.controller.journal.seam import (
+    DeposedError,
+    Election,
+    Journal,
+    JournalDamagedError,
+    JournalError,
+    JournalUnavailableError,
+    Snapshot,
 )
+from broker_runtime.controller.records import ClusterRecord, ControllerChange, Record, RecordFormatError, decode_record
 from broker_runtime.controller.registration import Heartbeat, HeartbeatAnswer, Registration, Sessions
+from broker_runtime.controller.snapshots import SnapshotFormatError, in_batches, load_image, write_snapshot
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import encode_batch, iter_batches, iter_records
 from broker_runtime.storage.log import Log
@@ -35,17 +42,33 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Decision = Callable[[MetadataImage], tuple[Sequence[Record], T]]
-"""Decides one request: the records to write, and the answer once they are on disk. Raises KafkaError to refuse."""
+"""Decides one request: the records to write, and the answer once they are durable. Raises KafkaError to refuse."""
 
 _GROUP_MAX = 1_000
-_BATCH_BYTES_MAX = 512 * 1024
-_REPLAY_READ_BYTES = 4 * 1024 * 1024
+_REPLAY_READ_BYTES = 1024 * 1024
 _SESSION_CHECKS = 8
 """How often in a session timeout the sessions are looked at, as in Kafka."""
+_RETRY_DELAY_S = 0.5
 
 
 class ReplayError(Exception):
     """The journal cannot be this cluster's metadata; the process must not go on with it."""
+
+
+class Role(Enum):
+    STANDBY = "standby"
+    """From the start until elected and loaded, and again after it was deposed: refuses everything."""
+    ACTIVE = "active"
+    """From the commit of its own epoch until it is deposed, loses its lease or stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """What a controller is built on: the log that brokers fetch, what makes it durable, and who may write."""
+
+    log: Log
+    journal: Journal
+    election: Election
 
 
 @dataclass(slots=True)
@@ -56,62 +79,160 @@ class _Waiting:
 
 
 class ControllerService:
-    def __init__(self, journal: Log, settings: BrokerSettings, clock: Clock, cluster_id: str) -> None:
+    def __init__(self, backing: Backing, settings: BrokerSettings, clock: Clock, cluster_id: str) -> None:
         self.image = MetadataImage()
         self.cluster_id = cluster_id
-        self._journal = journal
+        self.snapshot: Snapshot | None = None
+        """The newest durable one, for brokers that are too far behind for the log."""
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Gets the exception that ends the controller: the process must end with it."""
+        self.role = Role.STANDBY
+        self._log = backing.log
+        self._journal = backing.journal
+        self._election = backing.election
         self._settings = settings
         self._clock = clock
-        self._sessions = Sessions(settings.integer("broker.session.timeout.ms") / 1000)
+        self.sessions = self._new_sessions()
         self._queue: deque[_Waiting] = deque()
         self._queue_max = settings.integer("controller.request.queue.max")
-        self._stopped = False
         self._wake = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
-        self._disk = ThreadPoolExecutor(1, "controller-journal")
-        # Brokers see a record only when it is on disk, so the high watermark is moved here, not by each append.
-        journal.sole_replica = False
+        self._activated = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self._bytes_since_snapshot = 0
+        self._batches_since_snapshot = 0
+        self._snapshot_wanted: asyncio.Queue[Snapshot] = asyncio.Queue(maxsize=1)
+        # Brokers see a record only when it is durable, so the high watermark is moved here, not by each append.
+        self._log.sole_replica = False
+
+    def _new_sessions(self) -> Sessions:
+        return Sessions(self._settings.integer("broker.session.timeout.ms") / 1000)
+
+    # What others may know
 
     @property
-    def sessions(self) -> Sessions:
-        return self._sessions
+    def active(self) -> bool:
+        """Looks at the clock too: a process that slept through its lease is not active when it wakes up."""
+        return self.role is Role.ACTIVE and self._election.held
+
+    @property
+    def controller_epoch(self) -> int:
+        """Of the newest active controller that this one knows of."""
+        return self.image.controller_epoch
+
+    @property
+    def active_controller_id(self) -> int | None:
+        return self._settings.node_id if self.active else self._election.holder_id
 
     # Life
 
     async def start(self) -> None:
-        """Replay the journal, then serve; raises ReplayError."""
-        self._replay()
-        own = self._settings.node_id if self._settings.is_broker else None
-        self._sessions.renew_all(self.image, self._clock.monotonic(), but=own)
-        self._tasks = [asyncio.ensure_future(self._write()), asyncio.ensure_future(self._watch_sessions())]
-        for task in self._tasks:
-            task.add_done_callback(_report_end)
-        if self.image.cluster_id is None:
-            await self.submit(lambda image: ([ClusterRecord(self.cluster_id)], None))
-        log.info("the controller is active at metadata offset %d", self.image.offset)
+        """The only controller is active when this returns, one of several is on its way. Raises ReplayError."""
+        running = self._running = asyncio.ensure_future(self._run())
+        running.add_done_callback(self._ended)
+        if not self._election.certain:
+            return
+        activated = asyncio.ensure_future(self._activated.wait())
+        await asyncio.wait({running, activated}, return_when=asyncio.FIRST_COMPLETED)
+        activated.cancel()
+        if running.done():
+            running.result()
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._stopped = True
-        for waiting in self._queue:
-            _fail(waiting.answer, _stopping())
-        self._queue.clear()
-        self._disk.shutdown()
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        self._step_down()
+        await self._election.release()
+        await self._journal.close()
 
-    def _replay(self) -> None:
-        offset, end = self._journal.log_start_offset, self._journal.log_end_offset
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is None:
+            return
+        error = task.exception()
+        assert error is not None
+        if not isinstance(error, ReplayError | JournalError):
+            log.critical("the controller has failed", exc_info=error)
+        if not self.failed.done():
+            self.failed.set_exception(error)
+            # Whoever watches raises it; for who does not it has been said.
+            self.failed.exception()
+
+    async def _run(self) -> None:
+        while True:
+            await self._election.acquire()
+            try:
+                await _until_one_ends(self._election.keep(), self._govern())
+            except DeposedError as error:
+                log.error("this controller is deposed: %s", error)
+            except JournalUnavailableError as error:
+                log.error("this controller gives up being the active one: %s", error)
+            except JournalDamagedError as error:
+                raise ReplayError(str(error)) from error
+            finally:
+                self._step_down()
+            await self._election.release()
+            await asyncio.sleep(_RETRY_DELAY_S)
+
+    async def _govern(self) -> None:
+        await self._activate()
+        work = [self._write(), self._watch_sessions(), self._write_snapshots()]
+        if self._settings.flag("auto.leader.rebalance.enable"):
+            work.append(self._tend_leaders())
+        await _until_one_ends(*work)
+
+    def _step_down(self) -> None:
+        self.role = Role.STANDBY
+        self._activated.clear()
+        for waiting in self._queue:
+            _fail(waiting.answer, _not_active())
+        self._queue.clear()
+        self._snapshot_wanted = asyncio.Queue(maxsize=1)
+
+    # Becoming active
+
+    async def _activate(self) -> None:
+        snapshot = await self._journal.load()
+        try:
+            image = MetadataImage() if snapshot is None else load_image(snapshot.payload, snapshot.end_offset)
+        except SnapshotFormatError as error:
+            raise ReplayError(f"the metadata snapshot is damaged: {error}") from error
+        self.image, self.snapshot = image, snapshot
+        self._bytes_since_snapshot = self._batches_since_snapshot = 0
+        await self._replay(self._log.log_start_offset if snapshot is None else snapshot.end_offset)
+        if image.cluster_id not in (None, self.cluster_id):
+            raise ReplayError(f"the metadata journal belongs to cluster {image.cluster_id}, not {self.cluster_id}")
+        # Until this is committed nothing is decided: it is what keeps the controller before from committing anything.
+        first: list[Record] = [] if image.cluster_id is not None else [ClusterRecord(self.cluster_id)]
+        self._append([*first, ControllerChange(self._settings.node_id, image.controller_epoch + 1)])
+        await self._make_durable()
+        self.sessions = self._new_sessions()
+        own = self._settings.node_id if self._settings.is_broker and self._election.certain else None
+        self.sessions.renew_all(image, self._clock.monotonic(), but=own)
+        self.role = Role.ACTIVE
+        self._activated.set()
+        log.info(
+            "controller %d is active with epoch %d at metadata offset %d",
+            self._settings.node_id,
+            image.controller_epoch,
+            image.offset,
+        )
+
+    async def _replay(self, start: int) -> None:
+        """What the log holds behind the snapshot."""
+        offset, end = start, self._log.log_end_offset
         while offset < end:
-            region = self._journal.read(offset, _REPLAY_READ_BYTES, min_one=True, up_to=end)
+            region = self._log.read(offset, _REPLAY_READ_BYTES, min_one=True, up_to=end)
             if region is None:
                 raise ReplayError(f"the metadata journal cannot be read at offset {offset}")
+            self._bytes_since_snapshot += region.length
             for header, batch in iter_batches(region.read()):
+                self._batches_since_snapshot += 1
                 for item in iter_records(batch):
-                    self._replay_one(item.value, item.offset)
+                    if item.offset >= start:
+                        self._replay_one(item.value, item.offset)
                 offset = header.last_offset + 1
-        if self.image.cluster_id not in (None, self.cluster_id):
-            raise ReplayError(f"the metadata journal belongs to cluster {self.image.cluster_id}, not {self.cluster_id}")
+            # The lease is renewed meanwhile.
+            await asyncio.sleep(0)
 
     def _replay_one(self, value: bytes | None, offset: int) -> None:
         try:
@@ -122,9 +243,9 @@ class ControllerService:
     # Requests
 
     async def submit(self, decide: Decision[T]) -> T:
-        """The decision's answer, once its records are on disk. Raises what the decision raised, or KafkaError."""
-        if self._stopped:
-            raise _stopping()
+        """The decision's answer, once its records are durable. Raises what the decision raised, or KafkaError."""
+        if not self.active:
+            raise _not_active()
         if len(self._queue) >= self._queue_max:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, "controller.request.queue.max requests wait for the controller; try again"
@@ -137,13 +258,15 @@ class ControllerService:
     async def register(self, wanted: Registration) -> int:
         """The broker's epoch."""
         now_s = self._clock.monotonic()
-        return await self.submit(lambda image: registration.register(wanted, image, self._sessions, now_s))
+        return await self.submit(lambda image: registration.register(wanted, image, self.sessions, now_s))
 
     async def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
+        if not self.active:
+            raise _not_active()
         now_s = self._clock.monotonic()
         registration.registered(beat.broker_id, beat.epoch, self.image)
-        self._sessions.touch(beat.broker_id, beat.epoch, now_s)
-        return await self.submit(lambda image: registration.heartbeat(beat, image, self._sessions, now_s))
+        self.sessions.touch(beat.broker_id, beat.epoch, now_s)
+        return await self.submit(lambda image: registration.heartbeat(beat, image, self.sessions, now_s))
 
     # The writer
 
@@ -153,27 +276,29 @@ class ControllerService:
             self._wake.clear()
             while self._queue:
                 await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _GROUP_MAX))])
+                self._want_snapshot()
 
     async def _commit(self, group: list[_Waiting]) -> None:
         decided = [waiting for waiting in group if self._decide(waiting)]
-        end = self._journal.log_end_offset
-        if end > self._journal.high_watermark:
-            try:
-                await asyncio.get_running_loop().run_in_executor(self._disk, self._journal.flush)
-            except KafkaError as error:
-                log.error("metadata cannot be made durable: %s", error)
-                for waiting in decided:
-                    _fail(waiting.answer, error)
-                return
-            except asyncio.CancelledError:
-                # Whether the records are on disk is not known: they may be there at the next start.
-                for waiting in decided:
-                    _fail(waiting.answer, _stopping())
-                raise
-            self._journal.advance_high_watermark(end)
+        try:
+            if self._log.log_end_offset > self._log.high_watermark:
+                await self._make_durable()
+            elif not self.active:
+                raise DeposedError("the lease has run out")
+        except BaseException:
+            # Whether the records are durable is not known: the next active controller may have them.
+            for waiting in decided:
+                _fail(waiting.answer, _not_active())
+            raise
         for waiting in decided:
             if not waiting.answer.done():
                 waiting.answer.set_result(waiting.decided)
+
+    async def _make_durable(self) -> None:
+        end = self._log.log_end_offset
+        await self._journal.commit()
+        self._log.advance_high_watermark(end)
+        self._batches_since_snapshot += 1
 
     def _decide(self, waiting: _Waiting) -> bool:
         """False when the request was refused; then nothing of it is written."""
@@ -192,56 +317,98 @@ class ControllerService:
     def _append(self, records: Sequence[Record]) -> None:
         """Write, then apply. A request of very many records takes several batches, each of them a valid state."""
         now_ms = self._clock.wall_ms()
-        for part in _batches(records):
+        epoch = max([self.image.controller_epoch, *(r.epoch for r in records if isinstance(r, ControllerChange))])
+        for part in in_batches(records):
             batch = encode_batch([(None, encoded) for _, encoded in part], now_ms)
-            base = self._journal.append(memoryview(batch)).base_offset
+            base = self._log.append(memoryview(batch), leader_epoch=epoch).base_offset
+            self._bytes_since_snapshot += len(batch)
             for position, (record, _) in enumerate(part):
                 self.image.apply(record, base + position)
 
-    # Sessions
+    # Snapshots
+
+    def _want_snapshot(self) -> None:
+        """Taken here, where the image is what is committed; written beside, one at a time."""
+        batches_max = self._journal.batches_between_snapshots
+        too_large = self._bytes_since_snapshot >= self._settings.integer(
+            "metadata.log.max.record.bytes.between.snapshots"
+        )
+        too_many = batches_max is not None and self._batches_since_snapshot >= batches_max
+        if not (too_large or too_many) or self._snapshot_wanted.full():
+            return
+        self._bytes_since_snapshot = self._batches_since_snapshot = 0
+        payload = write_snapshot(self.image, self._clock.wall_ms())
+        self._snapshot_wanted.put_nowait(Snapshot(self.image.offset + 1, self.image.controller_epoch, payload))
+
+    async def _write_snapshots(self) -> None:
+        while True:
+            snapshot = await self._snapshot_wanted.get()
+            try:
+                await self._journal.write_snapshot(snapshot)
+                self._forget_before(snapshot)
+            except (JournalError, KafkaError) as error:
+                log.error("the metadata log is not shortened now, it is tried again after more records: %s", error)
+
+    def _forget_before(self, snapshot: Snapshot) -> None:
+        """The log keeps what the snapshot before it lacks, so that brokers that are close need no snapshot."""
+        before, self.snapshot = self.snapshot, snapshot
+        self._log.roll()
+        if before is not None:
+            self._log.delete_records(before.end_offset)
+        log.info("a snapshot of the metadata up to offset %d is durable", snapshot.end_offset)
+
+    # Timers
 
     async def _watch_sessions(self) -> None:
         while True:
-            await asyncio.sleep(self._sessions.timeout_s / _SESSION_CHECKS)
-            try:
-                await self.fence_silent_brokers()
-            except KafkaError as error:
-                log.warning("silent brokers cannot be fenced now, it is tried again: %s", error)
+            await asyncio.sleep(self.sessions.timeout_s / _SESSION_CHECKS)
+            await self._attempt("silent brokers cannot be fenced now", self.fence_silent_brokers)
 
     async def fence_silent_brokers(self) -> None:
-        for broker_id in self._sessions.expired(self.image, self._clock.monotonic()):
+        for broker_id in self.sessions.expired(self.image, self._clock.monotonic()):
             await self.submit(partial(self._expire, broker_id))
 
     def _expire(self, broker_id: int, image: MetadataImage) -> tuple[Sequence[Record], None]:
-        if broker_id not in self._sessions.expired(image, self._clock.monotonic()):
+        if broker_id not in self.sessions.expired(image, self._clock.monotonic()):
             return (), None
-        log.warning("broker %d is fenced: no heartbeat for %g s", broker_id, self._sessions.timeout_s)
-        self._sessions.end(broker_id)
+        log.warning("broker %d is fenced: no heartbeat for %g s", broker_id, self.sessions.timeout_s)
+        self.sessions.end(broker_id)
         return registration.fence(image.brokers[broker_id], image), None
 
+    async def _tend_leaders(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.integer("leader.imbalance.check.interval.seconds"))
+            await self._attempt("leaders cannot be moved now", self.rebalance_leaders)
 
-def _batches(records: Sequence[Record]) -> Sequence[Sequence[tuple[Record, bytes]]]:
-    found: list[list[tuple[Record, bytes]]] = []
-    size = 0
-    for record in records:
-        encoded = encode_record(record)
-        if not found or size + len(encoded) > _BATCH_BYTES_MAX:
-            found.append([])
-            size = 0
-        found[-1].append((record, encoded))
-        size += len(encoded)
-    return found
+    async def rebalance_leaders(self) -> None:
+        await self.submit(lambda image: (elections.rebalance(image), None))
+        await self.submit(lambda image: (elections.elect_uncleanly(image), None))
+
+    async def _attempt(self, problem: str, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await act()
+        except KafkaError as error:
+            log.warning("%s, it is tried again: %s", problem, error)
 
 
-def _stopping() -> KafkaError:
-    return KafkaError(ErrorCode.NOT_CONTROLLER, "the controller is stopping")
+async def _until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
+    """Run them together until the first ends, which may be by an exception; the others are cancelled."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in tasks:
+        if task in done:
+            task.result()
+
+
+def _not_active() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is not the active one")
 
 
 def _fail(answer: asyncio.Future[Any], error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
-
-
-def _report_end(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.critical("a task of the controller has ended", exc_info=task.exception())

@@ -10,6 +10,7 @@ from broker_runtime.apis.context import ApiSpec, RequestContext
 from broker_runtime.clock import ManualClock
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.records import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
@@ -26,6 +27,7 @@ from broker_runtime.controller.records import (
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
+from tests.support.inline_executor import InlineExecutor
 from tests.support.memory_filesystem import MemoryFileSystem
 
 CLUSTER_ID = "cluster-of-the-tests"
@@ -95,7 +97,12 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         self.hosts: dict[str, str] = {}
 
     async def __aenter__(self) -> "ControllerInMemory":
-        self.controller: ControllerService = ControllerService(self.journal, self.settings, self.clock, self.cluster_id)
+        self.controller: ControllerService = ControllerService(
+            backing(self.settings, self.journal, self.clock, JournalParts(InlineExecutor(), "test")),
+            self.settings,
+            self.clock,
+            self.cluster_id,
+        )
         await self.controller.start()
         return self
 

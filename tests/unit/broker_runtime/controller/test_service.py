@@ -7,9 +7,11 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.controller.image import MetadataImage
-from broker_runtime.controller.records import ConfigRecord, PartitionRecord, Record, TopicRecord
+from broker_runtime.controller.journal.seam import JournalFailedError
+from broker_runtime.controller.records import ConfigRecord, ControllerChange, PartitionRecord, Record, TopicRecord
 from broker_runtime.controller.registration import Heartbeat, Registration
 from broker_runtime.controller.service import ReplayError
+from broker_runtime.controller.snapshots import image_records
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import encode_batch
 from tests.support.controller import CLUSTER_ID, ControllerInMemory, endpoints
@@ -17,6 +19,11 @@ from tests.support.controller import CLUSTER_ID, ControllerInMemory, endpoints
 
 def config(number: int) -> ConfigRecord:
     return ConfigRecord(4, "", "max.connections", str(number))
+
+
+def of_content(image: MetadataImage) -> list[Record]:
+    """Without which controller was active."""
+    return [record for record in image_records(image) if not isinstance(record, ControllerChange)]
 
 
 def watch_fsyncs(node: ControllerInMemory, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
@@ -36,10 +43,10 @@ async def test_answered_means_on_disk_and_replayed_after_a_power_loss() -> None:
     async with ControllerInMemory() as node:
         await node.broker()
         await node.write(config(5))
-        before = vars(node.image)
+        before = of_content(node.image)
         disk = node.fs.power_loss(random.Random(1))
     async with ControllerInMemory(disk) as again:
-        assert vars(again.image) == before
+        assert of_content(again.image) == before
 
 
 async def test_requests_are_decided_in_order_each_seeing_the_one_before() -> None:
@@ -69,14 +76,16 @@ async def test_brokers_see_a_record_only_when_it_is_on_disk(monkeypatch: pytest.
         assert node.journal.high_watermark == end + 1
 
 
-async def test_a_failed_fsync_is_told_and_nobody_sees_the_records() -> None:
+async def test_a_failed_fsync_ends_the_controller_and_nobody_sees_the_records() -> None:
     async with ControllerInMemory() as node:
         seen = node.journal.high_watermark
         node.fs.failing_fsync = True
         for _ in range(2):
-            with pytest.raises(KafkaError) as failed:
+            with pytest.raises(KafkaError) as refused:
                 await node.write(config(1))
-            assert failed.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert refused.value.code == ErrorCode.NOT_CONTROLLER
+        with pytest.raises(JournalFailedError, match="fsync on __cluster_metadata-0 failed"):
+            await node.controller.failed
         assert node.journal.high_watermark == seen
 
 

@@ -1,0 +1,70 @@
+"""FetchSnapshot (59), version 0 (KIP-630): the newest snapshot of the metadata, piece by piece.
+
+In Kafka a fetch tells the snapshot's id. Here a fetch of what the log no longer has is OFFSET_OUT_OF_RANGE, and a
+broker asks for end offset -1, "the newest"; the answer says which that is, and the broker names it for the other pieces.
+"""
+
+from typing import Any
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.journal.seam import Snapshot
+from broker_runtime.controller.records import METADATA_TOPIC
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import FETCH_SNAPSHOT
+
+NEWEST = -1
+PIECE_BYTES_MAX = 8 * 1024 * 1024
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    if request.cluster_id not in (None, node.cluster_id):
+        return {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID, "topics": []}
+    left = min(request.max_bytes, PIECE_BYTES_MAX)
+    topics = [
+        {"name": topic.name, "partitions": [_piece(topic.name, part, left, node) for part in topic.partitions]}
+        for topic in request.topics
+    ]
+    return {"error_code": ErrorCode.NONE, "topics": topics}
+
+
+def _piece(topic: str, asked: Entity, max_bytes: int, node: Node) -> dict[str, Any]:
+    try:
+        snapshot = _snapshot(topic, asked, node)
+    except KafkaError as error:
+        return _answer(asked, asked.snapshot_id.end_offset, asked.snapshot_id.epoch, error.code)
+    answer = _answer(asked, snapshot.end_offset, snapshot.epoch, ErrorCode.NONE)
+    piece = snapshot.payload[asked.position : asked.position + max_bytes]
+    return {**answer, "size": len(snapshot.payload), "unaligned_records": piece}
+
+
+def _snapshot(topic: str, asked: Entity, node: Node) -> Snapshot:
+    controller = node.controller
+    if controller is None or topic != METADATA_TOPIC or asked.partition != 0:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not controller.active:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    snapshot = controller.snapshot
+    wanted = asked.snapshot_id
+    if snapshot is None or wanted.end_offset not in (NEWEST, snapshot.end_offset):
+        raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND)
+    if wanted.end_offset != NEWEST and wanted.epoch != snapshot.epoch:
+        raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND)
+    if not 0 <= asked.position <= len(snapshot.payload):
+        raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE)
+    return snapshot
+
+
+def _answer(asked: Entity, end_offset: int, epoch: int, code: ErrorCode) -> dict[str, Any]:
+    return {
+        "index": asked.partition,
+        "error_code": code,
+        "snapshot_id": {"end_offset": end_offset, "epoch": epoch},
+        "current_leader": {"leader_id": -1, "leader_epoch": -1},
+        "size": 0,
+        "position": asked.position,
+        "unaligned_records": b"",
+    }
+
+
+API = ApiSpec(key=FETCH_SNAPSHOT, name="FetchSnapshot", versions=(0, 0), handle=handle, runs_on="controller")

@@ -1,0 +1,48 @@
+"""Which journal and election a controller has, by its configuration."""
+
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerSettings
+from broker_runtime.controller.journal.file import FileJournal
+from broker_runtime.controller.journal.kube_store import KubeStore
+from broker_runtime.controller.journal.kubernetes import KubernetesJournal
+from broker_runtime.controller.journal.lease import LeaseElection
+from broker_runtime.controller.journal.seam import SoleElection
+from broker_runtime.controller.journal.store import ObjectStore
+from broker_runtime.controller.service import Backing
+from broker_runtime.errors import ConfigError
+from broker_runtime.storage.log import Log
+
+NAME_CHARACTERS_MAX = 63
+"""The name is a label's value too."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalParts:
+    """What a simulation brings instead: an executor without threads, a store in memory, a name that it can repeat."""
+
+    disk: Executor
+    incarnation: str
+    """Tells processes of one node id apart."""
+    store: ObjectStore | None = None
+
+
+def backing(settings: BrokerSettings, metadata: Log, clock: Clock, parts: JournalParts) -> Backing:
+    """Raises ConfigError."""
+    if settings.text("sluicegate.controller.journal") == "file":
+        return Backing(metadata, FileJournal(metadata, parts.disk), SoleElection(settings.node_id))
+    name = settings.values["sluicegate.controller.journal.name"]
+    if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARACTERS_MAX:
+        raise ConfigError(
+            "sluicegate.controller.journal.name is needed with the kubernetes journal: the beginning of its objects' "
+            f"names, at most {NAME_CHARACTERS_MAX} characters"
+        )
+    duration_ms = settings.integer("sluicegate.controller.lease.duration.ms")
+    store = parts.store
+    if store is None:
+        namespace = settings.values["sluicegate.controller.journal.namespace"]
+        store = KubeStore(name, None if namespace is None else str(namespace), duration_ms / 1000)
+    election = LeaseElection(store, f"{settings.node_id}_{parts.incarnation}", duration_ms, clock)
+    return Backing(metadata, KubernetesJournal(metadata, store, name, duration_ms / 1000), election)

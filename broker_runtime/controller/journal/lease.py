@@ -1,0 +1,145 @@
+"""Which of several controllers is active: a Lease that one holds and renews, and another takes over when it is silent.
+
+The holder counts a renewal from before it is sent and stops serving after a part of the duration; the others count the
+whole duration from when they first saw the renewal. So two never serve at once as long as their clocks run at about
+the same speed; that none but one can commit does not depend on any clock (`kubernetes.py`).
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from broker_runtime.clock import Clock
+from broker_runtime.controller.journal.store import LeaseRecord, ObjectStore, StoreError
+
+log = logging.getLogger(__name__)
+
+_SERVED_PART = 0.85
+"""Of the duration: how long a holder serves after the last renewal. The rest is for clocks that differ."""
+_RENEWALS = 3
+_POLLS = 10
+_POLL_MAX_S = 0.5
+_RELEASE_ATTEMPTS = 3
+
+
+class LeaseElection:
+    certain = False
+
+    def __init__(self, store: ObjectStore, identity: str, duration_ms: int, clock: Clock) -> None:
+        """`identity` is `<node id>_<what tells processes of that node apart>`."""
+        self._store = store
+        self._identity = identity
+        self._duration_ms = duration_ms
+        self._clock = clock
+        self._served_s = duration_ms / 1000 * _SERVED_PART
+        self._renew_s = duration_ms / 1000 / _RENEWALS
+        self._poll_s = min(_POLL_MAX_S, duration_ms / 1000 / _POLLS)
+        self._lease: LeaseRecord | None = None
+        self._seen_s = 0.0
+        self._held_until_s: float | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._held_until_s is not None and self._clock.monotonic() < self._held_until_s
+
+    @property
+    def holder_id(self) -> int | None:
+        node_id, _, _ = self._lease.holder.partition("_") if self._lease is not None else ("", "", "")
+        return int(node_id) if node_id.isdecimal() else None
+
+    async def acquire(self) -> None:
+        said = ""
+        self._held_until_s = None
+        while True:
+            try:
+                if await self._attempt():
+                    log.info("the lease is held by this controller, %s", self._identity)
+                    return
+                news = f"is held by {self._lease.holder}" if self._lease is not None else "is not there"
+            except StoreError as error:
+                news = f"cannot be had: {error}"
+            if news != said:
+                log.info("the lease of the active controller %s; this one is on standby", news)
+                said = news
+            await asyncio.sleep(self._poll_s)
+
+    async def _attempt(self) -> bool:
+        self._observe(await self._store.lease())
+        if not self._is_free():
+            return False
+        return await self._put()
+
+    def _observe(self, found: LeaseRecord | None) -> None:
+        if found is None or self._lease is None or found.version != self._lease.version:
+            self._seen_s = self._clock.monotonic()
+        self._lease = found
+
+    def _is_free(self) -> bool:
+        lease = self._lease
+        if lease is None or not lease.holder or lease.holder == self._identity:
+            return True
+        return self._clock.monotonic() - self._seen_s > lease.duration_ms / 1000
+
+    async def _put(self) -> bool:
+        started_s = self._clock.monotonic()
+        old = self._lease
+        transitions = 0 if old is None else old.transitions + (old.holder != self._identity)
+        wanted = LeaseRecord(
+            self._identity,
+            self._duration_ms,
+            transitions,
+            self._clock.wall_ms(),
+            "" if old is None else old.version,
+        )
+        written = await self._store.put_lease(wanted)
+        if written is None:
+            return False
+        self._observe(written)
+        self._held_until_s = started_s + self._served_s
+        return True
+
+    async def keep(self) -> None:
+        delay_s = self._renew_s
+        while self.held:
+            await asyncio.sleep(delay_s)
+            try:
+                async with asyncio.timeout(self._left_s()):
+                    if not await self._renewed():
+                        break
+                delay_s = self._renew_s
+            except (StoreError, TimeoutError) as error:
+                log.warning("the lease of the active controller was not renewed: %s", error or "no answer")
+                delay_s = self._poll_s
+        self._held_until_s = None
+        log.error("this controller is no longer the active one; %s", self._why_lost())
+
+    async def _renewed(self) -> bool:
+        """False when it is somebody else's. After an unknown outcome the version is another one, and still ours."""
+        if await self._put():
+            return True
+        self._observe(await self._store.lease())
+        return self._lease is not None and self._lease.holder == self._identity and await self._put()
+
+    def _why_lost(self) -> str:
+        if self._lease is not None and self._lease.holder != self._identity:
+            return f"the lease is held by {self._lease.holder or 'nobody'}"
+        return f"the lease was not renewed for {self._served_s:g} s"
+
+    def _left_s(self) -> float:
+        return 0.0 if self._held_until_s is None else max(0.0, self._held_until_s - self._clock.monotonic())
+
+    async def release(self) -> None:
+        if self._held_until_s is None or self._lease is None:
+            return
+        self._held_until_s = None
+        for _ in range(_RELEASE_ATTEMPTS):
+            try:
+                if await self._store.put_lease(replace(self._lease, holder="", renewed_ms=self._clock.wall_ms())):
+                    return
+                # A renewal that was under way when the work ended.
+                self._observe(await self._store.lease())
+            except StoreError as error:
+                log.warning("the lease is not released, the next controller waits for it to run out: %s", error)
+                return
+            if self._lease is None or self._lease.holder != self._identity:
+                return
