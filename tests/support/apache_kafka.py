@@ -10,6 +10,7 @@ The jars come from the folder in SLUICEGATE_KAFKA_LIBS, else from the cache, els
 
 import fcntl
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -109,11 +110,29 @@ def java() -> str:
     return found
 
 
+_PORTS = range(12_000, 32_000)
+"""Below those that systems give to outgoing connections, which would take a port before its process binds it."""
+_given: set[int] = set()
+
+
 def free_port() -> int:
+    """A port that nobody listens on and that this process has not been given before."""
+    while True:
+        # Tests that run at the same time may have the same seed; their ports must differ all the same.
+        port = secrets.choice(_PORTS)
+        if port not in _given and _is_free(port):
+            _given.add(port)
+            return port
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 class ApacheKafka:

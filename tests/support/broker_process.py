@@ -8,6 +8,9 @@
 Ports are found free, data lives in a temporary folder, every process is ended by its id.
 """
 
+import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +21,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tests.support.apache_kafka import free_port
 
@@ -116,10 +119,12 @@ class BrokerProcess:
                 raise RuntimeError(f"the broker was not ready within {timeout_s} s:\n{self.log()[-4000:]}")
             self._pause()
 
-    def stop(self) -> int:
+    def stop(self, *, signals: int = 1) -> int:
         """SIGTERM, the exit code; a process that does not stop in time is an error."""
         assert self._process is not None
-        self._process.terminate()
+        for _ in range(signals):
+            self._process.terminate()
+            self._pause()
         code = self._process.wait(STOP_TIMEOUT_S)
         self._process = None
         return code
@@ -129,6 +134,13 @@ class BrokerProcess:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def pause(self) -> None:
+        """SIGSTOP: the process lives and does nothing, as on a node that hangs."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
 
     def poll(self) -> int | None:
         assert self._process is not None
@@ -144,6 +156,23 @@ class BrokerProcess:
                 return error.code, error.read().decode()
         except OSError as error:
             return 0, str(error)
+
+    def post(self, path: str, timeout_s: float = 30.0) -> tuple[int, str]:
+        """(status, body), as of `get`."""
+        request = urllib.request.Request(f"http://{self.host}:{self.http_port}{path}", data=b"", method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def brokers(self) -> dict[int, dict[str, Any]]:
+        """GET /brokers of a controller, by broker id; empty while it is not active."""
+        status, body = self.get("/brokers")
+        return {broker["id"]: broker for broker in json.loads(body)["brokers"]} if status == 200 else {}
 
     def metrics(self) -> dict[str, float]:
         """`name{label="value"}` -> value, as scraped."""

@@ -1,0 +1,248 @@
+"""Brokers come and go, as processes: fenced by the controller, fenced by themselves, replaced, stopped, restarted."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.broker_admin import until
+from tests.support.broker_process import BrokerGroup, BrokerProcess
+from tests.support.wire_client import ConnectionEnded, WireClient
+
+SESSION_S = 2.0
+QUICK = {
+    "broker.session.timeout.ms": str(int(SESSION_S * 1000)),
+    "broker.heartbeat.interval.ms": "200",
+    "sluicegate.controlled.shutdown.timeout.ms": "5000",
+}
+
+
+@pytest.fixture
+def group() -> Iterator[BrokerGroup]:
+    with BrokerGroup(brokers=2, properties=QUICK) as running:
+        yield running
+
+
+def state(group: BrokerGroup, broker_id: int) -> str:
+    return str(group.controller.brokers().get(broker_id, {}).get("state"))
+
+
+def serves(broker: BrokerProcess, listener: str = "PLAINTEXT") -> bool:
+    """Whether a client that connects gets an answer."""
+    try:
+        with WireClient((broker.host, broker.port(listener))) as client:
+            client.ask("api_versions", 0)
+    except (OSError, ConnectionEnded):
+        return False
+    return True
+
+
+def ready(broker: BrokerProcess) -> bool:
+    return broker.get("/readyz")[0] == 200
+
+
+@contextmanager
+def paused(broker: BrokerProcess) -> Iterator[None]:
+    broker.pause()
+    try:
+        yield
+    finally:
+        broker.resume()
+
+
+def test_a_broker_that_hangs_is_fenced_and_after_it_goes_on_serves_only_when_unfenced(group: BrokerGroup) -> None:
+    hanging = group.brokers[1]
+    before = group.controller.brokers()[1]
+    assert before["state"] == "Online"
+    with paused(hanging):
+        until(lambda: state(group, 1) == "Offline", "the controller has fenced the silent broker", SESSION_S + 5)
+        ids = AdminClient({"bootstrap.servers": group.brokers[0].bootstrap}).list_topics(timeout=10).brokers
+        assert sorted(ids) == [0], "clients are not sent to it"
+    until(lambda: state(group, 1) == "Online" and ready(hanging), "it is unfenced again")
+    assert serves(hanging)
+    assert group.controller.brokers()[1]["epoch"] == before["epoch"], "nobody took its id"
+    log = hanging.log()
+    assert log.count("serves no clients") == 1
+    assert log.count("is unfenced with epoch") == 2
+
+
+def test_without_a_controller_brokers_fence_themselves_and_serve_again_when_it_is_back(group: BrokerGroup) -> None:
+    broker = group.brokers[0]
+    with WireClient((broker.host, broker.port())) as client:
+        client.ask("api_versions", 0)
+        group.controller.kill()
+        killed_s = time.monotonic()
+        assert serves(broker), "the session is not over yet"
+        until(lambda: all(not serves(b) for b in group.brokers), "every broker fences itself", SESSION_S + 5)
+        assert time.monotonic() - killed_s > SESSION_S - 0.5
+        with pytest.raises((OSError, ConnectionEnded)):
+            client.ask("api_versions", 0)
+    assert "fenced by itself" in broker.get("/readyz")[1]
+    figures = broker.metrics()
+    assert figures["sluicegate_broker_self_fenced"] == figures["sluicegate_broker_fenced"] == 1
+    assert figures["kafka_server_broker_state"] != 3
+    group.controller.start()
+    until(lambda: all(ready(b) and serves(b) for b in group.brokers), "they serve again")
+    assert [state(group, number) for number in (0, 1)] == ["Online", "Online"]
+    assert broker.metrics()["sluicegate_broker_self_fenced"] == 0
+
+
+def test_the_inter_broker_listener_of_a_fenced_broker_stays_open_when_it_is_one_of_its_own() -> None:
+    with BrokerGroup(brokers=1, listeners=["EXTERNAL"], properties=QUICK) as group:
+        broker = group.brokers[0]
+        group.controller.kill()
+        until(lambda: not serves(broker, "EXTERNAL"), "clients are refused")
+        assert serves(broker, "PLAINTEXT")
+
+
+def test_a_clean_stop_frees_the_id_at_once(group: BrokerGroup) -> None:
+    stopping = group.brokers[1]
+    assert stopping.stop() == 0
+    assert state(group, 1) == "Offline"
+    stopping.start()
+    assert stopping.started_in_s < SESSION_S
+    assert "another process is registered" not in stopping.log()
+    assert state(group, 1) == "Online"
+
+
+def test_a_killed_broker_is_back_soon_after_its_session(group: BrokerGroup) -> None:
+    killed = group.brokers[1]
+    killed.kill()
+    killed.start()
+    assert killed.started_in_s < SESSION_S + 3
+    assert killed.log().count("another process is registered with broker id 1") == 1, "said once, not at each try"
+
+
+def test_a_second_process_with_a_live_id_does_not_get_in(group: BrokerGroup, tmp_path: Path) -> None:
+    twin = BrokerProcess(
+        node_id=1,
+        folder=tmp_path,
+        properties=twin_properties(group) | {"initial.broker.registration.timeout.ms": "2500"},
+    )
+    twin.start(wait=False)
+    try:
+        until(lambda: twin.poll() is not None, "the second process gives up")
+        assert twin.poll() == 1
+        assert "another process is registered with broker id 1" in twin.log()
+        assert "Traceback" not in twin.log()
+    finally:
+        twin.kill()
+    assert serves(group.brokers[1])
+    assert state(group, 1) == "Online"
+
+
+def test_a_broker_whose_id_was_taken_while_it_hung_ends_with_a_sentence(group: BrokerGroup, tmp_path: Path) -> None:
+    replaced = group.brokers[1]
+    twin = BrokerProcess(node_id=1, folder=tmp_path, properties=twin_properties(group))
+    try:
+        with paused(replaced):
+            until(lambda: state(group, 1) == "Offline", "the controller has fenced the silent broker", SESSION_S + 5)
+            twin.start()
+        until(lambda: replaced.poll() is not None, "the replaced process ends")
+        assert replaced.poll() == 1
+        assert "broker id 1 has been taken by another process" in replaced.log()
+        assert serves(twin)
+    finally:
+        twin.kill()
+
+
+def test_a_broker_of_another_cluster_is_refused_with_a_sentence(group: BrokerGroup, tmp_path: Path) -> None:
+    stranger = BrokerProcess(
+        node_id=5, folder=tmp_path, properties=twin_properties(group) | {"cluster.id": "YW5vdGhlci1jbHVzdGVyLQ"}
+    )
+    stranger.start(wait=False)
+    try:
+        until(lambda: stranger.poll() is not None, "the stranger gives up")
+        assert stranger.poll() == 1
+        assert "belongs to another cluster" in stranger.log()
+    finally:
+        stranger.kill()
+    assert 5 not in group.controller.brokers()
+
+
+def test_a_controlled_shutdown_on_request_moves_leaderships_away_and_sigterm_goes_on_from_there(
+    group: BrokerGroup,
+) -> None:
+    admin = AdminClient({"bootstrap.servers": group.bootstrap})
+    for future in admin.create_topics([NewTopic("moved", 4, 2)]).values():
+        future.result(10)
+    leaving = group.brokers[1]
+    until(lambda: group.controller.brokers()[1]["leaders"] == 2, "leaders are spread")
+    status, said = leaving.post("/controlled-shutdown")
+    assert (status, said) == (200, "the controller has released this broker\n")
+    seen = group.controller.brokers()
+    assert (seen[1]["state"], seen[1]["leaders"], seen[0]["leaders"]) == ("Offline", 0, 4)
+    assert leaving.get("/readyz") == (503, "stopping\n")
+    assert leaving.post("/controlled-shutdown")[0] == 200, "asking twice does no harm"
+    began_s = time.monotonic()
+    assert leaving.stop() == 0
+    assert time.monotonic() - began_s < 3
+
+
+def test_a_controller_that_does_not_answer_is_waited_for_until_the_deadline_only(group: BrokerGroup) -> None:
+    """The broker notices after its session that nobody will answer: sooner than the deadline."""
+    leaving = group.brokers[1]
+    with paused(group.controller):
+        began_s = time.monotonic()
+        assert leaving.post("/controlled-shutdown")[0] == 504
+        assert time.monotonic() - began_s < 5
+        assert leaving.stop() == 0
+
+
+def test_a_controlled_shutdown_is_for_the_same_host_and_for_post_only(group: BrokerGroup) -> None:
+    broker = group.brokers[0]
+    assert broker.get("/controlled-shutdown")[0] == 405
+    assert broker.get("/brokers")[0] == 404, "only a controller knows"
+    assert group.controller.post("/controlled-shutdown")[0] == 405
+    assert state(group, 0) == "Online"
+
+
+def test_a_second_sigterm_does_not_wait_for_the_controller() -> None:
+    slow = QUICK | {"broker.session.timeout.ms": "30000", "sluicegate.controlled.shutdown.timeout.ms": "25000"}
+    with BrokerGroup(brokers=1, properties=slow) as group, paused(group.controller):
+        began_s = time.monotonic()
+        assert group.brokers[0].stop(signals=2) == 0
+        assert time.monotonic() - began_s < 5
+
+
+def test_a_process_that_is_controller_and_broker_leaves_its_own_cluster_cleanly() -> None:
+    with BrokerProcess(properties=QUICK) as broker:
+        assert broker.brokers()[1]["state"] == "Online"
+        began_s = time.monotonic()
+        assert broker.stop() == 0
+        assert time.monotonic() - began_s < 3
+        assert "has not released" not in broker.log()
+        broker.start()
+        assert broker.started_in_s < SESSION_S
+
+
+def test_the_controllers_figures_follow_its_brokers(group: BrokerGroup) -> None:
+    def counts() -> tuple[float, float, float]:
+        figures = group.controller.metrics()
+        return (
+            figures["kafka_controller_active_controller_count"],
+            figures["kafka_controller_active_broker_count"],
+            figures["kafka_controller_fenced_broker_count"],
+        )
+
+    assert counts() == (1, 2, 0)
+    group.brokers[0].stop()
+    assert counts() == (1, 1, 1)
+
+
+def test_nothing_but_a_head_of_bounded_size_is_read_of_an_http_request(group: BrokerGroup) -> None:
+    with socket.create_connection((group.controller.host, group.controller.http_port), timeout=5) as client:
+        client.sendall(b"GET /brokers HTTP/1.1\r\nX: " + b"x" * 20_000)
+        with suppress(ConnectionResetError):
+            assert client.recv(100) == b""
+    assert state(group, 0) == "Online"
+
+
+def twin_properties(group: BrokerGroup) -> dict[str, str]:
+    """Of another process of the group's cluster, with data of its own."""
+    keep = ("cluster.id", "process.roles", "controller.listener.names", "controller.quorum.bootstrap.servers", *QUICK)
+    return {key: value for key, value in group.brokers[1].server_properties().items() if key in keep}
