@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import AdminClient, NewTopic
 
 _SETTINGS = {"retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "reconnect.backoff.ms": 20}
-_RECONNECT = {"reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms": 500, "log_level": 2}
+_RECONNECT: dict[str, Any] = {"reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms": 500, "log_level": 2}
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, replicas: int, **config: str) -> None:
@@ -26,15 +26,16 @@ class Partitions:
     """Leaders and in-sync sets as a client sees them."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2} | _RECONNECT)
+        self._bootstrap = bootstrap
         self._topic = topic
 
     def _seen(self) -> Any:
-        """A frozen broker may be the one that is asked: then another one is."""
+        """By a new client each time: it may be a frozen broker that one asks, and it would go on asking it."""
         deadline = time.monotonic() + 30
         while True:
+            admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 2} | _RECONNECT)
             try:
-                return self._admin.list_topics(self._topic, timeout=2).topics[self._topic].partitions
+                return admin.list_topics(self._topic, timeout=1).topics[self._topic].partitions
             except KafkaException:
                 if time.monotonic() > deadline:
                     raise
@@ -58,6 +59,8 @@ class AcknowledgedWorkload:
         self._pause_s = pause_s
         self.acknowledged: dict[int, dict[int, bytes]] = defaultdict(dict)
         self.failures: list[str] = []
+        self.count = 0
+        """Acknowledged so far."""
         self.sent = 0
         self.longest_gap_s = 0.0
         self._last_s = 0.0
@@ -75,10 +78,6 @@ class AcknowledgedWorkload:
         self._stop.set()
         self._thread.join()
 
-    @property
-    def count(self) -> int:
-        return sum(map(len, self.acknowledged.values()))
-
     def _run(self) -> None:
         producer = Producer(
             {
@@ -87,6 +86,9 @@ class AcknowledgedWorkload:
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "message.timeout.ms": 60_000,
+                # A frozen broker must be noticed sooner than by the default of 30 s.
+                "request.timeout.ms": 3_000,
+                "socket.timeout.ms": 4_000,
             }
             | _SETTINGS
             | _RECONNECT
@@ -108,6 +110,7 @@ class AcknowledgedWorkload:
         self.longest_gap_s = max(self.longest_gap_s, now_s - self._last_s)
         self._last_s = now_s
         self.acknowledged[message.partition()][message.offset()] = message.value()
+        self.count += 1
 
     def read_back(self) -> dict[int, dict[int, bytes]]:
         """Everything readable, offset by offset."""
