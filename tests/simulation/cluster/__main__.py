@@ -1,0 +1,40 @@
+"""`python -m tests.simulation.cluster --seeds 1000`, and `--seed K --trace` to look at one."""
+
+import argparse
+import sys
+import time
+
+from tests.simulation.cluster.cluster import Result, simulate
+from tests.simulation.cluster.trace import Trace
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.simulation.cluster", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="how many seeds")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--seed", type=int, help="this one only")
+    parser.add_argument("--trace", action="store_true", help="show everything that happens")
+    args = parser.parse_args()
+    seeds = range(args.first, args.first + args.seeds) if args.seed is None else [args.seed]
+    failed = []
+    began_s = time.perf_counter()
+    for seed in seeds:
+        result = simulate(seed, trace=Trace(verbose=args.trace))
+        if result.problems:
+            failed.append(seed)
+            print(explained(result, 0 if args.trace else 40))
+        elif args.seed is not None:
+            print(f"seed {seed}: {result.virtual_s - 1000:.1f} s, {dict(result.figures)}, {result.checksum}")
+    print(f"{len(seeds)} seeds, {len(failed)} failed {failed} in {time.perf_counter() - began_s:.1f} s")
+    return 1 if failed else 0
+
+
+def explained(result: Result, lines: int) -> str:
+    found = [f"seed {result.seed} failed:", *(f"  {problem}" for problem in result.problems[:10])]
+    found += ["the end of what happened:", *result.trace.tail(lines)] if lines else []
+    found.append(f"again: python -m tests.simulation.cluster --seed {result.seed} --trace")
+    return "\n".join(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

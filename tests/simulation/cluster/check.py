@@ -1,0 +1,238 @@
+"""What must be true of a cluster: while it recovers, and once it has.
+
+Judges from outside by what clients were told, and from inside by what lies in every replica's log.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from broker_runtime.controller.image import MetadataImage, Partition
+from broker_runtime.controller.records import METADATA_TOPIC, decode_record
+from broker_runtime.storage.batch import iter_batches, iter_records
+from broker_runtime.storage.log import Log
+from tests.simulation.cluster.client import Key, Lane
+from tests.simulation.cluster.process import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.cluster import Cluster
+
+_READ_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    value: bytes
+    epoch: int
+    producer_id: int
+
+
+# Conditions that come true
+
+
+def everybody_serves(cluster: "Cluster") -> bool | str:
+    for process in cluster.brokers:
+        member = None if process.broker is None else process.broker.membership
+        if member is None or not member.serving:
+            return f"{process.name} does not serve"
+    return True
+
+
+def in_sync(cluster: "Cluster") -> bool | str:
+    """Whether every partition's in-sync set is full, as the active controller has it."""
+    image = cluster.image()
+    if image is None:
+        return "there is no active controller"
+    for topic in image.topics.values():
+        for index, part in topic.partitions.items():
+            if set(part.isr) != set(part.replicas) or part.leader not in part.isr:
+                return f"{topic.name}-{index} is led by {part.leader} with {part.isr} of {part.replicas} in sync"
+    return True
+
+
+def is_whole(cluster: "Cluster") -> bool | str:
+    """Everybody serves, every replica is in sync and has everything, and no client waits for an answer."""
+    found = everybody_serves(cluster)
+    if found is not True:
+        return found
+    found = in_sync(cluster)
+    if found is not True:
+        return found
+    image = cluster.image()
+    assert image is not None
+    waiting = [lane.name for lane in cluster.lanes if not lane.settled]
+    if waiting:
+        return f"not acknowledged: {', '.join(waiting)}"
+    for process in cluster.brokers:
+        node = None if process.broker is None else process.broker.broker
+        if node is None or node.image.offset != image.offset:
+            return f"{process.name} is not up to date"
+    for key, part in _partitions(image).items():
+        ends = {number: _ends(cluster, number, key) for number in part.replicas}
+        if len(set(ends.values())) != 1 or any(end != high for end, high in ends.values()):
+            return f"replicas of {key[0]}-{key[1]} differ in (end, high watermark): {ends}"
+    for consumer in cluster.consumers:
+        part = _partitions(image)[consumer.key]
+        if len(consumer.seen) != _ends(cluster, part.leader, consumer.key)[0]:
+            return f"the consumer of {consumer.key} is at {len(consumer.seen)}"
+    return True
+
+
+def _partitions(image: MetadataImage) -> Mapping[Key, Partition]:
+    return {(topic.name, index): part for topic in image.topics.values() for index, part in topic.partitions.items()}
+
+
+def _broker(cluster: "Cluster", number: int) -> Process:
+    return next(process for process in cluster.brokers if process.node_id == number)
+
+
+def _log(cluster: "Cluster", number: int, key: Key) -> Log | None:
+    process = _broker(cluster, number)
+    node = None if process.broker is None else process.broker.broker
+    return None if node is None else node.logs.get(*key)
+
+
+def _ends(cluster: "Cluster", number: int, key: Key) -> tuple[int, int]:
+    log = _log(cluster, number, key)
+    return (-1, -2) if log is None else (log.log_end_offset, log.high_watermark)
+
+
+# Judgement
+
+
+def judge(cluster: "Cluster") -> None:
+    image = cluster.image()
+    if image is None:
+        cluster.around.mistake("there is no active controller")
+        return
+    for key, part in _partitions(image).items():
+        contents = {number: _read(cluster, number, key) for number in part.replicas}
+        if len(set(contents.values())) != 1:
+            sizes = {number: len(content) for number, content in contents.items()}
+            cluster.around.mistake(f"replicas of {key} are not the same bytes; sizes {sizes}")
+        entries = _entries(contents[part.leader])
+        _judge_partition(cluster, key, entries)
+    _judge_metadata(cluster, image)
+
+
+def _read(cluster: "Cluster", number: int, key: Key) -> bytes:
+    log = _log(cluster, number, key)
+    return b"" if log is None else _read_log(log)
+
+
+def _read_log(log: Log) -> bytes:
+    found = bytearray()
+    offset = log.log_start_offset
+    while (region := log.read(offset, _READ_BYTES, min_one=True, up_to=log.high_watermark)) is not None:
+        data = region.read()
+        found += data
+        for header, _ in iter_batches(data):
+            offset = header.last_offset + 1
+    return bytes(found)
+
+
+def _entries(content: bytes) -> list[Entry]:
+    return [
+        Entry(record.value or b"", header.leader_epoch, header.producer_id)
+        for header, batch in iter_batches(content)
+        for record in iter_records(batch)
+    ]
+
+
+def _judge_partition(cluster: "Cluster", key: Key, entries: list[Entry]) -> None:
+    places: dict[bytes, list[int]] = {}
+    for offset, entry in enumerate(entries):
+        places.setdefault(entry.value, []).append(offset)
+    for lane in cluster.lanes:
+        if lane.key == key:
+            _judge_lane(cluster, lane, places, entries)
+    for consumer in cluster.consumers:
+        if consumer.key == key:
+            for offset, value in enumerate(consumer.seen):
+                if offset >= len(entries) or entries[offset].value != value:
+                    cluster.around.mistake(f"{key}: a consumer has seen {value[:40]!r} at {offset}, it is gone")
+                    break
+    _judge_epochs(cluster, key, entries)
+
+
+def _judge_lane(cluster: "Cluster", lane: Lane, places: Mapping[bytes, list[int]], entries: list[Entry]) -> None:
+    wrong = cluster.around.mistake
+    last = -1
+    for batch in lane.batches:
+        for position, value in enumerate(batch.values):
+            found = places.get(value, [])
+            if not found:
+                if batch.acknowledged and lane.acks == -1:
+                    wrong(
+                        f"{lane.name}: {value[:40]!r} was acknowledged by broker {batch.broker} "
+                        f"at offset {batch.base_offset + position} and is not in the log"
+                    )
+                    return
+                continue
+            if lane.idempotent and len(found) > 1:
+                wrong(f"{lane.name}: {value[:40]!r} is in the log {len(found)} times, at {found}")
+                return
+            if batch.acknowledged and lane.acks == -1 and batch.base_offset >= 0:
+                told = batch.base_offset + position
+                if told not in found:
+                    wrong(f"{lane.name}: {value[:40]!r} was acknowledged at {told} and is at {found}")
+                    return
+            if found[0] <= last:
+                wrong(f"{lane.name}: {value[:40]!r} is at {found[0]}, before what was sent earlier")
+                return
+            last = found[0]
+
+
+def _judge_epochs(cluster: "Cluster", key: Key, entries: list[Entry]) -> None:
+    """Within one leader epoch only one broker may have acknowledged, and epochs never go back in a log."""
+    told: dict[int, set[int]] = {}
+    for lane in cluster.lanes:
+        if lane.key != key or lane.acks != -1:
+            continue
+        for batch in lane.batches:
+            # A retry that finds its records already there is answered by a later leader, with the offset of the first.
+            answered_for_another = lane.idempotent and batch.attempts > 1
+            if batch.acknowledged and not answered_for_another and 0 <= batch.base_offset < len(entries):
+                told.setdefault(entries[batch.base_offset].epoch, set()).add(batch.broker)
+    for epoch, brokers in told.items():
+        if len(brokers) > 1:
+            cluster.around.mistake(f"{key}: brokers {sorted(brokers)} acknowledged records of leader epoch {epoch}")
+    for before, after in pairwise(entries):
+        if after.epoch < before.epoch:
+            cluster.around.mistake(f"{key}: leader epoch {after.epoch} comes after {before.epoch} in the log")
+            break
+
+
+def _judge_metadata(cluster: "Cluster", image: MetadataImage) -> None:
+    active = cluster.active_controller()
+    assert active is not None
+    assert active.broker is not None
+    assert active.broker.controller is not None
+    log = active.broker.controller.logs.get(METADATA_TOPIC, 0)
+    assert log is not None
+    if log.log_start_offset == 0:
+        replayed = MetadataImage()
+        for header, batch in iter_batches(_read_log(log)):
+            for record in iter_records(batch):
+                replayed.apply(decode_record(record.value), record.offset)
+            assert header.last_offset >= 0
+        if vars(replayed) != vars(image):
+            cluster.around.mistake("the controller's image is not what its journal says")
+    for process in cluster.brokers:
+        node = None if process.broker is None else process.broker.broker
+        if node is None or vars(node.image) != vars(image):
+            cluster.around.mistake(f"{process.name} has another image than the controller")
+
+
+def figures(cluster: "Cluster") -> Mapping[str, int]:
+    counts: Counter[str] = Counter()
+    for lane in cluster.lanes:
+        for batch in lane.batches:
+            counts["batches"] += 1
+            counts["acknowledged"] += batch.acknowledged
+            counts["retried"] += batch.attempts > 1
+    counts["consumed"] = sum(len(consumer.seen) for consumer in cluster.consumers)
+    counts["chunks"] = cluster.network.figures.chunks
+    return counts

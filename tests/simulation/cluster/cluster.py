@@ -1,0 +1,296 @@
+"""A whole simulated cluster: controllers, brokers, clients, and one run of it from start to judgement.
+
+    result = simulate(seed)          # result.problems is empty, or says what went wrong
+
+Everything that happens follows from the seed.
+"""
+
+import asyncio
+import gc
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS, CREATE_TOPICS
+from tests.simulation.cluster import check, schedule
+from tests.simulation.cluster.client import Address, ClusterView, Consumer, Key, Lane, Producer, Unanswered
+from tests.simulation.cluster.loop import Owner, SimulationError, VirtualLoop
+from tests.simulation.cluster.network import Network
+from tests.simulation.cluster.process import Process, Surroundings, replaced_operating_system
+from tests.simulation.cluster.shape import Shape, shape_of
+from tests.simulation.cluster.trace import Trace
+
+CLUSTER_ID = "simulated-cluster"
+_LIMIT_S = 600.0
+_RECOVERY_S = 90.0
+_BROKER_KEYS = {
+    "process.roles": "broker",
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "3000",
+    "replica.lag.time.max.ms": "2000",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+    "request.timeout.ms": "4000",
+    "initial.broker.registration.timeout.ms": "60000",
+    "sluicegate.controlled.shutdown.timeout.ms": "6000",
+    "inter.broker.listener.name": "REPLICATION",
+}
+_CONTROLLER_KEYS = {
+    "process.roles": "controller",
+    "controller.listener.names": "CONTROLLER",
+    "broker.session.timeout.ms": "3000",
+    "leader.imbalance.check.interval.seconds": "5",
+    "metadata.log.max.record.bytes.between.snapshots": "6000",
+}
+
+
+@dataclass(slots=True)
+class Result:
+    seed: int
+    problems: list[str]
+    trace: Trace
+    virtual_s: float = 0.0
+    checksum: str = ""
+    figures: Mapping[str, int] = field(default_factory=dict)
+
+
+class Cluster:
+    """What schedule and checker act on."""
+
+    def __init__(self, seed: int, shape: Shape, loop: VirtualLoop, trace: Trace) -> None:
+        self.seed = seed
+        self.shape = shape
+        self.loop = loop
+        self.trace = trace
+        self.random = random.Random(f"{seed}/cluster")
+        self.network = loop.connector = Network(loop, seed)
+        self.around = Surroundings(loop, self.network, trace.note)
+        self.lanes: list[Lane] = []
+        self.consumers: list[Consumer] = []
+        self.producers: list[Producer] = []
+        self.owners: list[Owner] = []
+        controllers = [f"10.0.1.{n}:9093" for n in range(1, shape.controllers + 1)]
+        self.controllers = [self._controller(n) for n in range(1, shape.controllers + 1)]
+        self.brokers = [self._broker(n, ",".join(controllers)) for n in range(1, shape.brokers + 1)]
+        self._clients = 0
+        self._admin: ClusterView | None = None
+
+    def _controller(self, number: int) -> Process:
+        host = f"10.0.1.{number}"
+        properties = _CONTROLLER_KEYS | {"node.id": str(100 + number), "listeners": f"CONTROLLER://{host}:9093"}
+        return Process(self.around, f"controller-{number}", host, properties)
+
+    def _broker(self, number: int, quorum: str) -> Process:
+        host = f"10.0.0.{number}"
+        properties = _BROKER_KEYS | {
+            "node.id": str(number),
+            "cluster.id": CLUSTER_ID,
+            "listeners": f"PLAINTEXT://{host}:9092,REPLICATION://{host}:9091",
+            "controller.quorum.bootstrap.servers": quorum,
+            "default.replication.factor": str(self.shape.replication_factor),
+            "min.insync.replicas": str(self.shape.min_insync_replicas),
+            "log.segment.bytes": str(1024 * 1024),
+        }
+        return Process(self.around, f"broker-{number}", host, properties)
+
+    @property
+    def processes(self) -> Sequence[Process]:
+        return (*self.controllers, *self.brokers)
+
+    def note(self, text: str) -> None:
+        self.trace.note(text)
+
+    def active_controller(self) -> Process | None:
+        for process in self.controllers:
+            node = process.broker.controller if process.alive and process.broker is not None else None
+            if node is not None and node.ready:
+                return process
+        return None
+
+    def image(self) -> MetadataImage | None:
+        """The active controller's, as somebody who sees everything."""
+        active = self.active_controller()
+        if active is None or active.broker is None or active.broker.controller is None:
+            return None
+        return active.broker.controller.image
+
+    # Clients
+
+    def client(self, name: str) -> tuple[Owner, ClusterView]:
+        self._clients += 1
+        owner = Owner(name, f"10.0.2.{self._clients}")
+        self.owners.append(owner)
+        bootstrap: list[Address] = [(broker.host, 9092) for broker in self.brokers]
+        return owner, ClusterView(bootstrap, random.Random(f"{self.seed}/{name}"))
+
+    def add_clients(self, topic: str, partitions: int) -> None:
+        for index in range(partitions):
+            key = (topic, index)
+            self._produce(Lane(f"idempotent-{topic}-{index}", key, -1, True))
+            self._produce(Lane(f"plain-{topic}-{index}", key, -1, False))
+            self._consume(key)
+        self._produce(Lane(f"leader-only-{topic}-0", (topic, 0), 1, False))
+
+    def _produce(self, lane: Lane) -> None:
+        owner, view = self.client(lane.name)
+        producer = Producer(lane, view, self.around.mistake, self.around.wall_ms)
+        self.lanes.append(lane)
+        self.producers.append(producer)
+        self._run(owner, producer.run())
+
+    def _consume(self, key: Key) -> None:
+        owner, view = self.client(f"consumer-{key[0]}-{key[1]}")
+        consumer = Consumer(key, view, self.around.mistake)
+        self.consumers.append(consumer)
+        self._run(owner, consumer.run())
+
+    def _run(self, owner: Owner, work: Any) -> None:
+        task = self.loop.create_task(work, name=owner.name, context=owner.context)
+        task.add_done_callback(self._client_ended)
+
+    def _client_ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.trace.raised(error)
+            self.around.mistake(f"{task.get_name()} ended by {error!r}")
+
+    async def as_admin(self, api_key: int, version: int, content: Fields) -> Entity | None:
+        """None when nobody answers."""
+        if self._admin is None:
+            self._admin_owner, self._admin = self.client("admin")
+        asked = self._admin.ask_any(api_key, version, content)
+        try:
+            return await self.loop.create_task(asked, context=self._admin_owner.context)
+        except Unanswered:
+            return None
+
+    async def create_topic(self, name: str, partitions: int) -> bool:
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": self.shape.replication_factor,
+            "assignments": (),
+            "configs": (),
+        }
+        answer = await self.as_admin(CREATE_TOPICS, 7, {"topics": [topic], "timeout": 3000, "validate_only": False})
+        code = None if answer is None else ErrorCode(int(answer.topics[0].error_code))
+        return code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    async def _made(self, topic: str, partitions: int) -> None:
+        for _ in range(20):
+            if await self.create_topic(topic, partitions):
+                return
+            await asyncio.sleep(0.5)
+        self.around.mistake(f"topic {topic} cannot be made")
+
+    async def reassign(self, topic: str, index: int, replicas: Sequence[int]) -> None:
+        partition = {"partition_index": index, "replicas": tuple(replicas)}
+        content = {"timeout": 3000, "topics": [{"name": topic, "partitions": [partition]}]}
+        answer = await self.as_admin(ALTER_PARTITION_REASSIGNMENTS, 0, content)
+        self.note(f"  reassignment: {'no answer' if answer is None else ErrorCode(int(answer.error_code)).name}")
+
+    # A run
+
+    async def until(self, what: str, seen: Callable[[], bool | str], timeout_s: float) -> bool:
+        """`seen` says True, or what is missing. False and a mistake when it does not come true in time."""
+        end_s = self.loop.time() + timeout_s
+        missing: bool | str = False
+        while self.loop.time() < end_s:
+            missing = seen()
+            if missing is True:
+                return True
+            await asyncio.sleep(0.1)
+        self.around.mistake(f"{what} within {timeout_s:g} s: {missing or 'no'}")
+        return False
+
+    async def run(self) -> None:
+        for process in self.processes:
+            process.start()
+        if not await self.until("the cluster starts", lambda: check.everybody_serves(self), 30):
+            return
+        await self._made("orders", self.shape.partitions)
+        self.add_clients("orders", self.shape.partitions)
+        await asyncio.sleep(1.0)
+        await schedule.run(self)
+        self.note("everything heals")
+        schedule.heal(self)
+        supervisor = asyncio.ensure_future(schedule.keep_alive(self))
+        for producer in self.producers:
+            producer.stopped = True
+        try:
+            if await self.until("the cluster is whole again", lambda: check.is_whole(self), _RECOVERY_S):
+                await asyncio.sleep(2.0)
+                check.judge(self)
+        finally:
+            supervisor.cancel()
+
+
+def simulate(
+    seed: int,
+    shape: Shape | None = None,
+    *,
+    trace: Trace | None = None,
+    prepare: Callable[[Cluster], None] | None = None,
+) -> Result:
+    """`prepare` may change the cluster before it starts."""
+    trace = trace or Trace()
+    loop = VirtualLoop(seed, _LIMIT_S)
+    trace.begin(loop)
+    result = Result(seed, [], trace)
+    try:
+        asyncio.set_event_loop(loop)
+        cluster = Cluster(seed, shape or shape_of(seed), loop, trace)
+        loop.set_exception_handler(lambda _, context: _unhandled(cluster, context))
+        if prepare is not None:
+            prepare(cluster)
+        with replaced_operating_system(cluster.around, CLUSTER_ID, seed):
+            try:
+                loop.run_until_complete(cluster.run())
+            except SimulationError as error:
+                cluster.around.mistakes.append(str(error))
+            result.virtual_s = loop.time()
+            result.problems = list(cluster.around.mistakes)
+            result.checksum = f"{cluster.network.figures.checksum:08x}-{cluster.network.figures.chunks}"
+            result.figures = check.figures(cluster)
+            _end(cluster, loop)
+    finally:
+        trace.end()
+        asyncio.set_event_loop(None)
+        loop.close()
+    return result
+
+
+def _unhandled(cluster: Cluster, context: Mapping[str, Any]) -> None:
+    error = context.get("exception")
+    if error is not None:
+        cluster.trace.raised(error)
+    cluster.around.mistake(f"{context.get('message')}: {error!r}")
+
+
+def _end(cluster: Cluster, loop: VirtualLoop) -> None:
+    """Judgement is over: let every coroutine end, the dead ones' too, so that none is left to the collector."""
+    logging.disable(logging.CRITICAL)
+    cluster.trace.over()
+    try:
+        loop.set_exception_handler(lambda *_: None)
+        owners = [*cluster.around.by_owner, *cluster.owners]
+        for owner in owners:
+            owner.alive = True
+            owner.paused = False
+        tasks = asyncio.all_tasks(loop)
+        for owner in owners:
+            loop.resume(owner)
+        for _ in range(20):
+            tasks = asyncio.all_tasks(loop)
+            if not tasks:
+                break
+            for task in tasks:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(tasks, timeout=1))
+        gc.collect()
+    finally:
+        logging.disable(logging.NOTSET)

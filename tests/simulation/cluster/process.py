@@ -1,0 +1,189 @@
+"""A simulated machine with its disk and clock, and the process that runs on it: the real composition root, `Broker`.
+
+What that composition takes from the operating system (files, threads, sockets, random bytes) is replaced for as long as
+a simulation runs; which machine is meant follows from whose callback runs.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from broker_runtime import broker as composition
+from broker_runtime.broker import Broker, StartError
+from broker_runtime.config import broker_settings
+from tests.simulation.cluster.loop import START_S, Owner, VirtualLoop, current_owner
+from tests.simulation.cluster.network import Network
+from tests.simulation.cluster.server import Handler, SimulatedServer
+from tests.support.memory_filesystem import MemoryFileSystem
+
+_EPOCH_MS = 1_700_000_000_000
+
+
+class NodeClock:
+    """Monotonic time is everybody's, from another beginning; wall time may jump."""
+
+    def __init__(self, loop: VirtualLoop, boot_s: float) -> None:
+        self.jumped_ms = 0
+        self._loop = loop
+        self._boot_s = boot_s
+
+    def monotonic(self) -> float:
+        return self._loop.time() - self._boot_s
+
+    def wall_ms(self) -> int:
+        return _EPOCH_MS + self.jumped_ms + int((self._loop.time() - START_S) * 1000)
+
+
+class Surroundings:
+    """What all processes of one simulation share, and where they say what went wrong."""
+
+    def __init__(self, loop: VirtualLoop, network: Network, note: Callable[[str], None]) -> None:
+        self.loop = loop
+        self.network = network
+        self.note = note
+        self.mistakes: list[str] = []
+        self.by_owner: dict[Owner, Process] = {}
+
+    def wall_ms(self) -> int:
+        return _EPOCH_MS + int((self.loop.time() - START_S) * 1000)
+
+    def mistake(self, text: str) -> None:
+        """What no fault of the surroundings excuses."""
+        owner = current_owner()
+        line = f"{owner.name if owner else 'simulation'}: {text}"
+        self.note(f"MISTAKE {line}")
+        self.mistakes.append(line)
+
+
+class Process:
+    """One broker or controller, and its machine. `start` after `kill` finds the disk as the fault has left it."""
+
+    def __init__(self, around: Surroundings, name: str, host: str, properties: Mapping[str, str]) -> None:
+        self.name = name
+        self.host = host
+        self.properties = dict(properties)
+        self.settings = broker_settings(self.properties)
+        self.fs = MemoryFileSystem()
+        self.clock = NodeClock(around.loop, boot_s=START_S - 10.0 * len(around.by_owner))
+        self.broker: Broker | None = None
+        self.owner: Owner | None = None
+        self.wanted = True
+        """Whether whoever looks after the process (kubelet, `sluicegate up`) starts it again when it ends."""
+        self._around = around
+        self._stop: asyncio.Event | None = None
+
+    @property
+    def alive(self) -> bool:
+        return self.owner is not None and self.owner.alive
+
+    @property
+    def paused(self) -> bool:
+        return self.owner is not None and self.owner.paused
+
+    @property
+    def node_id(self) -> int:
+        return self.settings.node_id
+
+    def start(self) -> None:
+        assert not self.alive
+        self._around.network.power_back(self.host)
+        owner = self.owner = Owner(self.name, self.host)
+        self._around.by_owner[owner] = self
+        broker = self.broker = Broker(self.settings, self.clock)
+        stop = self._stop = asyncio.Event()
+        task = self._around.loop.create_task(broker.run_until(stop), name=self.name, context=owner.context)
+        task.add_done_callback(lambda done: self._ended(owner, done), context=owner.context)
+
+    def _ended(self, owner: Owner, task: asyncio.Task[None]) -> None:
+        """By itself, after `stop` or by a failure."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._around.note(f"{self.name} ends: {error}")
+            if not isinstance(error, StartError):
+                self._around.mistake(f"ended by {error!r}")
+        else:
+            self._around.note(f"{self.name} has stopped")
+        self._bury(owner)
+
+    def _bury(self, owner: Owner) -> None:
+        owner.alive = False
+        self._around.network.process_ended(owner)
+        self.fs = self.fs.process_killed()
+        self.broker = None
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        if self._stop is not None:
+            self._stop.set()
+
+    def kill(self) -> None:
+        """SIGKILL: the page cache stays."""
+        assert self.owner is not None
+        self._bury(self.owner)
+
+    def power_loss(self, rng: random.Random) -> None:
+        """What was not fsynced is lost, in part or whole, and peers are not told."""
+        assert self.owner is not None
+        self.owner.alive = False
+        self._around.network.power_lost(self.host)
+        self.fs = self.fs.power_loss(rng)
+        self.broker = None
+
+    def pause(self) -> None:
+        assert self.owner is not None
+        self.owner.paused = True
+
+    def resume(self) -> None:
+        assert self.owner is not None
+        self._around.loop.resume(self.owner)
+
+
+class _InlineExecutor(Executor):
+    """In place of a thread: at once."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - it is the caller's, as with a real executor
+            done.set_exception(error)
+        return done
+
+
+@contextmanager
+def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) -> Iterator[None]:
+    entropy = random.Random(f"{seed}/entropy")
+
+    def mine() -> Process:
+        owner = current_owner()
+        assert owner is not None
+        return around.by_owner[owner]
+
+    def server(handler: Handler, *_: object) -> SimulatedServer:
+        owner = current_owner()
+        assert owner is not None
+        made = SimulatedServer(around.network, owner, around.mistake)
+        made.handler = handler
+        return made
+
+    with ExitStack() as stack:
+        for target, name, value in (
+            (composition, "OsFileSystem", lambda: mine().fs),
+            (composition, "ThreadPoolExecutor", lambda *_: _InlineExecutor()),
+            (composition, "claim_folder", lambda *_: cluster_id),
+            (composition, "_made", lambda path: Path(path)),
+            ("broker_runtime.broker_node", "SocketServer", server),
+            ("broker_runtime.controller_node", "SocketServer", server),
+            (os, "urandom", entropy.randbytes),
+        ):
+            if isinstance(target, str):
+                stack.enter_context(mock.patch(f"{target}.{name}", value))
+            else:
+                stack.enter_context(mock.patch.object(target, name, value))
+        yield

@@ -1,0 +1,193 @@
+"""Which faults befall a cluster, and when: all of it follows from the seed."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from tests.simulation.cluster import check
+from tests.simulation.cluster.process import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.cluster import Cluster
+
+
+async def run(cluster: "Cluster") -> None:
+    rng = random.Random(f"{cluster.seed}/schedule")
+    end_s = cluster.loop.time() + cluster.shape.faults_s
+    names = [action for action, _ in _ACTIONS]
+    weights = [weight for _, weight in _ACTIONS]
+    # A seed has its own few kinds of faults: all of them together rarely let anything interesting happen.
+    chosen = rng.sample(range(len(names)), rng.randint(2, 6))
+    supervisor = asyncio.ensure_future(keep_alive(cluster))
+    pending: set[asyncio.Future[None]] = set()
+    while cluster.loop.time() < end_s:
+        action = rng.choices([names[n] for n in chosen], [weights[n] for n in chosen])[0]
+        pending.add(asyncio.ensure_future(action(cluster, rng)))
+        await asyncio.sleep(rng.choice((rng.uniform(0.0, 0.5), rng.uniform(0.3, 3.0))))
+    supervisor.cancel()
+    for waiting in pending:
+        waiting.cancel()
+    for ended in await asyncio.gather(*pending, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended
+
+
+async def keep_alive(cluster: "Cluster") -> None:
+    """A process that ended by itself, or was stopped, is started again, as by a kubelet."""
+    while True:
+        await asyncio.sleep(0.5)
+        for process in cluster.processes:
+            if process.wanted and not process.alive:
+                cluster.note(f"{process.name} starts")
+                process.start()
+
+
+def heal(cluster: "Cluster") -> None:
+    cluster.network.heal()
+    for process in cluster.processes:
+        process.wanted = True
+        if process.alive and process.paused:
+            process.resume()
+
+
+# Faults
+
+
+async def _kill(cluster: "Cluster", rng: random.Random) -> None:
+    await _kill_one(cluster, rng, rng.choice(cluster.brokers))
+
+
+async def _kill_controller(cluster: "Cluster", rng: random.Random) -> None:
+    await _kill_one(cluster, rng, rng.choice(cluster.controllers))
+
+
+async def _kill_one(cluster: "Cluster", rng: random.Random, process: Process) -> None:
+    if not process.alive:
+        return
+    cluster.note(f"kill {process.name}")
+    process.wanted = False
+    process.kill()
+    await _start_later(cluster, rng, process)
+
+
+async def _start_later(cluster: "Cluster", rng: random.Random, process: Process) -> None:
+    await asyncio.sleep(rng.choice((rng.uniform(0.05, 0.5), rng.uniform(0.5, 6.0))))
+    process.wanted = True
+
+
+async def _power_loss(cluster: "Cluster", rng: random.Random) -> None:
+    """Records are fsynced when they like, so it takes a replica at most, and only while all others have everything."""
+    process = rng.choice(cluster.brokers)
+    if not process.alive or check.in_sync(cluster) is not True:
+        return
+    await _power_loss_of(cluster, rng, process)
+
+
+async def _power_loss_of_controller(cluster: "Cluster", rng: random.Random) -> None:
+    process = rng.choice(cluster.controllers)
+    if process.alive:
+        await _power_loss_of(cluster, rng, process)
+
+
+async def _power_loss_of(cluster: "Cluster", rng: random.Random, process: Process) -> None:
+    cluster.note(f"power loss of {process.name}")
+    process.wanted = False
+    process.power_loss(rng)
+    await _start_later(cluster, rng, process)
+
+
+async def _pause(cluster: "Cluster", rng: random.Random) -> None:
+    process = rng.choice(cluster.processes)
+    if not process.alive or process.paused:
+        return
+    cluster.note(f"pause {process.name}")
+    owner = process.owner
+    process.pause()
+    await asyncio.sleep(rng.choice((rng.uniform(0.1, 1.0), rng.uniform(1.0, 7.0))))
+    if process.owner is owner and process.alive and process.paused:
+        cluster.note(f"resume {process.name}")
+        process.resume()
+
+
+async def _cut_two(cluster: "Cluster", rng: random.Random) -> None:
+    one, other = rng.sample([process.host for process in cluster.processes], 2)
+    await _cut(cluster, rng, [(one, other)] if rng.random() < 0.5 else [(one, other), (other, one)])
+
+
+async def _isolate(cluster: "Cluster", rng: random.Random) -> None:
+    """One node from all other nodes, while clients still reach it."""
+    one = rng.choice(cluster.processes)
+    others = [process.host for process in cluster.processes if process is not one]
+    await _cut(cluster, rng, [pair for host in others for pair in ((one.host, host), (host, one.host))])
+
+
+async def _cut_off_from_controllers(cluster: "Cluster", rng: random.Random) -> None:
+    broker = rng.choice(cluster.brokers).host
+    pairs = [(broker, controller.host) for controller in cluster.controllers]
+    if rng.random() < 0.5:
+        pairs = [(target, source) for source, target in pairs]
+    await _cut(cluster, rng, pairs)
+
+
+async def _cut(cluster: "Cluster", rng: random.Random, pairs: list[tuple[str, str]]) -> None:
+    cluster.note("cut " + ", ".join(f"{source} -> {target}" for source, target in pairs))
+    for source, target in pairs:
+        cluster.network.cut(source, target)
+    await asyncio.sleep(rng.uniform(0.2, 6.0))
+    cluster.note("links heal")
+    cluster.network.heal()
+    if rng.random() < 0.5:
+        for source, _ in pairs[:1]:
+            cluster.network.reset(source, 0.7)
+
+
+async def _slow(cluster: "Cluster", rng: random.Random) -> None:
+    host, extra_s = rng.choice(cluster.processes).host, rng.choice((0.02, 0.1, 0.4))
+    cluster.note(f"{host} is slower by {extra_s:g} s")
+    cluster.network.slow(host, extra_s)
+    await asyncio.sleep(rng.uniform(0.5, 5.0))
+    cluster.network.slow(host, 0.0)
+
+
+async def _reset(cluster: "Cluster", rng: random.Random) -> None:
+    host = rng.choice(cluster.processes).host
+    cluster.note(f"{cluster.network.reset(host, rng.choice((0.3, 1.0)))} connections of {host} are reset")
+
+
+async def _jump(cluster: "Cluster", rng: random.Random) -> None:
+    process = rng.choice(cluster.processes)
+    process.clock.jumped_ms = rng.choice((-3_600_000, -5_000, 0, 7_000, 3_600_000))
+    cluster.note(f"the clock of {process.name} is off by {process.clock.jumped_ms} ms")
+
+
+async def _controlled_restart(cluster: "Cluster", rng: random.Random) -> None:
+    process = rng.choice(cluster.brokers)
+    if process.alive:
+        cluster.note(f"stop {process.name}")
+        process.stop()
+        await asyncio.sleep(0)
+
+
+async def _new_topic(cluster: "Cluster", rng: random.Random) -> None:
+    name = f"later-{rng.randrange(3)}"
+    if await cluster.create_topic(name, 1) and not any(lane.key[0] == name for lane in cluster.lanes):
+        cluster.note(f"topic {name} is made")
+        cluster.add_clients(name, 1)
+
+
+_ACTIONS: list[tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]] = [
+    (_kill, 4),
+    (_kill_controller, 2),
+    (_power_loss, 3),
+    (_power_loss_of_controller, 1),
+    (_pause, 3),
+    (_cut_two, 3),
+    (_isolate, 2),
+    (_cut_off_from_controllers, 2),
+    (_slow, 2),
+    (_reset, 2),
+    (_jump, 1),
+    (_controlled_restart, 3),
+    (_new_topic, 1),
+]

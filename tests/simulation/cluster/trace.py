@@ -1,0 +1,62 @@
+"""What happened, in virtual time: faults, warnings of the code under test, mistakes. Kept short enough to read."""
+
+import logging
+import traceback
+from collections import deque
+from collections.abc import Iterable
+
+from tests.simulation.cluster.loop import START_S, VirtualLoop, current_owner
+
+_LINES_MAX = 4_000
+
+
+class Trace(logging.Handler):
+    """`verbose` prints as it goes, and takes in what the code under test logs from DEBUG on."""
+
+    def __init__(self, *, verbose: bool = False) -> None:
+        super().__init__(logging.DEBUG if verbose else logging.WARNING)
+        self.verbose = verbose
+        self.lines: deque[str] = deque(maxlen=_LINES_MAX)
+        self._loop: VirtualLoop | None = None
+        self._level = logging.NOTSET
+        self._propagate = True
+
+    def begin(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        logger = logging.getLogger("broker_runtime")
+        self._level, self._propagate = logger.level, logger.propagate
+        logger.setLevel(self.level)
+        logger.propagate = False
+        logger.addHandler(self)
+
+    def end(self) -> None:
+        logger = logging.getLogger("broker_runtime")
+        logger.removeHandler(self)
+        logger.setLevel(self._level)
+        logger.propagate = self._propagate
+
+    def over(self) -> None:
+        """What follows is only tidied up."""
+        self._loop = None
+
+    def note(self, text: str) -> None:
+        if self._loop is None:
+            return
+        line = f"{self._loop.time() - START_S:9.4f} {text}"
+        self.lines.append(line)
+        if self.verbose:
+            print(line, flush=True)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        owner = current_owner()
+        self.note(f"  [{owner.name if owner else '-'}] {record.levelname.lower()}: {record.getMessage()}")
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            self.raised(record.exc_info[1])
+
+    def raised(self, error: BaseException) -> None:
+        for part in traceback.format_exception(error):
+            for line in part.rstrip().splitlines():
+                self.note(f"    {line}")
+
+    def tail(self, count: int) -> Iterable[str]:
+        return list(self.lines)[-count:]
