@@ -271,6 +271,11 @@ class BrokerClusterSpec(Model):
     def controller_count(self) -> int:
         return self.controllers.replicas if self.controllers else 1
 
+    @property
+    def shares_journal(self) -> bool:
+        """Whether controllers keep their journal in the Kubernetes API."""
+        return self.controller_count > 1
+
 
 class RolloutStatus(Model):
     model_config = Status.model_config

@@ -103,7 +103,8 @@ class AdminApi(ABC):
         is left out."""
         found: dict[str, int] = {}
         for page in batched(sorted(names), configs.TOPICS_A_PAGE):
-            found.update(await self.call(configs.describe_min_isr(page)))
+            answered: dict[str, int] = await self.call(configs.describe_min_isr(page))
+            found |= answered
         return found
 
     async def alter_topic_configs(self, name: str, change: configs.ConfigChange) -> None:

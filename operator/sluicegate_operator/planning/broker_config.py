@@ -12,7 +12,6 @@ a key that somebody else set dynamically is in no status and stays.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS
 from sluicegate_operator.planning.quotas import ObservedLimits, SetBrokerConfigs
 
@@ -27,19 +26,12 @@ class BrokerConfigPlan:
     lagging: Mapping[int, str]
 
 
-def dynamic_config(cluster: BrokerCluster) -> dict[str, str]:
-    return {key: value for key, value in (cluster.spec.config or {}).items() if key in DYNAMIC_CONFIG_KEYS}
-
-
-def static_config(cluster: BrokerCluster) -> dict[str, str]:
-    return {key: value for key, value in (cluster.spec.config or {}).items() if key not in DYNAMIC_CONFIG_KEYS}
-
-
 def plan_broker_config(
     desired: Mapping[str, str], observed: Mapping[int, ObservedLimits], managed: Collection[str] = ()
 ) -> BrokerConfigPlan:
-    """`observed`: what each broker that answered says of its dynamic configuration, of all keys in `desired` and
-    `managed` at least. With no broker seen nothing is done and nothing forgotten."""
+    """`desired` is cluster_layout.dynamic_config. `observed`: what each broker that answered says of its dynamic
+    configuration, of all keys in `desired` and `managed` at least. With no broker seen nothing is done and nothing
+    forgotten."""
     if strange := sorted(key for key in desired if key not in DYNAMIC_CONFIG_KEYS):
         raise ValueError(f"{', '.join(strange)}: not dynamic, so it belongs into the file of the nodes")
     released = {key for key in managed if key not in desired and key in DYNAMIC_CONFIG_KEYS}

@@ -20,29 +20,53 @@ from sluicegate_operator.planning.cluster_layout import (
     plan_cluster,
     render_properties,
 )
+from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revision
 from sluicegate_operator.resources.config_map import config_map
+from sluicegate_operator.resources.controller_role import journal_rights
 from sluicegate_operator.resources.labels import node_set_name
 from sluicegate_operator.resources.pod_disruption_budget import pod_disruption_budget
 from sluicegate_operator.resources.service import headless_service, listener_service, port_name
 from sluicegate_operator.resources.service_account import service_account
-from sluicegate_operator.resources.statefulset import CONTROLLER_STORAGE, LOG_DIR, NodeSet, statefulset
+from sluicegate_operator.resources.statefulset import (
+    CONTROLLER_STORAGE,
+    LOG_DIR,
+    SHUTDOWN_TIMEOUT_S,
+    NodeSet,
+    image_of,
+    pod_spec,
+    statefulset,
+)
 
 Json = dict[str, Any]
 _INDEX = "$(POD_INDEX)"
 
 
-def cluster_children(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> list[Json]:
-    """Controllers first. The Services of listeners are `listener_children`, they belong to other owners."""
-    layout = plan_cluster(cluster, listeners)
+def cluster_children(
+    cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
+) -> list[Json]:
+    """Controllers first. The Services of listeners are `listener_children`, they belong to other owners. For
+    `broker_count` see plan_cluster."""
+    layout = plan_cluster(cluster, listeners, broker_count)
     children = [service_account(cluster)]
+    if cluster.spec.shares_journal:
+        children += journal_rights(cluster)
     for role in (Role.CONTROLLER, Role.BROKER):
         nodes = node_set(cluster, layout, role)
         children += [
             config_map(cluster, nodes.role, nodes.properties),
             headless_service(cluster, nodes.role, {**nodes.ports, "http": HTTP_PORT}),
-            statefulset(cluster, nodes),
+            statefulset(cluster, nodes, wanted_revision(cluster, layout, role).encode()),
+            pod_disruption_budget(cluster, nodes.role),
         ]
-    return [*children, pod_disruption_budget(cluster)]
+    return children
+
+
+def wanted_revision(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeRevision:
+    """What pods of this role carry as their annotation once they are restarted; see restart_reasons."""
+    nodes = node_set(cluster, layout, role)
+    resources = nodes.resources.model_dump(by_alias=True, exclude_none=True) if nodes.resources else None
+    properties = {**layout.properties(role), **nodes.overrides}
+    return node_revision(properties, image_of(cluster), resources, pod_spec(cluster, nodes))
 
 
 def listener_children(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> list[Json]:
@@ -67,7 +91,13 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
     brokers, controllers = cluster.spec.brokers, cluster.spec.controllers
     if brokers is None:
         raise ValueError(f"BrokerCluster {cluster.name} has no brokers of its own")
-    place = NodePlace("$(POD_IP)", "$(POD_IP)", LOG_DIR, controller_addresses(layout))
+    place = NodePlace(
+        "$(POD_IP)",
+        "$(POD_IP)",
+        LOG_DIR,
+        controller_addresses(layout),
+        shutdown_timeout_ms=SHUTDOWN_TIMEOUT_S * 1000,
+    )
     is_broker = role is Role.BROKER
     # 100 before a one-digit index is 1000 and up; nine controllers are the most that a spec can ask for.
     node_id = _INDEX if is_broker else f"{FIRST_CONTROLLER_ID // 10}{_INDEX}"
@@ -82,6 +112,7 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
         ports=_port_names(layout, role),
         http_port=HTTP_PORT,
         resources=brokers.resources if is_broker else None,
+        shares_journal=not is_broker and cluster.spec.shares_journal,
     )
 
 

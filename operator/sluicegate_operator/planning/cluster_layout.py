@@ -2,7 +2,8 @@
 
 Properties that all nodes of a role share go into one file; what depends on the node (its id, its addresses, its folder)
 is passed as `--override key=value`, by Kubernetes with `$(POD_IP)` and the like, on a laptop with real values.
-Limits of connections are in neither: they are dynamic, see `quotas`.
+Dynamic configuration is in neither, so a process that starts late has nothing old in its file: see `broker_config`, and
+`quotas` for the limits of connections. What is here needs a restart to change: see `restart_reasons`.
 """
 
 import base64
@@ -13,6 +14,7 @@ from enum import StrEnum
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, ConnectionQuotaSettings
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS
 
 INTERNAL = "INTERNAL"
 """Brokers reach each other by it, and the operator reaches brokers; no ConnectionQuota can target it."""
@@ -78,24 +80,29 @@ class NodePlace:
     log_dir: str
     controller_addresses: tuple[str, ...]
     """host:port of each controller."""
+    shutdown_timeout_ms: int | None = None
+    """How long a broker that is told to stop waits for its controller; the broker's own default when None."""
     http_port: int = HTTP_PORT
     ports: Mapping[str, int] | None = None
 
 
-def plan_cluster(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> ClusterLayout:
-    """`listeners` may belong to other clusters as well: only this cluster's are taken."""
+def plan_cluster(
+    cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
+) -> ClusterLayout:
+    """`listeners` may belong to other clusters as well: only this cluster's are taken. `broker_count` is what `scale`
+    found that there should be now; the spec's own number when absent."""
     if cluster.spec.brokers is None:
         raise ValueError(f"BrokerCluster {cluster.name} runs elsewhere; there is nothing to lay out")
     ports, clashes = _listener_ports(cluster, listeners)
-    controllers = cluster.spec.controllers.replicas if cluster.spec.controllers else 1
-    config = {**(cluster.spec.config or {}), **_window(cluster.spec.connection_quota)}
+    brokers = cluster.spec.brokers.replicas if broker_count is None else broker_count
+    config = {**static_config(cluster), **_window(cluster.spec.connection_quota)}
     protocols = [f"{CONTROLLER}:PLAINTEXT", *(f"{port.name}:PLAINTEXT" for port in ports)]
     return ClusterLayout(
         name=cluster.name,
         namespace=cluster.namespace,
         cluster_id=cluster_id(cluster),
-        broker_ids=tuple(range(cluster.spec.brokers.replicas)),
-        controller_ids=tuple(range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)),
+        broker_ids=tuple(range(brokers)),
+        controller_ids=tuple(range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + cluster.spec.controller_count)),
         listeners=ports,
         broker_properties={
             **config,
@@ -106,6 +113,7 @@ def plan_cluster(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) ->
         },
         controller_properties={
             **config,
+            **_journal(cluster),
             "process.roles": "controller",
             "controller.listener.names": CONTROLLER,
             # Without the brokers' listeners: a new listener rolls brokers only.
@@ -113,6 +121,17 @@ def plan_cluster(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) ->
         },
         clashes=clashes,
     )
+
+
+def _journal(cluster: BrokerCluster) -> dict[str, str]:
+    """One controller has a file on its own volume; several share a journal that any of them can go on with."""
+    if not cluster.spec.shares_journal:
+        return {"sluicegate.controller.journal": "file"}
+    return {
+        "sluicegate.controller.journal": "kubernetes",
+        "sluicegate.controller.journal.name": f"{cluster.name}-journal",
+        "sluicegate.controller.journal.namespace": cluster.namespace,
+    }
 
 
 def cluster_id(cluster: BrokerCluster) -> str:
@@ -136,6 +155,8 @@ def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place:
     if role is Role.BROKER:
         advertised = (_endpoint(name, place.advertised_host, ports[name]) for name in names)
         overrides["advertised.listeners"] = ",".join(advertised)
+    if role is Role.BROKER and place.shutdown_timeout_ms is not None:
+        overrides["sluicegate.controlled.shutdown.timeout.ms"] = str(place.shutdown_timeout_ms)
     overrides |= {
         "controller.quorum.bootstrap.servers": ",".join(place.controller_addresses),
         "log.dirs": place.log_dir,
@@ -202,6 +223,15 @@ def cluster_listeners(cluster: BrokerCluster, listeners: Sequence[BrokerListener
 def _age(listener: BrokerListener) -> tuple[float, str]:
     created = listener.metadata.creation_timestamp
     return (created.timestamp() if created else 0.0, listener.name)
+
+
+def dynamic_config(cluster: BrokerCluster) -> dict[str, str]:
+    """What of spec.config changes while brokers run; see `broker_config`."""
+    return {key: value for key, value in (cluster.spec.config or {}).items() if key in DYNAMIC_CONFIG_KEYS}
+
+
+def static_config(cluster: BrokerCluster) -> dict[str, str]:
+    return {key: value for key, value in (cluster.spec.config or {}).items() if key not in DYNAMIC_CONFIG_KEYS}
 
 
 def _window(settings: ConnectionQuotaSettings | None) -> dict[str, str]:

@@ -16,7 +16,6 @@ from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, C
 from sluicegate_operator.resources.broker_registration import broker_registration, registration_name
 
 AGE_STEPS_S = (0, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
-READINESS_GATE = "sluicegate.dev/unfenced"
 
 
 @dataclass(frozen=True, slots=True)

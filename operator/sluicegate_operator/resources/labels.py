@@ -8,7 +8,10 @@ from sluicegate_operator.api.metadata import GROUP
 CLUSTER_LABEL = f"{GROUP}/cluster"
 ROLE_LABEL = "app.kubernetes.io/component"
 LISTENER_LABEL = f"{GROUP}/listener"
-CONFIG_HASH = f"{GROUP}/config-hash"
+REVISION = f"{GROUP}/revision"
+"""Annotation of a pod: what it was started with, see planning.restart_reasons."""
+READINESS_GATE = f"{GROUP}/unfenced"
+"""Condition of a broker's pod that the operator sets from the controller's view."""
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 MANAGER = "sluicegate-operator"
 
@@ -21,6 +24,11 @@ def node_set_name(cluster: str, role: str) -> str:
 def service_account_name(cluster: str) -> str:
     """Not the cluster's bare name: a cluster may be called default, as every namespace's own account is."""
     return f"{cluster}-nodes"
+
+
+def journal_account_name(cluster: str) -> str:
+    """Of controllers that keep their journal in the Kubernetes API; no other pod has a token."""
+    return f"{cluster}-journal"
 
 
 def selector(cluster: str, role: str) -> dict[str, str]:

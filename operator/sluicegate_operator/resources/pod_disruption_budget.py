@@ -1,6 +1,6 @@
-"""PodDisruptionBudget of the brokers: a drain takes one at a time.
+"""PodDisruptionBudgets of brokers and of controllers: a drain takes one of each at a time.
 
-Controllers have none: with a single one a budget could only forbid every drain.
+A broker counts as there only when its readiness gate is open, so a drain waits for the controller's word as rolls do.
 """
 
 from typing import Any
@@ -10,8 +10,8 @@ from sluicegate_operator.resources.labels import labels, node_set_name, selector
 from sluicegate_operator.resources.owner import child_metadata
 
 
-def pod_disruption_budget(cluster: BrokerCluster) -> dict[str, Any]:
-    role = "broker"
+def pod_disruption_budget(cluster: BrokerCluster, role: str) -> dict[str, Any]:
+    """A single controller may go as well: forbidding it would forbid every drain."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

@@ -1,11 +1,11 @@
 """StatefulSets of brokers and of controllers.
 
 The pod template depends on static configuration only: no limit of a ConnectionQuota reaches it, so none restarts a pod.
+Nor does a changed template by itself: pods are replaced when the operator deletes them, as planning.roll says.
 Mount paths stand in arguments, never inside a mounted file. What the process is told comes ready in `NodeSet`; layouts
 and ids are `planning.cluster_layout`'s business.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +13,10 @@ from typing import Any
 from sluicegate_operator.api.broker_cluster import BrokerCluster, Resources, Storage
 from sluicegate_operator.resources.config_map import FILE_NAME
 from sluicegate_operator.resources.labels import (
-    CONFIG_HASH,
     POD_INDEX_LABEL,
+    READINESS_GATE,
+    REVISION,
+    journal_account_name,
     labels,
     node_set_name,
     selector,
@@ -28,8 +30,12 @@ CONFIG_PATH = "/etc/sluicegate"
 LOG_DIR = f"{DATA_PATH}/data"
 """Below the volume's root, where file systems keep lost+found."""
 USER_ID = 10001
+SHUTDOWN_TIMEOUT_S = 40
+"""How long a broker may take to hand its leaders over before it stops all the same."""
+HOOK_DEADLINE_S = SHUTDOWN_TIMEOUT_S + 2
+"""The broker answers the hook at its own deadline; a little later nobody waits for the answer any more."""
 GRACE_PERIOD_S = 60
-"""A graceful stop closes logs with an fsync each; Kubernetes' 30 s may cut that short on a slow disk."""
+"""The hook's time and then a graceful stop, which closes logs with an fsync each."""
 RECOVERY_S_MAX = 3600
 """How long a node may recover its logs before the kubelet restarts it."""
 CONTROLLER_STORAGE = Storage(size="1Gi")
@@ -47,15 +53,18 @@ class NodeSet:
     ports: Mapping[str, int]
     http_port: int
     resources: Resources | None = None
+    shares_journal: bool = False
 
     @property
-    def config_hash(self) -> str:
-        """Of everything that a running process cannot learn without a restart."""
-        text = self.properties + "\n".join(f"{key}={value}" for key, value in self.overrides.items())
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def is_broker(self) -> bool:
+        return self.role == BROKER
 
 
-def statefulset(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
+BROKER = "broker"
+
+
+def statefulset(cluster: BrokerCluster, nodes: NodeSet, revision: str) -> dict[str, Any]:
+    """`revision` goes to the pods, to say later what they were started with."""
     name = node_set_name(cluster.name, nodes.role)
     return {
         "apiVersion": "apps/v1",
@@ -66,24 +75,29 @@ def statefulset(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
             "serviceName": name,
             # Brokers need no order among themselves, and a broker that is down must not keep others from starting.
             "podManagementPolicy": "Parallel",
-            "updateStrategy": {"type": "RollingUpdate"},
+            "updateStrategy": {"type": "OnDelete"},
             "selector": {"matchLabels": selector(cluster.name, nodes.role)},
             "template": {
                 "metadata": {
                     "labels": labels(cluster.name, nodes.role),
-                    "annotations": {CONFIG_HASH: nodes.config_hash},
+                    "annotations": {REVISION: revision},
                 },
-                "spec": _pod(cluster, nodes),
+                "spec": pod_spec(cluster, nodes),
             },
             "volumeClaimTemplates": [_claim(nodes.storage)],
         },
     }
 
 
-def _pod(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
-    return {
-        "serviceAccountName": service_account_name(cluster.name),
-        "automountServiceAccountToken": False,
+def image_of(cluster: BrokerCluster) -> str:
+    return cluster.spec.image or DEFAULT_IMAGE
+
+
+def pod_spec(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
+    account = journal_account_name if nodes.shares_journal else service_account_name
+    spec: dict[str, Any] = {
+        "serviceAccountName": account(cluster.name),
+        "automountServiceAccountToken": nodes.shares_journal,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": GRACE_PERIOD_S,
         "securityContext": {
@@ -96,6 +110,9 @@ def _pod(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
         "containers": [_container(cluster, nodes)],
         "volumes": [{"name": "config", "configMap": {"name": node_set_name(cluster.name, nodes.role)}}],
     }
+    if nodes.is_broker:
+        spec["readinessGates"] = [{"conditionType": READINESS_GATE}]
+    return spec
 
 
 def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
@@ -104,7 +121,7 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
         arguments += ["--override", f"{key}={value}"]
     container: dict[str, Any] = {
         "name": nodes.role,
-        "image": cluster.spec.image or DEFAULT_IMAGE,
+        "image": image_of(cluster),
         "command": ["python", "-m", "broker_runtime"],
         "args": arguments,
         "env": [
@@ -129,9 +146,17 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
             "capabilities": {"drop": ["ALL"]},
         },
     }
+    if nodes.is_broker:
+        container["lifecycle"] = {"preStop": {"exec": {"command": _controlled_shutdown(nodes)}}}
     if nodes.resources is not None:
         container["resources"] = nodes.resources.model_dump(by_alias=True, exclude_none=True)
     return container
+
+
+def _controlled_shutdown(nodes: NodeSet) -> list[str]:
+    """Leaders move away before the signal that ends the process."""
+    times = ["--http-port", str(nodes.http_port), "--deadline-s", str(HOOK_DEADLINE_S)]
+    return ["python", "-m", "broker_runtime.controlled_shutdown", *times]
 
 
 def _field(name: str, path: str) -> dict[str, Any]:

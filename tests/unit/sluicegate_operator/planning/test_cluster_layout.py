@@ -10,9 +10,11 @@ from sluicegate_operator.planning.cluster_layout import (
     ClusterLayout,
     NodePlace,
     Role,
+    dynamic_config,
     node_overrides,
     plan_cluster,
     render_properties,
+    static_config,
 )
 from tests.support.bad_manifests import cluster, external, listener, manifest
 
@@ -58,6 +60,33 @@ def test_the_broker_accepts_what_is_laid_out(role: Role, node_id: int, roles: se
     assert settings.values["num.partitions"] == 3
     assert settings.values["connection.quota.strategy"] == "token-bucket"
     assert settings.inter_broker_listener == ("INTERNAL" if role is Role.BROKER else "")
+
+
+def test_standby_controllers_share_a_journal_in_the_api() -> None:
+    made = layout(controllers={"replicas": 3})
+    assert made.controller_ids == (1000, 1001, 1002)
+    given = made.properties(Role.CONTROLLER) | node_overrides(made, 1000, Role.CONTROLLER, PLACE)
+    settings = broker_settings(given)
+    assert settings.text("sluicegate.controller.journal") == "kubernetes"
+    assert settings.text("sluicegate.controller.journal.name") == "shop-journal"
+    assert settings.text("sluicegate.controller.journal.namespace") == "default"
+    alone = layout()
+    assert alone.properties(Role.CONTROLLER)["sluicegate.controller.journal"] == "file"
+    assert "sluicegate.controller.journal" not in alone.properties(Role.BROKER)
+
+
+def test_what_kafka_calls_dynamic_is_not_laid_out() -> None:
+    of = parse_resource(cluster(config={"num.partitions": "3", "log.retention.ms": "60000"}))
+    assert isinstance(of, BrokerCluster)
+    assert dynamic_config(of) == {"log.retention.ms": "60000"}
+    assert static_config(of) == {"num.partitions": "3"}
+    assert "log.retention.ms" not in plan_cluster(of, []).broker_properties
+
+
+def test_brokers_that_are_still_to_go_are_laid_out() -> None:
+    of = parse_resource(cluster())
+    assert isinstance(of, BrokerCluster)
+    assert plan_cluster(of, [], 5).broker_ids == (0, 1, 2, 3, 4)
 
 
 def test_a_laptop_gives_every_node_its_own_ports() -> None:

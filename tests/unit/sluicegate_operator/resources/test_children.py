@@ -9,7 +9,8 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
 from sluicegate_operator.planning.children import cluster_children, listener_children
-from sluicegate_operator.resources.labels import CONFIG_HASH
+from sluicegate_operator.planning.restart_reasons import decode_revision
+from sluicegate_operator.resources.labels import REVISION
 from sluicegate_operator.resources.service import port_name
 from tests.support.bad_manifests import cluster, listener, named_listener
 
@@ -32,8 +33,11 @@ def template(of: list[Json], name: str) -> Json:
     return dict(found["spec"]["template"])
 
 
-def config_hash(of: list[Json], name: str) -> str:
-    return str(template(of, name)["metadata"]["annotations"][CONFIG_HASH])
+def revision(of: list[Json], name: str) -> str:
+    return str(template(of, name)["metadata"]["annotations"][REVISION])
+
+
+STANDBYS = {"controllers": {"replicas": 3}}
 
 
 @pytest.fixture(params=["shop-brokers", "shop-controllers"])
@@ -45,7 +49,7 @@ def test_pods_keep_the_restricted_standard(pod: Json) -> None:
     security = pod["securityContext"]
     assert security["runAsNonRoot"] is True
     assert security["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert pod["automountServiceAccountToken"] is False
+    assert pod["automountServiceAccountToken"] is False, "a single controller needs no token either"
     for container in pod["containers"]:
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -91,8 +95,18 @@ def test_what_a_broker_need_not_know_does_not_restart_it(change: Json) -> None:
         ({"config": {"num.partitions": "5"}}, True, True),
         ({"connectionQuota": {"strategy": "token-bucket"}}, True, True),
         ({"brokers": {"replicas": 9, "storage": {"size": "10Gi"}}}, False, False),
+        ({"config": {"log.retention.ms": "5", "min.insync.replicas": "2"}}, False, False),
+        ({"rollout": {"strategy": "RackByRack", "paused": True}}, False, False),
+        ({"image": "other:1"}, True, True),
     ],
-    ids=["static configuration rolls", "the strategy rolls", "more brokers do not roll those that are there"],
+    ids=[
+        "static configuration rolls",
+        "the strategy rolls",
+        "more brokers do not roll those that are there",
+        "what Kafka calls dynamic does not roll",
+        "how to roll does not roll",
+        "another image rolls",
+    ],
 )
 def test_what_restarts_pods(change: Json, brokers_roll: bool, controllers_roll: bool) -> None:
     before, after = children(listener()), children(listener(), **change)
@@ -102,8 +116,67 @@ def test_what_restarts_pods(change: Json, brokers_roll: bool, controllers_roll: 
 
 def test_a_new_listener_restarts_brokers_and_leaves_the_controller() -> None:
     before, after = children(), children(listener())
-    assert config_hash(before, "shop-brokers") != config_hash(after, "shop-brokers")
+    assert revision(before, "shop-brokers") != revision(after, "shop-brokers")
     assert template(before, "shop-controllers") == template(after, "shop-controllers")
+
+
+def test_pods_wait_for_the_operator_to_replace_them() -> None:
+    sets = [child for child in children(listener()) if child["kind"] == "StatefulSet"]
+    assert [child["spec"]["updateStrategy"] for child in sets] == [{"type": "OnDelete"}] * 2
+
+
+def test_the_revision_of_a_pod_can_be_read_and_is_small() -> None:
+    text = revision(children(listener(), config={"num.partitions": "5"}), "shop-brokers")
+    read = decode_revision(text)
+    assert read is not None
+    assert {"num.partitions", "listeners", "node.id"} <= set(read.keys)
+    assert len(text) < 4096
+
+
+def test_dynamic_configuration_is_in_no_file() -> None:
+    of = children(config={"log.retention.ms": "5", "num.partitions": "3"})
+    texts = [child["data"]["server.properties"] for child in of if child["kind"] == "ConfigMap"]
+    assert all("num.partitions=3" in text and "log.retention.ms" not in text for text in texts)
+
+
+def test_brokers_hand_over_before_the_signal_and_serve_when_unfenced() -> None:
+    broker, controller = (template(children(), f"shop-{role}s")["spec"] for role in ("broker", "controller"))
+    assert broker["readinessGates"] == [{"conditionType": "sluicegate.dev/unfenced"}]
+    (container,) = broker["containers"]
+    command = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert command[:3] == ["python", "-m", "broker_runtime.controlled_shutdown"]
+    deadline_s = float(command[command.index("--deadline-s") + 1])
+    own_s = next(float(a.split("=")[1]) / 1000 for a in container["args"] if "shutdown.timeout.ms" in a)
+    assert own_s < deadline_s < broker["terminationGracePeriodSeconds"]
+    assert "readinessGates" not in controller
+    assert "lifecycle" not in controller["containers"][0]
+
+
+def test_only_controllers_that_share_a_journal_have_a_token() -> None:
+    alone, shared = children(), children(**STANDBYS)
+    assert not [child for child in alone if child["kind"] in ("Role", "RoleBinding")]
+    broker, controller = (template(shared, f"shop-{role}s")["spec"] for role in ("broker", "controller"))
+    assert (broker["serviceAccountName"], broker["automountServiceAccountToken"]) == ("shop-nodes", False)
+    assert (controller["serviceAccountName"], controller["automountServiceAccountToken"]) == ("shop-journal", True)
+    (binding,) = [child for child in shared if child["kind"] == "RoleBinding"]
+    assert [subject["name"] for subject in binding["subjects"]] == ["shop-journal"]
+    (role,) = [child for child in shared if child["kind"] == "Role"]
+    assert "*" not in json.dumps(role["rules"])
+    assert "secrets" not in json.dumps(role["rules"])
+
+
+def test_fewer_brokers_wait_for_the_word_of_planning() -> None:
+    of = cluster_children(a_cluster(), [], 7)
+    (brokers,) = [c for c in of if c["kind"] == "StatefulSet" and c["metadata"]["name"] == "shop-brokers"]
+    assert brokers["spec"]["replicas"] == 7
+
+
+def test_a_drain_of_a_node_takes_one_broker_and_one_controller_at_most() -> None:
+    budgets = [child for child in children() if child["kind"] == "PodDisruptionBudget"]
+    assert {budget["metadata"]["name"]: budget["spec"]["maxUnavailable"] for budget in budgets} == {
+        "shop-brokers": 1,
+        "shop-controllers": 1,
+    }
 
 
 def test_a_quota_never_touches_a_pod() -> None:

@@ -23,9 +23,9 @@ FULL = {
         "storage": {"size": "1Ti", "storageClassName": "fast"},
         "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "2Gi"}},
     },
-    "controllers": {"replicas": 1, "storage": {"size": "2Gi", "storageClassName": "safe"}},
+    "controllers": {"replicas": 3, "storage": {"size": "2Gi", "storageClassName": "safe"}},
     "image": "registry.example.org/sluicegate:0.2.0",
-    "config": {"num.partitions": "3"},
+    "config": {"num.partitions": "3", "log.retention.ms": "86400000"},
     "connectionQuota": {"strategy": "token-bucket", "ipAction": "drop", "windowNum": 5, "windowSizeSeconds": 2},
 }
 

@@ -1,0 +1,47 @@
+"""What controllers that share a journal may do in their namespace: write it down, and hold the Lease of the active one.
+
+The Role is the least that the journal needs. Names of journal objects begin with the cluster's and cannot be said in a
+Role, so a controller may read and delete other ConfigMaps of its namespace; nothing else, and no Secret.
+"""
+
+from typing import Any
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.resources.labels import journal_account_name, labels
+from sluicegate_operator.resources.owner import child_metadata
+
+ROLE = "controller"
+
+
+def journal_rights(cluster: BrokerCluster) -> list[dict[str, Any]]:
+    """ServiceAccount, Role and RoleBinding."""
+    name = journal_account_name(cluster.name)
+    rbac = "rbac.authorization.k8s.io"
+
+    def metadata() -> dict[str, Any]:
+        return child_metadata(cluster, name, labels(cluster.name, ROLE))
+
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(),
+        # The pods ask for the token themselves.
+        "automountServiceAccountToken": False,
+    }
+    role = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "Role",
+        "metadata": metadata(),
+        "rules": [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "list", "delete"]},
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]},
+        ],
+    }
+    binding = {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata(),
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": cluster.namespace}],
+    }
+    return [account, role, binding]
