@@ -66,15 +66,16 @@ def _entity(kind: Any) -> _Part:
     hints = get_type_hints(kind)
     plain: list[tuple[str, _Part]] = []
     tagged: dict[int, tuple[str, _Part]] = {}
+    needed: list[str] = []
     for field in fields(kind):
         part = _field(field, hints[field.name], flexible)
         tag = field.metadata.get("tag")
         if tag is None:
             plain.append((field.name, part))
-        elif field.default is MISSING:
-            raise TypeError(f"{kind.__name__}: no default for {field.name}, which a message may leave out")
         else:
             tagged[int(tag)] = field.name, part
+            if field.default is MISSING:
+                needed.append(field.name)
     steps = _steps(plain)
 
     def read(buffer: bytes, at: int) -> tuple[Any, int]:
@@ -83,6 +84,10 @@ def _entity(kind: Any) -> _Part:
             at = step(buffer, at, values)
         if flexible:
             at = _read_tags(tagged, values, buffer, at)
+            for name in needed:
+                # kio has no default for it (a struct in FetchSnapshot's answer), and always writes it.
+                if name not in values:
+                    raise ProtocolError("malformed", f"{kind.__name__} comes without its tag {name}")
         return kind(**values), at
 
     return _Part(read, sum(part.least for _, part in plain) + flexible)
