@@ -13,7 +13,11 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import AdminClient, NewTopic
 
 _SETTINGS = {"retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "reconnect.backoff.ms": 20}
-_RECONNECT: dict[str, Any] = {"reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms": 500, "log_level": 2}
+_RECONNECT: dict[str, Any] = {
+    "reconnect.backoff.max.ms": 200,
+    "topic.metadata.refresh.interval.ms": 500,
+    "log_level": 2,
+}
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, replicas: int, **config: str) -> None:
