@@ -15,21 +15,12 @@ from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS
 async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     controller = node.controller
     assert controller is not None
+    answer: dict[str, object] = {"allow_replication_factor_change": _factor_may_change(request), "responses": ()}
     try:
         responses = await controller.submit(lambda image: _reassign_all(request, image))
     except KafkaError as error:
-        return {
-            "error_code": error.code,
-            "error_message": error.message,
-            "responses": (),
-            "allow_replication_factor_change": _factor_may_change(request),
-        }
-    return {
-        "error_code": ErrorCode.NONE,
-        "error_message": None,
-        "responses": responses,
-        "allow_replication_factor_change": _factor_may_change(request),
-    }
+        return answer | {"error_code": error.code, "error_message": error.message}
+    return answer | {"error_code": ErrorCode.NONE, "error_message": None, "responses": responses}
 
 
 def _factor_may_change(request: Entity) -> bool:

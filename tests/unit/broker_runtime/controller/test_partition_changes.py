@@ -7,7 +7,14 @@ import pytest
 
 from broker_runtime.controller.image import Partition
 from broker_runtime.controller.partition_changes import EPOCH_UNKNOWN, IsrChange, IsrChanged, change_isr
-from broker_runtime.controller.records import FenceBroker, PartitionRecord, RemoveTopic, StopBroker, UnregisterBroker
+from broker_runtime.controller.records import (
+    FenceBroker,
+    PartitionRecord,
+    Record,
+    RemoveTopic,
+    StopBroker,
+    UnregisterBroker,
+)
 from broker_runtime.errors import ErrorCode, KafkaError
 from tests.support.controller import Metadata
 
@@ -106,13 +113,12 @@ def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_told(both: dict[st
 def test_who_may_not_lead_may_not_be_in_sync(kind: str) -> None:
     metadata, change = cluster()
     epoch = metadata.image.brokers[3].epoch
-    metadata.write(
-        {
-            "fenced": FenceBroker(3, epoch),
-            "stopping": StopBroker(3, epoch, metadata.image.offset + 1),
-            "unregistered": UnregisterBroker(3, epoch),
-        }[kind]
-    )
+    records: dict[str, Record] = {
+        "fenced": FenceBroker(3, epoch),
+        "stopping": StopBroker(3, epoch, metadata.image.offset + 1),
+        "unregistered": UnregisterBroker(3, epoch),
+    }
+    metadata.write(records[kind])
     with pytest.raises(KafkaError, match="broker 3") as refused:
         change_isr(1, change, metadata.image)
     assert refused.value.code == ErrorCode.INELIGIBLE_REPLICA
