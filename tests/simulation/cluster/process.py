@@ -69,7 +69,7 @@ class Process:
         self.host = host
         self.properties = dict(properties)
         self.settings = broker_settings(self.properties)
-        self.fs = MemoryFileSystem()
+        self.fs = _with_folder(Path(self.settings.log_dir))
         self.clock = NodeClock(around.loop, boot_s=START_S - 10.0 * len(around.by_owner))
         self.broker: Broker | None = None
         self.owner: Owner | None = None
@@ -142,6 +142,15 @@ class Process:
     def resume(self) -> None:
         assert self.owner is not None
         self._around.loop.resume(self.owner)
+
+
+def _with_folder(folder: Path) -> MemoryFileSystem:
+    """An empty disk that is mounted there for good."""
+    fs = MemoryFileSystem()
+    fs.mkdir(folder)
+    for parent in folder.parents:
+        fs.fsync_dir(parent)
+    return fs
 
 
 class _InlineExecutor(Executor):

@@ -77,9 +77,9 @@ async def _start_later(cluster: "Cluster", rng: random.Random, process: Process)
 
 
 async def _power_loss(cluster: "Cluster", rng: random.Random) -> None:
-    """Records are fsynced when they like, so it takes a replica at most, and only while all others have everything."""
+    """Brokers rely on replicas instead of fsync: one at a time, and only while all the others are in sync."""
     process = rng.choice(cluster.brokers)
-    if not process.alive or check.in_sync(cluster) is not True:
+    if check.everybody_serves(cluster) is not True or check.in_sync(cluster) is not True:
         return
     await _power_loss_of(cluster, rng, process)
 
