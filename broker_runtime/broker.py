@@ -120,8 +120,9 @@ class Broker:
         await self._start_http()
         if settings.is_controller:
             self.controller = ControllerNode(settings, self._clock, logs, cluster_id)
-            await self.controller.start()
             self._undo.append(self.controller.stop)
+            await self.controller.start()
+            self.controller.controller.failed.add_done_callback(self._controller_failed)
         if settings.is_broker:
             await self._start_broker(logs, cluster_id)
         self._spawn(self._tick(logs), "housekeeping")
@@ -141,6 +142,7 @@ class Broker:
         self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())
         follower = self._follower = broker.follow(ControllerClient(self._link_to_controller(), timeout_s))
         self._spawn(follower.run(), "metadata")
+        timing = _timing(settings)
         identity = Identity(
             settings.node_id,
             cluster_id,
@@ -150,23 +152,33 @@ class Broker:
         )
         self.membership = Membership(
             identity,
-            ControllerClient(self._link_to_controller(), timeout_s),
-            _timing(settings),
+            # So short that a second one fits into the session when the first is not answered.
+            ControllerClient(self._link_to_controller(), min(timeout_s, timing.session_timeout_s / 3)),
+            timing,
             self._clock,
             lambda: (follower.next_offset - 1, follower.caught_up),
             _ClientDoor(broker),
         )
+        broker.replicas.failed = lambda error: self._fail("replication", error)
         self._spawn(self.membership.run(), "membership")
 
     def _link_to_controller(self) -> ControllerLink:
-        """Registration, metadata and forwarded requests have a connection each: none waits behind another."""
+        """Registration, metadata and forwarded requests have a connection each: none waits behind another.
+
+        Where several controllers are possible the one in this process may be on standby, and the link looks for the
+        active one.
+        """
         link: ControllerLink
-        if self.controller is not None:
+        if self.controller is not None and self._is_only_controller:
             link = LoopbackLink(self.controller.dispatcher)
         else:
             link = SocketLink(self.settings.quorum, self.settings.integer("controller.request.queue.max"))
         self._undo.append(_as_async(link.close))
         return link
+
+    @property
+    def _is_only_controller(self) -> bool:
+        return self.settings.is_controller and self.settings.text("sluicegate.controller.journal") == "file"
 
     async def _leave(self, membership: Membership) -> bool:
         """A controlled shutdown, in which clients are still served; whether the controller has released this broker."""
@@ -195,10 +207,11 @@ class Broker:
         return routes
 
     async def _show_brokers(self, _: HttpRequest) -> HttpAnswer:
-        node = self.controller
-        if node is None or not node.ready:
+        if self.controller is None:
             return json_answer(503, not_active(None))
-        service = node.controller
+        service = self.controller.controller
+        if not service.active:
+            return json_answer(503, not_active(service.active_controller_id))
         shown = overview(service.image, service.sessions, self._clock.monotonic(), self.settings.inter_broker_listener)
         return json_answer(200, shown)
 
@@ -230,7 +243,9 @@ class Broker:
             lag = 0 if self._follower is None else max(self._follower.end_offset - self._follower.next_offset, 0)
             yield from metadata_families(serving.image.offset, lag)
         if self.controller is not None:
-            yield from controller_families(controller_figures(self.controller.image, active=self.controller.ready))
+            yield from controller_families(
+                controller_figures(self.controller.image, active=self.controller.controller.active)
+            )
         member = self.membership
         if self.broker is not None and member is not None:
             yield from membership_families(
@@ -261,12 +276,23 @@ class Broker:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
-        if task.cancelled() or task.exception() is None or self._failed is None or self._failed.done():
-            return
-        error = task.exception()
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._fail(task.get_name(), error)
+
+    def _controller_failed(self, failed: asyncio.Future[None]) -> None:
+        error = None if failed.cancelled() else failed.exception()
+        if error is not None:
+            if self._is_only_controller:
+                self.stop_at_once()
+            self._fail("controller", error)
+
+    def _fail(self, part: str, error: BaseException) -> None:
+        """The process ends with the first failure; later ones are consequences, and are only logged."""
         if not isinstance(error, MembershipError):
-            log.error("the %s task failed", task.get_name(), exc_info=error)
-        self._failed.set_exception(StartError(f"{task.get_name()}: {error}"))
+            log.error("%s failed", part, exc_info=error)
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_exception(StartError(f"{part}: {error}"))
 
     async def _stop(self) -> None:
         self._stopping = True
