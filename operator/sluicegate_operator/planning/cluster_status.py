@@ -1,10 +1,10 @@
 """The status of a BrokerCluster and of its BrokerListeners, from the nodes that were seen."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus
+from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus, RolloutStatus
 from sluicegate_operator.api.broker_listener import BrokerListener, BrokerListenerStatus
 from sluicegate_operator.planning.cluster_layout import ClusterLayout
 from sluicegate_operator.planning.conditions import (
@@ -16,14 +16,20 @@ from sluicegate_operator.planning.conditions import (
     stalled,
     working,
 )
+from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
 
 ADDRESSES_MAX = 100
+MESSAGE_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
     """`error` is why the cluster could not be looked at or its children not be applied; empty when all went well.
-    `rolling` is how many brokers still run an older configuration."""
+    `rolling` is how many nodes still run an older configuration; with `roll`, the step of planning.roll, it is not
+    looked at. `scale` is the step of planning.scale. `config_lagging`: brokers without all of the dynamic
+    configuration, with what they lack; `dynamic_config_keys` is BrokerConfigPlan.managed, None where it was not
+    planned."""
 
     brokers_expected: int
     brokers_ready: int
@@ -33,6 +39,10 @@ class ObservedCluster:
     cluster_id: str = ""
     controller_id: int = -1
     error: str = ""
+    roll: RollStep | None = None
+    scale: ScaleStep | None = None
+    config_lagging: Mapping[int, str] = field(default_factory=dict)
+    dynamic_config_keys: tuple[str, ...] | None = None
 
 
 def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime) -> BrokerClusterStatus:
@@ -47,6 +57,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
             "Counted",
             f"{seen.controllers_ready}/{seen.controllers_expected}",
         ),
+        *(roll_findings(seen.roll) if seen.roll is not None else ()),
     )
     return BrokerClusterStatus(
         observed_generation=observed_generation(cluster, old, progress),
@@ -55,6 +66,8 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         ready_brokers=seen.brokers_ready,
         cluster_id=seen.cluster_id or old.cluster_id,
         controller_id=seen.controller_id,
+        rollout=old.rollout if seen.roll is None else rollout_status(seen.roll),
+        dynamic_config_keys=(old.dynamic_config_keys if seen.dynamic_config_keys is None else seen.dynamic_config_keys),
     )
 
 
@@ -67,13 +80,51 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
         return stalled("Paused", "spec.paused is true: nothing is changed until it is false")
     if seen.error:
         return working("Failed", seen.error)
+    if isinstance(seen.roll, Restart | Wait):
+        return _rolling(seen.roll)
     if seen.controllers_ready < seen.controllers_expected:
         return working("ControllersStarting", f"{seen.controllers_ready}/{seen.controllers_expected} controllers ready")
     if not _all(seen.brokers_ready, seen.brokers_expected):
         return working("BrokersStarting", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
-    if seen.rolling:
-        return working("Rolling", f"{seen.rolling} brokers still run the older configuration")
+    if seen.roll is None and seen.rolling:
+        return working("Rolling", f"{seen.rolling} nodes still run the older configuration")
+    if seen.scale is not None and seen.scale.reason is not ScaleReason.SCALED:
+        return working(seen.scale.reason.value, seen.scale.message)
+    if seen.config_lagging:
+        broker_id, what = min(seen.config_lagging.items())
+        return working(
+            "ConfigApplying", f"{len(seen.config_lagging)} brokers lag, for example broker {broker_id}: {what}"
+        )
     return ready("Running", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
+
+
+def _rolling(step: Restart | Wait) -> Progress:
+    status = rollout_status(step)
+    if isinstance(step, Wait) and step.reason is WaitReason.PAUSED:
+        return stalled("RolloutPaused", status.message)
+    return working("Rolling", status.message)
+
+
+def rollout_status(step: RollStep) -> RolloutStatus:
+    if isinstance(step, Done):
+        return RolloutStatus(reason="Done")
+    if isinstance(step, Fence):
+        return RolloutStatus(reason="Fencing", message="; ".join(order.why for order in step.orders)[:MESSAGE_MAX])
+    if isinstance(step, Wait):
+        return RolloutStatus(reason=step.reason.value, message=step.message[:MESSAGE_MAX], waiting=step.waiting)
+    message = "; ".join(node.sentence for node in step.nodes)
+    return RolloutStatus(reason="Restarting", message=message[:MESSAGE_MAX], waiting=step.waiting)
+
+
+def roll_findings(step: RollStep) -> tuple[Finding, ...]:
+    """Rolling and RollBlocked."""
+    status = rollout_status(step)
+    under_way = isinstance(step, Restart | Wait)
+    blocked = isinstance(step, Wait) and step.blocked
+    return (
+        Finding("Rolling", under_way, status.reason, status.message),
+        Finding("RollBlocked", blocked, status.reason, status.message if blocked else ""),
+    )
 
 
 def listener_status(

@@ -113,6 +113,12 @@ class PlannedRestart:
     reasons: tuple[RestartReason, ...]
     notes: tuple[str, ...] = ()
 
+    @property
+    def sentence(self) -> str:
+        """For the Event, whose reason is the kind of the first of `reasons`."""
+        why = ", ".join(map(str, self.reasons))
+        return "; ".join((f"restarting {self.name}: {why}", *self.notes))
+
 
 @dataclass(frozen=True, slots=True)
 class Restart:

@@ -6,11 +6,11 @@ goes on. A broker is unregistered when its pod is gone and the controller has it
 register again.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sluicegate_operator.planning.overview import ClusterOverview
+from sluicegate_operator.planning.overview import BrokerState, ClusterOverview
 from sluicegate_operator.planning.roll import PartitionState
 
 REASSIGNMENTS_MAX = 20
@@ -71,8 +71,119 @@ class ScaleStep:
 
 
 def plan_scale(view: ScaleView) -> ScaleStep:
-    """Raises NotImplementedError until the next commit for clusters that shrink."""
-    if view.wanted >= view.current:
-        reason = ScaleReason.SCALED if view.wanted == view.current else ScaleReason.SCALING_UP
-        return ScaleStep(view.wanted, reason)
-    raise NotImplementedError("brokers that go")
+    if view.overview is None:
+        why = view.unseen or "no active controller says which brokers hold replicas"
+        if view.wanted < view.current:
+            return ScaleStep(view.current, ScaleReason.UNKNOWN, f"no broker is taken away: {why}")
+        return ScaleStep(view.wanted, _upwards(view))
+    holders = _holders(view, view.overview)
+    replicas = max(view.wanted, 1 + max(holders, default=-1))
+    gone = _leftovers(view.overview, view.pods, replicas)
+    if not holders:
+        return _without_holders(view, gone)
+    step = _drain(view, view.overview, holders) if view.drain else _remaining(view, holders)
+    return ScaleStep(replicas, step.reason, step.message, step.moves, gone)
+
+
+def _upwards(view: ScaleView) -> ScaleReason:
+    return ScaleReason.SCALED if view.wanted == view.current else ScaleReason.SCALING_UP
+
+
+def _without_holders(view: ScaleView, gone: tuple[int, ...]) -> ScaleStep:
+    if view.wanted < view.current:
+        sentence = f"no replica is left on {_brokers(range(view.wanted, view.current))}: scaling down"
+        return ScaleStep(view.wanted, ScaleReason.SCALING_DOWN, sentence, unregister=gone)
+    if gone:
+        sentence = f"unregistering {_brokers(gone)}, which had no replica left"
+        return ScaleStep(view.wanted, ScaleReason.UNREGISTERING, sentence, unregister=gone)
+    return ScaleStep(view.wanted, _upwards(view))
+
+
+def _holders(view: ScaleView, overview: ClusterOverview) -> list[int]:
+    """Brokers that are to go and hold replicas. The controller's count and the partitions of some broker's Metadata may
+    be of different moments: either is enough to stay."""
+    counted = {broker.id for broker in overview.brokers if broker.replicas}
+    named = {replica for partition in view.partitions or () for replica in partition.replicas}
+    return sorted(broker_id for broker_id in counted | named if broker_id >= view.wanted)
+
+
+def _leftovers(overview: ClusterOverview, pods: Collection[int], replicas: int) -> tuple[int, ...]:
+    return tuple(
+        broker.id
+        for broker in overview.brokers
+        if broker.id >= replicas
+        and broker.id not in pods
+        and broker.state is BrokerState.OFFLINE
+        and not broker.replicas
+    )
+
+
+def _remaining(view: ScaleView, holders: Sequence[int]) -> ScaleStep:
+    example = next((p for p in view.partitions or () if set(p.replicas) & set(holders)), None)
+    named = f", for example of {example}" if example else ""
+    sentence = f"replicas are left on {_brokers(holders)}{named}; move them away, or set brokers.drain: true"
+    return ScaleStep(view.current, ScaleReason.REPLICAS_REMAIN, sentence)
+
+
+def _drain(view: ScaleView, overview: ClusterOverview, holders: Sequence[int]) -> ScaleStep:
+    if view.partitions is None:
+        sentence = f"no broker is drained: {view.unseen or 'no broker says where the replicas are'}"
+        return ScaleStep(view.current, ScaleReason.UNKNOWN, sentence)
+    targets = _Targets.of(view, overview)
+    leaving = [partition for partition in sorted(view.partitions) if set(partition.replicas) & set(holders)]
+    moves: list[Move] = []
+    for partition in leaving:
+        if (partition.topic, partition.index) in view.moving:
+            continue
+        if len(view.moving) + len(moves) >= REASSIGNMENTS_MAX:
+            break
+        replicas = targets.place(partition, view.wanted)
+        if replicas is None:
+            return ScaleStep(
+                view.current,
+                ScaleReason.TOO_FEW_BROKERS,
+                f"{partition} has {len(partition.replicas)} replicas and only {len(targets.load)} brokers that stay are"
+                f" Online; start the others, or keep brokers.replicas at {len(partition.replicas)} or more",
+            )
+        moves.append(Move(partition.topic, partition.index, replicas))
+    sentence = f"{len(leaving)} partitions are still on {_brokers(holders)} and are moved to the others"
+    return ScaleStep(view.current, ScaleReason.DRAINING, sentence, tuple(moves))
+
+
+@dataclass(slots=True)
+class _Targets:
+    """Brokers that stay and are Online: the replicas each has, grown as moves are planned, and its rack."""
+
+    load: dict[int, int]
+    racks: Mapping[int, str | None]
+
+    @classmethod
+    def of(cls, view: ScaleView, overview: ClusterOverview) -> "_Targets":
+        load = dict.fromkeys(sorted(broker for broker in overview.online if broker < view.wanted), 0)
+        for partition in view.partitions or ():
+            for replica in partition.replicas:
+                if replica in load:
+                    load[replica] += 1
+        return cls(load, {broker.id: broker.rack for broker in overview.brokers})
+
+    def place(self, partition: PartitionState, staying_below: int) -> tuple[int, ...] | None:
+        """The replicas that stay, and for each other one, in its place, a broker in a rack that the partition is not
+        in yet, if there is one, with the fewest replicas. None when there are not enough brokers."""
+        placed = list(partition.replicas)
+        kept = {replica for replica in placed if replica < staying_below}
+        for position, replica in enumerate(placed):
+            if replica < staying_below:
+                continue
+            used = {self.racks.get(other) for other in kept} - {None}
+            free = [broker for broker in self.load if broker not in kept]
+            if not free:
+                return None
+            best = min(free, key=lambda broker: (self.racks.get(broker) in used, self.load[broker], broker))
+            self.load[best] += 1
+            kept.add(best)
+            placed[position] = best
+        return tuple(placed)
+
+
+def _brokers(ids: Collection[int]) -> str:
+    return f"broker{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"

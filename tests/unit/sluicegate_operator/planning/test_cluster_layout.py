@@ -65,7 +65,7 @@ def test_the_broker_accepts_what_is_laid_out(role: Role, node_id: int, roles: se
 def test_standby_controllers_share_a_journal_in_the_api() -> None:
     made = layout(controllers={"replicas": 3})
     assert made.controller_ids == (1000, 1001, 1002)
-    given = made.properties(Role.CONTROLLER) | node_overrides(made, 1000, Role.CONTROLLER, PLACE)
+    given = {**made.properties(Role.CONTROLLER), **node_overrides(made, 1000, Role.CONTROLLER, PLACE)}
     settings = broker_settings(given)
     assert settings.text("sluicegate.controller.journal") == "kubernetes"
     assert settings.text("sluicegate.controller.journal.name") == "shop-journal"
