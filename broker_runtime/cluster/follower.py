@@ -2,24 +2,34 @@
 
 The log is fetched as any partition is (Kafka's Fetch, long poll), so a change reaches every broker as soon as the
 controller has it on disk. The image belongs to this task: nothing else applies records to it.
+
+A node whose next record is not in the log (OFFSET_OUT_OF_RANGE) takes the newest snapshot instead (FetchSnapshot), and
+reacts to what differs. That happens to one that was away for long, and to one that knows more than the controller: then
+the controller's data was restored from an older copy, which is said loudly, and the controller is believed.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 
+from broker_runtime.apis.fetch_snapshot import NEWEST
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.controller.image import Changes, MetadataImage
 from broker_runtime.controller.records import METADATA_TOPIC, decode_record
+from broker_runtime.controller.snapshots import SnapshotFormatError, load_image, replace_image
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import iter_batches, iter_records
-from broker_runtime.wire.versions import FETCH
+from broker_runtime.wire.messages import Entity
+from broker_runtime.wire.versions import FETCH, FETCH_SNAPSHOT
 
 log = logging.getLogger(__name__)
 
 _FETCH_VERSION = 12
 _MAX_WAIT_MS = 1_000
 _MAX_BYTES = 8 * 1024 * 1024
+_ANSWER_TIMEOUT_S = 3.0
+"""Beyond the longest wait: a controller that is as silent as that is not waited for."""
+_SNAPSHOT_BYTES_MAX = 1024 * 1024 * 1024
 _RETRY_DELAY_S = 0.05
 _RETRY_DELAY_MAX_S = 1.0
 
@@ -82,10 +92,13 @@ class MetadataFollower:
                 "forgotten_topics_data": [],
                 "rack_id": "",
             },
+            timeout_s=_MAX_WAIT_MS / 1000 + _ANSWER_TIMEOUT_S,
         )
         found = answer.responses[0].partitions[0]
-        if int(found.error_code):
-            raise KafkaError(ErrorCode(int(found.error_code)), "the controller refused a metadata fetch")
+        if int(found.error_code) == ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._start_over()
+            return
+        self._check(found, "a metadata fetch")
         changes = Changes()
         if found.records:
             for _, batch in iter_batches(found.records):
@@ -94,7 +107,72 @@ class MetadataFollower:
                         changes.merge(self._image.apply(decode_record(record.value), record.offset))
                         self.next_offset = record.offset + 1
         self.end_offset = found.high_watermark
+        await self._tell(changes)
+
+    async def _tell(self, changes: Changes) -> None:
         if changes:
             self._on_changes(changes)
         async with self._advanced:
             self._advanced.notify_all()
+
+    def _check(self, found: Entity, what: str) -> None:
+        code = ErrorCode(int(found.error_code))
+        if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self._client.move_on()
+        if code != ErrorCode.NONE:
+            raise KafkaError(code, f"the controller refused {what}")
+
+    # Snapshots
+
+    async def _start_over(self) -> None:
+        """From the newest snapshot, or from the beginning of the log when there is none yet."""
+        snapshot = await self._fetch_snapshot()
+        end_offset, payload = snapshot if snapshot is not None else (0, b"")
+        if end_offset == self.next_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "the controller's log does not go on from its snapshot")
+        if end_offset < self.next_offset:
+            log.error(
+                "the controller has less metadata than this node, which is at offset %d: its data was restored from an "
+                "older copy, or is another cluster's; this node starts over at offset %d",
+                self.next_offset,
+                end_offset,
+            )
+        else:
+            log.info("metadata goes on from a snapshot: offset %d instead of %d", end_offset, self.next_offset)
+        try:
+            fresh = load_image(payload, end_offset) if snapshot is not None else MetadataImage()
+        except SnapshotFormatError as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the controller's metadata snapshot: {error}") from error
+        changes = replace_image(self._image, fresh)
+        self.next_offset = end_offset
+        self.end_offset = -1
+        await self._tell(changes)
+
+    async def _fetch_snapshot(self) -> tuple[int, bytes] | None:
+        """(end offset, records); None when the controller has none. Raises KafkaError, also when it took a new one."""
+        payload = bytearray()
+        wanted = {"end_offset": NEWEST, "epoch": NEWEST}
+        while True:
+            partition = {"partition": 0, "current_leader_epoch": -1, "snapshot_id": wanted, "position": len(payload)}
+            answer = await self._client.request(
+                FETCH_SNAPSHOT,
+                0,
+                {
+                    "replica_id": -1,
+                    "max_bytes": _MAX_BYTES,
+                    "topics": [{"name": METADATA_TOPIC, "partitions": [partition]}],
+                },
+                timeout_s=_ANSWER_TIMEOUT_S,
+            )
+            found = answer.topics[0].partitions[0]
+            if int(found.error_code) == ErrorCode.SNAPSHOT_NOT_FOUND and not payload:
+                return None
+            self._check(found, "a metadata snapshot")
+            wanted = {"end_offset": found.snapshot_id.end_offset, "epoch": found.snapshot_id.epoch}
+            payload += found.unaligned_records
+            if len(payload) >= found.size:
+                return int(found.snapshot_id.end_offset), bytes(payload)
+            if not found.unaligned_records or found.size > _SNAPSHOT_BYTES_MAX:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE, f"a metadata snapshot of {found.size} bytes does not arrive"
+                )

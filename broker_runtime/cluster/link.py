@@ -2,13 +2,18 @@
 
 Two links pass the same frames: over a socket to another process, or straight into the controller's dispatcher when
 this process is the controller too. What is on top of a link (registration, metadata, forwarding) cannot tell which.
+
+Of several controllers one is active. The others say NOT_CONTROLLER or hang up: then the link goes on to the next one,
+round and round. A typed request goes round once, so that its sender knows soon; what a client sent is tried until its
+time is over, as in Kafka, with a pause after each attempt. Both may reach a controller twice when a connection is lost.
 """
 
 import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol, cast
 
 from broker_runtime.apis.dispatch import Dispatcher
@@ -27,12 +32,25 @@ log = logging.getLogger(__name__)
 
 _SIZE_BYTES = 4
 _RESPONSE_BYTES_MAX = 128 * 1024 * 1024
-_CONNECT_TIMEOUT_S = 3.0
+_CONNECT_TIMEOUT_S = 1.0
+_STUCK_S = 3.0
+"""A controller that has not answered for so long is asked no more when somebody gives up waiting: the next one is."""
+_RETRY_DELAY_S = 0.05
+_RETRY_DELAY_MAX_S = 0.5
 
 
 class ControllerLink(Protocol):
+    @property
+    def choices(self) -> int:
+        """Controllers that it may go to."""
+        ...
+
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         """The response body; raises KafkaError(BROKER_NOT_AVAILABLE) when the controller cannot be reached."""
+        ...
+
+    def move_on(self) -> None:
+        """The next request goes to the next controller."""
         ...
 
     def close(self) -> None: ...
@@ -45,24 +63,56 @@ class ControllerClient:
         self._link = link
         self._timeout_s = timeout_s
 
-    async def request(self, api_key: int, version: int, content: Fields) -> Entity:
-        body = await self.forward(api_key, version, memoryview(encode_request_body(api_key, version, content)))
-        try:
-            return decode_response(api_key, version, body)
-        except ProtocolError as error:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller's answer: {error}") from error
+    async def request(self, api_key: int, version: int, content: Fields, timeout_s: float | None = None) -> Entity:
+        body = memoryview(encode_request_body(api_key, version, content))
+        async with self._deadline(timeout_s or self._timeout_s):
+            for left in reversed(range(self._link.choices)):
+                try:
+                    answer = _decoded(api_key, version, await self._link.exchange(api_key, version, body))
+                except KafkaError as error:
+                    if error.code != ErrorCode.BROKER_NOT_AVAILABLE or not left:
+                        raise
+                    continue
+                if getattr(answer, "error_code", None) != ErrorCode.NOT_CONTROLLER:
+                    break
+                self._link.move_on()
+        return answer
 
     async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+        delay_s = _RETRY_DELAY_S
+        async with self._deadline(self._timeout_s):
+            while True:
+                try:
+                    return await self._link.exchange(api_key, version, body)
+                except KafkaError as error:
+                    if error.code != ErrorCode.BROKER_NOT_AVAILABLE:
+                        raise
+                await asyncio.sleep(delay_s)
+                delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
+
+    @asynccontextmanager
+    async def _deadline(self, timeout_s: float) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await self._link.exchange(api_key, version, body)
+            async with asyncio.timeout(timeout_s):
+                yield
         except TimeoutError:
             raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"the controller did not answer within {self._timeout_s:g} s"
+                ErrorCode.REQUEST_TIMED_OUT, f"the controller did not answer within {timeout_s:g} s"
             ) from None
+
+    def move_on(self) -> None:
+        """What was answered shows that this controller is not the active one."""
+        self._link.move_on()
 
     def close(self) -> None:
         self._link.close()
+
+
+def _decoded(api_key: int, version: int, body: memoryview) -> Entity:
+    try:
+        return decode_response(api_key, version, body)
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller's answer: {error}") from error
 
 
 class LoopbackLink:
@@ -70,13 +120,17 @@ class LoopbackLink:
 
     listener = "CONTROLLER"
     peer = ("127.0.0.1", 0)
+    choices = 1
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         frame = memoryview(frame_request(api_key, version, 0, body))[_SIZE_BYTES:]
-        answer = self._dispatcher.handle(frame, self)
+        try:
+            answer = self._dispatcher.handle(frame, self)
+        except ProtocolError as error:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"the controller refuses: {error}") from error
         if isinstance(answer, PendingReply):
             arrived: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
             answer.on_complete(lambda reply: None if arrived.done() else arrived.set_result(reply))
@@ -91,19 +145,26 @@ class LoopbackLink:
         whole = b"".join(chunk.read() if isinstance(chunk, FileRegion) else chunk for chunk in reply)
         return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
 
+    def move_on(self) -> None:
+        """There is no other."""
+
     def close(self) -> None:
         """Nothing is held."""
 
 
 class SocketLink:
-    """To a controller elsewhere: one connection, made when needed, requests answered in order."""
+    """To controllers elsewhere: one connection, made when needed, requests answered in order."""
 
     def __init__(self, servers: Sequence[tuple[str, int]], in_flight_max: int) -> None:
-        self._servers = list(servers)
+        self._servers = deque(servers)
         self._in_flight_max = in_flight_max
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._correlation_id = 0
+
+    @property
+    def choices(self) -> int:
+        return len(self._servers)
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         connection = await self._connected()
@@ -111,7 +172,12 @@ class SocketLink:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "too many requests wait for the controller")
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         frame = frame_request(api_key, version, self._correlation_id, body)
-        answer = await connection.send(frame)
+        try:
+            answer = await connection.send(frame)
+        except asyncio.CancelledError:
+            if connection.stuck_s() >= _STUCK_S:
+                connection.abort()
+            raise
         header = len(response_prefix(api_key, version, 0, 0)) - _SIZE_BYTES
         if int.from_bytes(answer[:4], "big") != self._sent_id(frame):
             connection.abort()
@@ -125,23 +191,36 @@ class SocketLink:
     async def _connected(self) -> "_Connection":
         async with self._connecting:
             if self._connection is None or self._connection.lost:
+                if self._connection is not None:
+                    # Whoever lost it - a standby that hung up, a controller that died - is asked last.
+                    self._servers.rotate(-1)
+                    self._connection = None
                 self._connection = await self._connect()
             return self._connection
 
     async def _connect(self) -> "_Connection":
+        """To the first in the ring that can be reached; it is first from then on."""
         loop = asyncio.get_running_loop()
         problems = []
-        for host, port in self._servers:
+        for _ in range(len(self._servers)):
+            host, port = self._servers[0]
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                     address = await _resolve(host, port)
                     _, connection = await loop.create_connection(_Connection, address, port)
             except (OSError, TimeoutError) as error:
                 problems.append(f"{host}:{port} ({error or 'timed out'})")
+                self._servers.rotate(-1)
                 continue
-            self._servers.sort(key=lambda server: server != (host, port))
+            except asyncio.CancelledError:
+                self._servers.rotate(-1)
+                raise
             return connection
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"no controller at {', '.join(problems)}")
+
+    def move_on(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -157,7 +236,8 @@ async def _resolve(host: str, port: int) -> str:
 
 class _Connection(asyncio.Protocol):
     def __init__(self) -> None:
-        self.waiting: deque[asyncio.Future[memoryview]] = deque()
+        self.waiting: deque[tuple[float, asyncio.Future[memoryview]]] = deque()
+        """(when it was sent, its answer), the oldest first."""
         self.lost = False
         self._buffer = bytearray()
         self._transport: asyncio.Transport | None = None
@@ -169,10 +249,15 @@ class _Connection(asyncio.Protocol):
     async def send(self, frame: bytes) -> memoryview:
         if self._transport is None or self.lost:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the connection to the controller is gone")
-        answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
-        self.waiting.append(answer)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[memoryview] = loop.create_future()
+        self.waiting.append((loop.time(), answer))
         self._transport.write(frame)
         return await answer
+
+    def stuck_s(self) -> float:
+        """How long the oldest request has waited."""
+        return asyncio.get_running_loop().time() - self.waiting[0][0] if self.waiting else 0.0
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -186,13 +271,13 @@ class _Connection(asyncio.Protocol):
                 return
             payload = bytes(self._buffer[_SIZE_BYTES:end])
             del self._buffer[:end]
-            answer = self.waiting.popleft()
+            _, answer = self.waiting.popleft()
             if not answer.done():
                 answer.set_result(memoryview(payload))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
-        for answer in self.waiting:
+        for _, answer in self.waiting:
             if not answer.done():
                 answer.set_exception(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller hung up"))
         self.waiting.clear()

@@ -1,7 +1,8 @@
 """The store in a Kubernetes API server: ConfigMaps with binary data, and one coordination.k8s.io Lease.
 
 The only module of the broker runtime that knows Kubernetes. It speaks plain HTTP with urllib3 in its own threads, each
-request bounded in time. The account is the pod's (its token is read each time, as it is renewed), or KUBECONFIG's. Batches and chunks are immutable ConfigMaps; the manifest is not.
+request bounded in time. The account is the pod's (its token is read each time, as it is renewed), or KUBECONFIG's.
+Batches and chunks are immutable ConfigMaps; the manifest is not.
 Rights needed: configmaps create, get, list, update, delete; leases create, get, update.
 """
 
