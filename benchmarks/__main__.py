@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from benchmarks import replicated_rows
 from benchmarks.apply_to_enforced import measure_apply_to_enforced
+from benchmarks.replicated_rows import ClusterRow
 from benchmarks.report import write_picture, write_table
 from benchmarks.rows import ROWS, SUBJECTS, Row, machine, needs
 
@@ -36,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"the comparison with Apache Kafka is left out: {missing}")
         return 0
     measured = {row.name: _measure(row, options.rounds) for row in ROWS if options.rows in row.name}
+    for group in replicated_rows.ROWS:
+        if any(options.rows in name for name in group.names):
+            measured |= _measure_clusters(group, options.rounds)
     figures = {"machine": machine(), "rounds": options.rounds, "apply_to_enforced": enforced, "rows": measured}
     if options.rows:
         print(json.dumps(figures, indent=1))
@@ -53,12 +58,31 @@ def _measure(row: Row, rounds: int) -> Mapping[str, object]:
         for name, make in SUBJECTS.items():
             values[name].append(row.measure(make))
             print(f"{row.name}: {name} {values[name][-1]:,.2f} {row.unit}", flush=True)
+    return _figures(values, row.unit, row.more_is_better, row.floor)
+
+
+def _measure_clusters(row: ClusterRow, rounds: int) -> Mapping[str, Mapping[str, object]]:
+    values: list[dict[str, list[float]]] = [{name: [] for name in replicated_rows.CLUSTERS} for _ in row.names]
+    for _ in range(rounds):
+        for name, make in replicated_rows.CLUSTERS.items():
+            for found, kept in zip(row.measure(make), values, strict=True):
+                kept[name].append(found)
+            print(f"{row.names}: {name} {[kept[name][-1] for kept in values]} {row.unit}", flush=True)
+    return {
+        name: _figures(kept, row.unit, row.more_is_better, floor)
+        for name, kept, floor in zip(row.names, values, row.floors, strict=True)
+    }
+
+
+def _figures(
+    values: Mapping[str, Sequence[float]], unit: str, more_is_better: bool, floor: float | None
+) -> Mapping[str, object]:
     ours, theirs = values.values()
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     return {
-        "unit": row.unit,
-        "more_is_better": row.more_is_better,
-        "floor": row.floor,
+        "unit": unit,
+        "more_is_better": more_is_better,
+        "floor": floor,
         "values": values,
         "ratio": {"median": median(ratios), "least": min(ratios), "greatest": max(ratios)},
     }

@@ -17,12 +17,12 @@ _BATCH = struct.Struct(">qi")
 _LAST_OFFSET_DELTA_AT = 23
 
 
-def produce_frame(topic: str, size: int, batch_bytes: int) -> bytes:
+def produce_frame(topic: str, size: int, batch_bytes: int, acks: int = 1) -> bytes:
     """One Produce request for partition 0 with as many messages of `size` bytes as fit."""
     count = max(1, batch_bytes // (size + 12))
     batch = encode_batch([(None, bytes(size))] * count, int(time.time() * 1000))
     name = topic.encode()
-    body = struct.pack(">hhiih", -1, 1, 30_000, 1, len(name)) + name + struct.pack(">iii", 1, 0, len(batch)) + batch
+    body = struct.pack(">hhiih", -1, acks, 30_000, 1, len(name)) + name + struct.pack(">iii", 1, 0, len(batch)) + batch
     head = _HEAD.pack(0, 7, 1, len(_CLIENT)) + _CLIENT
     return struct.pack(">i", len(head) + len(body)) + head + body
 
@@ -36,9 +36,11 @@ def fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def produce_wire(host: str, port: int, topic: str, *, size: int, batch_bytes: int, megabytes: int) -> dict[str, float]:
+def produce_wire(
+    host: str, port: int, topic: str, *, size: int, batch_bytes: int, megabytes: int, acks: int = 1
+) -> dict[str, float]:
     """As many bytes for each subject: memory that is touched for the first time is slow, whoever comes to it first."""
-    frame = produce_frame(topic, size, batch_bytes)
+    frame = produce_frame(topic, size, batch_bytes, acks)
     count = max(1, batch_bytes // (size + 12))
     answered = 0
     with socket.create_connection((host, port)) as client:

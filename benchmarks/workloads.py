@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from itertools import cycle
+from itertools import cycle, pairwise
 from pathlib import Path
 
 import uvloop
@@ -26,12 +26,14 @@ RUN_TIMEOUT_S = 180
 API_VERSIONS = b"\x00\x00\x00\x15\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0bsluicegate!"
 CONNECT_SOURCES = 8
 _MESSAGES_A_CALL = 200
+PATIENCE = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 20, "log_level": 2}
+"""A client that looks for a new leader soon: what is measured is how soon there is one."""
 
 
-def create_topic(bootstrap: str, name: str, partitions: int = 1) -> None:
+def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
-        future.result(30)
+    for future in admin.create_topics([NewTopic(name, partitions, replicas)]).values():
+        future.result(120)
 
 
 def first_produce(bootstrap: str, topic: str) -> None:
@@ -42,12 +44,12 @@ def first_produce(bootstrap: str, topic: str) -> None:
 
 
 def produce(
-    bootstrap: str, topic: str, *, size: int, batch_bytes: int, seconds: float, one: bool = False
+    bootstrap: str, topic: str, *, size: int, batch_bytes: int, seconds: float, one: bool = False, acks: str = "1"
 ) -> dict[str, float]:
-    """Messages of `size` bytes as fast as the client goes; acks=1. `one`: a batch for each message, five in flight."""
+    """Messages of `size` bytes as fast as the client goes. `one`: a batch for each message, five in flight."""
     settings: dict[str, object] = {
         "bootstrap.servers": bootstrap,
-        "acks": 1,
+        "acks": acks,
         "linger.ms": 0 if one else 20,
         "batch.size": batch_bytes,
         "message.max.bytes": max(1_000_000, batch_bytes),
@@ -164,10 +166,25 @@ def connect(host: str, port: int, *, seconds: float, workers: int = 64) -> dict[
     }
 
 
-def paced_produce(bootstrap: str, topic: str, *, seconds: float, interval_ms: float = 4.0) -> dict[str, float]:
-    """A well-behaved client: one produce each interval, acks=1; percentiles of the time to its acknowledgement."""
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0})
+def paced_produce(
+    bootstrap: str, topic: str, *, seconds: float, interval_ms: float = 4.0, acks: str = "1"
+) -> dict[str, float]:
+    """A well-behaved client: one produce each interval; percentiles of the time to its acknowledgement.
+
+    `gap_ms` is the longest time without any acknowledgement.
+    """
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": acks, "linger.ms": 0} | PATIENCE)
     times: list[float] = []
+    answered: list[float] = []
+    failed: list[str] = []
+
+    def delivered(error: object, sent: float) -> None:
+        now = time.perf_counter()
+        if error is not None:
+            failed.append(str(error))
+        answered.append(now)
+        times.append(now - sent)
+
     producer.produce(topic, b"warm up")
     producer.flush(30)
     began = time.perf_counter()
@@ -177,13 +194,15 @@ def paced_produce(bootstrap: str, topic: str, *, seconds: float, interval_ms: fl
         while (left := due - time.perf_counter()) > 0:
             producer.poll(left)
         sent = time.perf_counter()
-        producer.produce(
-            topic, b"x" * 100, on_delivery=lambda error, _m, sent=sent: times.append(time.perf_counter() - sent)
-        )
+        producer.produce(topic, b"x" * 100, on_delivery=lambda error, _m, sent=sent: delivered(error, sent))
         producer.poll(0)
-    producer.flush(30)
+    producer.flush(60)
+    if failed:
+        raise RuntimeError(f"{len(failed)} records were refused: {failed[0]}")
+    gaps = [later - earlier for earlier, later in pairwise(sorted(answered))]
     times.sort()
-    return {f"p{int(q * 100)}_ms": times[min(int(len(times) * q), len(times) - 1)] * 1000 for q in (0.5, 0.99)}
+    found = {f"p{int(q * 100)}_ms": times[min(int(len(times) * q), len(times) - 1)] * 1000 for q in (0.5, 0.99)}
+    return found | {"gap_ms": max(gaps) * 1000}
 
 
 def hold_idle(host: str, port: int, *, connections: int) -> dict[str, float]:

@@ -150,11 +150,17 @@ class ApacheKafka:
         heap_mb: int = 512,
         jvm_options: Sequence[str] = (),
         node_id: int = 1,
+        cluster_id: str | None = None,
+        ready_listener: str = CLIENT_LISTENER,
     ) -> None:
+        """`ready_listener` is the one whose opening says that the node serves; a controller alone has no other."""
         self.node_id = node_id
+        self._cluster_id = cluster_id or urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self._ready_listener = ready_listener
         self.host = "127.0.0.1"
         self._ports = {name: free_port() for name in (CLIENT_LISTENER, CONTROLLER_LISTENER, *listeners)}
-        self._properties = dict(properties or {})
+        self.properties = dict(properties or {})
+        """What is empty is left out of server.properties."""
         self._heap_mb = heap_mb
         self._jvm_options = list(jvm_options)
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -251,9 +257,8 @@ class ApacheKafka:
         return path.read_text(errors="replace")[-4000:] if path.exists() else "(no log)"
 
     def _format(self) -> None:
-        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # An id may begin with a dash, so it is not an argument of its own.
-        arguments = ("format", f"--cluster-id={cluster_id}", "-c", str(self.folder / "server.properties"))
+        arguments = ("format", f"--cluster-id={self._cluster_id}", "-c", str(self.folder / "server.properties"))
         command = self.command("kafka.tools.StorageTool", *arguments, heap_mb=128)
         done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False)
         if done.returncode != 0:
@@ -274,13 +279,13 @@ class ApacheKafka:
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
-        } | self._properties
-        return "".join(f"{key}={value}\n" for key, value in values.items())
+        } | self.properties
+        return "".join(f"{key}={value}\n" for key, value in values.items() if value)
 
     def _answers(self) -> bool:
         """Kafka opens its client listener when the controller has unfenced the broker."""
         try:
-            socket.create_connection((self.host, self.port()), timeout=1).close()
+            socket.create_connection((self.host, self.port(self._ready_listener)), timeout=1).close()
         except OSError:
             return False
         return True

@@ -211,7 +211,12 @@ class BrokerGroup:
     """One controller process (node 1000) and several broker processes (nodes 0, 1, ...)."""
 
     def __init__(
-        self, brokers: int = 3, *, listeners: Sequence[str] = (), properties: Mapping[str, str] | None = None
+        self,
+        brokers: int = 3,
+        *,
+        listeners: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        python: str = sys.executable,
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="sluicegate-")
         folder = Path(self._temporary.name)
@@ -220,6 +225,7 @@ class BrokerGroup:
         self.controller = BrokerProcess(
             node_id=1000,
             folder=folder,
+            python=python,
             properties=shared
             | {
                 "process.roles": "controller",
@@ -232,6 +238,7 @@ class BrokerGroup:
             BrokerProcess(
                 node_id=number,
                 folder=folder,
+                python=python,
                 listeners=listeners,
                 properties=shared
                 | {

@@ -1,0 +1,124 @@
+"""Rows of three brokers: what acks=all costs, and how long clients notice that a broker is gone."""
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from benchmarks import workloads
+from benchmarks.clusters import Cluster, ClusterMaker, apache_kafka_cluster, sluicegate_cluster
+from benchmarks.rows import resident_mb
+
+TOPIC = "replicated"
+MANY = "many"
+MANY_PARTITIONS = 2_000
+CLUSTERS: Mapping[str, ClusterMaker] = {"sluicegate": sluicegate_cluster, "Apache Kafka 4.3.0": apache_kafka_cluster}
+
+
+@dataclass(frozen=True)
+class ClusterRow:
+    """As rows.Row, of a whole cluster; one run may give several figures."""
+
+    names: tuple[str, ...]
+    unit: str
+    more_is_better: bool
+    floors: tuple[float | None, ...]
+    measure: Callable[[ClusterMaker], tuple[float, ...]]
+
+
+def _create(cluster: Cluster) -> None:
+    workloads.create_topic(cluster.bootstrap, TOPIC, partitions=1, replicas=3)
+    cluster.wait_in_sync(TOPIC)
+
+
+def _produce_wire(batch_bytes: int) -> Callable[[ClusterMaker], tuple[float, ...]]:
+    def measure(make: ClusterMaker) -> tuple[float, ...]:
+        with make() as cluster:
+            _create(cluster)
+            leader = cluster.leader_of(TOPIC)
+            options = {"size": 1000, "batch_bytes": batch_bytes, "acks": -1}
+            workloads.run("produce_wire", leader.host, leader.port(), TOPIC, megabytes=300, **options)
+            found = workloads.run("produce_wire", leader.host, leader.port(), TOPIC, megabytes=600, **options)
+            return (found["mb_per_s"],)
+
+    return measure
+
+
+def _produce_small(make: ClusterMaker) -> tuple[float, ...]:
+    with make() as cluster:
+        _create(cluster)
+        options = {"size": 100, "batch_bytes": 65_536, "one": True, "acks": "all"}
+        workloads.run("produce", cluster.bootstrap, TOPIC, seconds=2, **options)
+        return (workloads.run("produce", cluster.bootstrap, TOPIC, seconds=4, **options)["messages_per_s"],)
+
+
+def _let_run(client: subprocess.Popen[str], seconds: float) -> None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        client.wait(seconds)
+        raise RuntimeError("the client ended before it was its time")
+
+
+def _leader_killed(make: ClusterMaker) -> tuple[float, ...]:
+    """The longest time without an acknowledgement around a kill -9 of the leader; the session time-out is 3 s."""
+    with make() as cluster:
+        _create(cluster)
+        workloads.run("paced_produce", cluster.bootstrap, TOPIC, seconds=3, acks="all")
+        client = workloads.start("paced_produce", cluster.bootstrap, TOPIC, seconds=10, acks="all")
+        _let_run(client, 3)
+        cluster.leader_of(TOPIC).kill()
+        return (workloads.finish(client)["gap_ms"],)
+
+
+def _restarted(make: ClusterMaker) -> tuple[float, ...]:
+    """p99 while the leader is stopped and started again."""
+    with make() as cluster:
+        _create(cluster)
+        workloads.run("paced_produce", cluster.bootstrap, TOPIC, seconds=4, acks="all")
+        client = workloads.start("paced_produce", cluster.bootstrap, TOPIC, seconds=16, acks="all")
+        _let_run(client, 2)
+        leader = cluster.leader_of(TOPIC)
+        leader.stop()
+        leader.start()
+        found = workloads.finish(client)
+        return found["p99_ms"], found["gap_ms"]
+
+
+def _many_partitions(make: ClusterMaker) -> tuple[float, ...]:
+    """Stop to in-sync again of one of three brokers that hold 2,000 partitions, and its memory then."""
+    with make() as cluster:
+        workloads.create_topic(cluster.bootstrap, MANY, partitions=MANY_PARTITIONS, replicas=3)
+        cluster.wait_in_sync(MANY)
+        broker = cluster.brokers[1]
+        broker.stop()
+        began = time.perf_counter()
+        broker.start()
+        started = time.perf_counter() - began
+        cluster.wait_in_sync(MANY)
+        return started, time.perf_counter() - began, resident_mb(broker.pid)
+
+
+ROWS = (
+    ClusterRow(("acks=all, 3 replicas, 1 MB batches",), "MB/s", True, (1.0,), _produce_wire(1_000_000)),
+    ClusterRow(("acks=all, 3 replicas, 64 KB batches",), "MB/s", True, (1.0,), _produce_wire(65_536)),
+    ClusterRow(("acks=all, 3 replicas, one 100 B message a batch",), "messages/s", True, (1.0,), _produce_small),
+    ClusterRow(("kill -9 of a leader to the next acknowledgement",), "ms", False, (1.0,), _leader_killed),
+    ClusterRow(
+        ("produce p99 while a broker restarts", "longest gap while a broker restarts"),
+        "ms",
+        False,
+        (1.0, None),
+        _restarted,
+    ),
+    ClusterRow(
+        (
+            "2,000 partitions: start-up of a broker, s",
+            "2,000 partitions: in sync again, s",
+            "2,000 partitions: resident memory, MB",
+        ),
+        "",
+        False,
+        (None, None, None),
+        _many_partitions,
+    ),
+)
