@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 RESYNC_MIN_S = 1.0
+VIEW_EVERY_S = 3.0
+VIEW_MIN_S = 0.2
 
 
 class SettingsError(Exception):
@@ -14,7 +16,8 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`namespace` None watches all of them. `resync_s` None leaves it to each cluster's spec.resyncSeconds."""
+    """`namespace` None watches all of them. `resync_s` None leaves it to each cluster's spec.resyncSeconds.
+    `view_every_s`: how often the controllers of a settled cluster are asked for their view of the brokers."""
 
     namespace: str | None
     kubeconfig: str | None
@@ -23,6 +26,7 @@ class Settings:
     lease_name: str = "sluicegate-operator"
     resync_s: float | None = None
     metrics: tuple[str, int] | None = None
+    view_every_s: float = VIEW_EVERY_S
 
 
 def read_settings(
@@ -35,20 +39,22 @@ def read_settings(
         kubeconfig=kubeconfig or environment.get("KUBECONFIG") or None,
         identity=environment.get("SLUICEGATE_IDENTITY") or f"{socket.gethostname()}-{os.getpid()}",
         lease_namespace=namespace or own,
-        resync_s=_resync(environment.get("SLUICEGATE_RESYNC_SECONDS")),
+        resync_s=_seconds(environment, "SLUICEGATE_RESYNC_SECONDS", RESYNC_MIN_S),
         metrics=_listener(metrics or environment.get("SLUICEGATE_METRICS_LISTENER")),
+        view_every_s=_seconds(environment, "SLUICEGATE_VIEW_SECONDS", VIEW_MIN_S) or VIEW_EVERY_S,
     )
 
 
-def _resync(text: str | None) -> float | None:
+def _seconds(environment: Mapping[str, str], name: str, least_s: float) -> float | None:
+    text = environment.get(name)
     if not text:
         return None
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if seconds < RESYNC_MIN_S:
-        raise SettingsError(f"SLUICEGATE_RESYNC_SECONDS: {text} must be a number of at least {RESYNC_MIN_S:g}")
+    if seconds < least_s:
+        raise SettingsError(f"{name}: {text} must be a number of at least {least_s:g}")
     return seconds
 
 

@@ -14,7 +14,7 @@ from e2e.cluster.waiting import wait_for
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError
 from sluicegate_operator.kube.events import EventRecorder
-from sluicegate_operator.kube.kinds import CUSTOM, LEASE, STATEFUL_SET, TOPIC, kind_of
+from sluicegate_operator.kube.kinds import CUSTOM, LEASE, POD, STATEFUL_SET, TOPIC, kind_of
 from sluicegate_operator.kube.lease import LeaseElector
 
 ROOT = Path(__file__).parents[2]
@@ -183,13 +183,37 @@ async def test_status_is_a_subresource(plane: ControlPlane, client: KubeClient) 
 
 
 async def test_the_operators_rights_end_where_its_work_ends(plane: ControlPlane, client: KubeClient) -> None:
-    made = await client.apply(config_map("kept", {}))
     with pytest.raises(KubeError) as refused:
-        await client.delete(kind_of(made), "default", "kept")
+        await client.delete(STATEFUL_SET, "default", "kept")
     assert (refused.value.status, refused.value.retriable) == (403, False)
-    for question in (("get", "secrets"), ("delete", "statefulsets.apps"), ("patch", "topics.sluicegate.dev")):
+    for question in (
+        ("get", "secrets"),
+        ("get", "nodes"),
+        ("create", "pods"),
+        ("create", "clusterroles.rbac.authorization.k8s.io"),
+        ("delete", "services"),
+        ("patch", "topics.sluicegate.dev"),
+        ("patch", "brokerclusters.sluicegate.dev"),
+    ):
         with pytest.raises(KubectlError):
             plane.kubectl("auth", "can-i", *question, "-n", "default", f"--as={ACCOUNT}")
+
+
+async def test_a_pod_is_deleted_only_as_it_was_seen(plane: ControlPlane, client: KubeClient) -> None:
+    spec = {"containers": [{"name": "main", "image": "none"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "seen"}, "spec": spec}
+    plane.kubectl("apply", "-f", "-", input=json.dumps(pod))
+    seen = (await client.get(POD, "default", "seen") or {})["metadata"]
+    await client.set_pod_condition("default", "seen", seen["uid"], {"type": "example.org/open", "status": "True"})
+    for stale in ({"uid": "another"}, {"uid": seen["uid"], "resource_version": seen["resourceVersion"]}):
+        with pytest.raises(KubeConflictError):
+            await client.delete(POD, "default", "seen", **stale)
+    with pytest.raises(KubeConflictError):
+        await client.set_pod_condition("default", "seen", "another", {"type": "example.org/open", "status": "False"})
+    now = (await client.get(POD, "default", "seen") or {})["metadata"]
+    await client.delete(POD, "default", "seen", uid=now["uid"], resource_version=now["resourceVersion"])
+    left = await client.get(POD, "default", "seen")
+    assert left is None or left["metadata"]["deletionTimestamp"]
 
 
 async def test_delete_is_done_once_and_no_error_the_second_time(plane: ControlPlane) -> None:

@@ -3,7 +3,7 @@
 import logging
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.fleet.kubernetes import NodePod
+from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
@@ -32,7 +32,7 @@ class ClusterReconciler:
             return None
         layout = plan_cluster(cluster, snapshot.listeners)
         refusal = "" if cluster.spec.paused else await self._apply(snapshot, cluster)
-        pods = await context.fleet.pods(cluster)
+        pods = [pod for pod in await context.fleet.pods(cluster) if not pod.deleting]
         seen = await self._observe(cluster, layout, pods, refusal)
         await context.write_status(cluster, cluster_status(cluster, seen, now()))
         await self._write_listeners(snapshot, layout, pods)

@@ -10,6 +10,7 @@ import kopf
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.quotas import QuotaReconciler
+from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.snapshot import ClusterKey
 from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, RECONCILES
 from sluicegate_operator.handlers.topics import TopicReconciler
@@ -34,6 +35,7 @@ async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event) -> Non
         "quotas": QuotaReconciler(context).reconcile,
         "clusters": ClusterReconciler(context).reconcile,
         "topics": topics.reconcile,
+        "registrations": RegistrationReconciler(context).reconcile,
     }
     queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in reconcilers.items()}
     for name, queue in queues.items():

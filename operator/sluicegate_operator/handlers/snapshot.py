@@ -44,16 +44,22 @@ async def gather_snapshot(kube: KubeClient, key: ClusterKey) -> Snapshot:
         kube.list(CONNECTION_QUOTA, namespace),
         kube.list(TOPIC, namespace),
     )
-    cluster = _parsed(BrokerCluster, [found] if found else [])
+    cluster = parsed(BrokerCluster, [found] if found else [])
     return Snapshot(
         cluster[0] if cluster else None,
-        tuple(r for r in _parsed(BrokerListener, listeners) if r.spec.cluster_ref.name == name),
-        tuple(r for r in _parsed(ConnectionQuota, quotas) if r.spec.cluster_ref.name == name),
-        tuple(r for r in _parsed(Topic, topics) if r.spec.cluster_ref.name == name),
+        tuple(r for r in parsed(BrokerListener, listeners) if r.spec.cluster_ref.name == name),
+        tuple(r for r in parsed(ConnectionQuota, quotas) if r.spec.cluster_ref.name == name),
+        tuple(r for r in parsed(Topic, topics) if r.spec.cluster_ref.name == name),
     )
 
 
-def _parsed(kind: type[T], objects: Iterable[Mapping[str, Any]]) -> list[T]:
+async def gather_cluster(kube: KubeClient, key: ClusterKey) -> BrokerCluster | None:
+    found = await kube.get(BROKER_CLUSTER, *key)
+    clusters = parsed(BrokerCluster, [found] if found else [])
+    return clusters[0] if clusters else None
+
+
+def parsed(kind: type[T], objects: Iterable[Mapping[str, Any]]) -> list[T]:
     """Objects that no longer fit their schema (stored before a CRD was tightened) are left out, and said."""
     resources: list[T] = []
     for item in objects:

@@ -20,6 +20,9 @@ RECONCILES = Counter("sluicegate_reconcile", "Reconciles by queue and result", [
 DRIFT_MENDED = Counter(
     "sluicegate_quota_drift_mended", "Limits that somebody had changed by hand on the brokers", registry=REGISTRY
 )
+FENCED_AT_ONCE = Counter(
+    "sluicegate_brokers_fenced", "Brokers fenced because their pod or node was gone", registry=REGISTRY
+)
 QUEUE_DEPTH = Gauge("sluicegate_queue_depth", "Keys that wait or are worked on", ["queue"], registry=REGISTRY)
 LEADING = Gauge("sluicegate_leading", "1 while this operator holds the Lease", registry=REGISTRY)
 

@@ -5,7 +5,8 @@ on.event handlers leave no finalizer and no annotation on anybody's object.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import kopf
@@ -13,7 +14,7 @@ import kopf
 from sluicegate_operator.api.manifests import InvalidManifest, parse_resource
 from sluicegate_operator.api.metadata import GROUP, VERSION
 from sluicegate_operator.api.topic import Topic
-from sluicegate_operator.fleet.kubernetes import node_pod
+from sluicegate_operator.fleet.pods import NodePod, node_pod
 from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.snapshot import ClusterKey, cluster_keys
 from sluicegate_operator.handlers.topics import TopicReconciler
@@ -32,9 +33,9 @@ class Watch:
         topics: TopicReconciler,
     ) -> None:
         self._first_seen = first_seen
-        self._quotas, self._clusters, self._topics = queues["quotas"], queues["clusters"], queues["topics"]
+        self._queues = queues
         self._topic_reconciler = topics
-        self._pods: dict[str, tuple[str, bool]] = {}
+        self._pods: dict[str, _PodNews] = {}
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         for kind in CUSTOM:
@@ -52,12 +53,8 @@ class Watch:
         if type_ == "DELETED":
             self._first_seen.forget(body["metadata"]["uid"])
         for key in cluster_keys(kind, body):
-            if kind in (CONNECTION_QUOTA, BROKER_LISTENER, BROKER_CLUSTER):
-                self._quotas.mark(key)
-            if kind in (BROKER_LISTENER, BROKER_CLUSTER):
-                self._clusters.mark(key)
-            if kind in (TOPIC, BROKER_CLUSTER):
-                self._topics.mark(key)
+            for queue in _CONCERNED[kind]:
+                self._queues[queue].mark(key)
             if kind is TOPIC and type_ == "DELETED":
                 self._note_deleted(key, body)
 
@@ -71,17 +68,42 @@ class Watch:
             self._topic_reconciler.note_deleted(key, topic)
 
     async def on_pod(self, event: Mapping[str, Any], **_: Any) -> None:
-        """Only what changes where a broker is, or whether it is ready, is news: pods change their status often."""
+        """Only what changes where a node is and how it does is news: pods change their status often."""
         body = event["object"]
         meta = body["metadata"]
-        node = None if event["type"] == "DELETED" else node_pod(body)
-        now = ("", False) if node is None else (node.host, node.ready)
-        if self._pods.get(meta["uid"], ("", False)) == now:
-            return
-        if event["type"] == "DELETED":
-            self._pods.pop(meta["uid"], None)
-        else:
+        before = self._pods.pop(meta["uid"], _PodNews())
+        now = _pod_news(None if event["type"] == "DELETED" else node_pod(body))
+        if event["type"] != "DELETED":
             self._pods[meta["uid"]] = now
         key = (meta["namespace"], meta["labels"][CLUSTER_LABEL])
-        for queue in (self._quotas, self._clusters, self._topics):
-            queue.mark(key)
+        if now != before:
+            for queue in ("registrations", "clusters"):
+                self._queues[queue].mark(key)
+        if now.reachable != before.reachable:
+            for queue in ("quotas", "topics"):
+                self._queues[queue].mark(key)
+
+
+_CONCERNED: Mapping[Kind, Sequence[str]] = {
+    BROKER_CLUSTER: ("quotas", "clusters", "topics", "registrations"),
+    BROKER_LISTENER: ("quotas", "clusters"),
+    CONNECTION_QUOTA: ("quotas",),
+    TOPIC: ("topics",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _PodNews:
+    reachable: tuple[str, bool] = ("", False)
+    """Where brokers are asked, and whether clients may: what limits and topics wait for."""
+    containers_ready: bool = False
+    deleting: bool = False
+    node_lost: bool = False
+    failing: str = ""
+
+
+def _pod_news(pod: NodePod | None) -> _PodNews:
+    if pod is None:
+        return _PodNews()
+    reachable = ("", False) if pod.deleting else (pod.host, pod.ready)
+    return _PodNews(reachable, pod.containers_ready, pod.deleting, pod.node_lost, pod.failing)

@@ -17,7 +17,7 @@ from kubernetes import client, config
 from kubernetes.config import ConfigException
 
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError
-from sluicegate_operator.kube.kinds import Kind, kind_of
+from sluicegate_operator.kube.kinds import POD, Kind, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,7 @@ THREADS_MAX = 8
 BUSY_RETRIES_MAX = 5
 """429 means that nothing was done: the API server is busy or still opening a kind's storage. Retry-After says when."""
 _APPLY_TYPE = "application/apply-patch+yaml"
+_STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"
 
 
 class KubeClient:
@@ -91,10 +92,25 @@ class KubeClient:
         """With a resourceVersion in the manifest this is compare-and-swap."""
         return await self._request("PUT", kind.path(namespace, name), body=manifest)
 
-    async def delete(self, kind: Kind, namespace: str, name: str) -> None:
-        """Nothing happens when it is not there."""
+    async def set_pod_condition(self, namespace: str, name: str, uid: str, condition: Mapping[str, Any]) -> None:
+        """Conditions of other types stay as they are. A KubeConflictError when the pod is another one by now."""
+        body = {"metadata": {"uid": uid}, "status": {"conditions": [dict(condition)]}}
+        path = POD.path(namespace, name) + "/status"
         try:
-            await self._request("DELETE", kind.path(namespace, name))
+            await self._request("PATCH", path, body=body, content_type=_STRATEGIC_MERGE_TYPE)
+        except KubeError as error:
+            if error.status == 422:
+                # The API server's way to say so: the uid cannot be changed.
+                raise KubeConflictError(str(error)) from error
+            raise
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
+        """Nothing happens when it is not there; a KubeConflictError when it is not the one that is meant."""
+        wanted = {"uid": uid, "resourceVersion": resource_version}
+        preconditions = {key: value for key, value in wanted.items() if value}
+        body = {"preconditions": preconditions} if preconditions else None
+        try:
+            await self._request("DELETE", kind.path(namespace, name), body=body)
         except KubeError as error:
             if error.status != 404:
                 raise

@@ -24,6 +24,8 @@ BROKER_LISTENER = Kind(API_VERSION, "BrokerListener", "brokerlisteners")
 CONNECTION_QUOTA = Kind(API_VERSION, "ConnectionQuota", "connectionquotas")
 TOPIC = Kind(API_VERSION, "Topic", "topics")
 CUSTOM = (BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
+"""People write these, and each change of one is news."""
+BROKER_REGISTRATION = Kind(API_VERSION, "BrokerRegistration", "brokerregistrations")
 
 POD = Kind("v1", "Pod", "pods")
 EVENT = Kind("v1", "Event", "events")
@@ -36,8 +38,12 @@ _APPLIED = (
     Kind("v1", "ConfigMap", "configmaps"),
     Kind("v1", "ServiceAccount", "serviceaccounts"),
     Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),
+    Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
 )
-_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*_APPLIED, *CUSTOM, POD, EVENT, LEASE)}
+_BY_NAME = {
+    (kind.api_version, kind.kind): kind for kind in (*_APPLIED, *CUSTOM, BROKER_REGISTRATION, POD, EVENT, LEASE)
+}
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:

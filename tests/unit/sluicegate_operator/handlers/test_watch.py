@@ -46,7 +46,7 @@ def pod(ip: str, ready: bool) -> dict[str, Any]:
 
 @pytest.fixture
 def queues() -> dict[str, Marks]:
-    return {"quotas": Marks(), "clusters": Marks(), "topics": Marks()}
+    return {name: Marks() for name in ("quotas", "clusters", "topics", "registrations")}
 
 
 def watch_of(queues: dict[str, Marks], deleted: Deleted | None = None) -> Watch:
@@ -61,7 +61,7 @@ REF = {"clusterRef": {"name": "shop"}}
     [
         (CONNECTION_QUOTA, "q", REF, {"quotas"}),
         (BROKER_LISTENER, "l", REF, {"quotas", "clusters"}),
-        (BROKER_CLUSTER, "shop", {}, {"quotas", "clusters", "topics"}),
+        (BROKER_CLUSTER, "shop", {}, {"quotas", "clusters", "topics", "registrations"}),
         (TOPIC, "t", REF, {"topics"}),
     ],
 )
@@ -96,6 +96,20 @@ def test_a_pod_is_news_only_when_its_address_or_readiness_changes(queues: dict[s
 
     asyncio.run(run())
     assert queues["quotas"].keys == [SHOP] * 3
+    assert queues["registrations"].keys == [SHOP] * 3
+
+
+def test_a_pod_whose_node_is_lost_is_news_for_the_registrations_alone(queues: dict[str, Marks]) -> None:
+    lost = pod("10.0.0.1", False)
+    lost["status"]["conditions"].append({"type": "ContainersReady", "status": "True"})
+
+    async def run() -> None:
+        watch = watch_of(queues)
+        await watch.on_pod({"type": "MODIFIED", "object": pod("10.0.0.1", False)})
+        await watch.on_pod({"type": "MODIFIED", "object": lost})
+
+    asyncio.run(run())
+    assert (len(queues["quotas"].keys), len(queues["registrations"].keys)) == (1, 2)
 
 
 def test_each_generation_keeps_the_moment_it_was_first_heard_of() -> None:

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.resources.controller_role import journal_rights
+
 DEPLOY = Path(__file__).parents[4] / "deploy"
 FILES = sorted(DEPLOY.rglob("*.yaml"))
 
@@ -30,7 +33,23 @@ def test_no_rule_grants_everything() -> None:
     rules = [rule for role in roles for rule in role["rules"]]
     assert len(rules) > 10
     assert not [rule for rule in rules if "*" in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])]
-    assert not [rule for rule in rules if {"secrets", "roles", "nodes"} & set(rule["resources"])]
+    assert not [rule for rule in rules if {"secrets", "clusterroles", "nodes"} & set(rule["resources"])]
+
+
+def test_what_the_operator_grants_to_controllers_it_has_itself() -> None:
+    """Else the API server refuses the Role of controllers that share a journal."""
+    own = of_kind("ClusterRole", "rbac.yaml")[0]["rules"]
+    cluster = BrokerCluster.model_validate(
+        {
+            "metadata": {"name": "shop"},
+            "spec": {"brokers": {"replicas": 3, "storage": {"size": "1Gi"}}, "controllers": {"replicas": 3}},
+        }
+    )
+    [role] = [child for child in journal_rights(cluster) if child["kind"] == "Role"]
+    for granted in role["rules"]:
+        for resource in granted["resources"]:
+            verbs = {verb for rule in own if resource in rule["resources"] for verb in rule["verbs"]}
+            assert set(granted["verbs"]) <= verbs, resource
 
 
 def test_both_variants_grant_the_same() -> None:

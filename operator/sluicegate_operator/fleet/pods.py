@@ -1,0 +1,128 @@
+"""What a node's pod says of the node: pure readings of pod objects, nothing is asked here.
+
+A pod whose Kubernetes node is lost is told by the pod itself, so that the operator needs no rights on nodes: the node
+controller takes Ready away from it, while its own kubelet would do so only for a container or a gate that is not ready.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, HTTP_PORT, INTERNAL_PORT, Role
+from sluicegate_operator.resources.labels import ROLE_LABEL
+
+Json = Mapping[str, Any]
+
+_ORDINAL = re.compile(r"-(\d+)$")
+LOST_REASONS = frozenset({"NodeLost", "DeletionByTaintManager"})
+FAILING_REASONS = frozenset(
+    {
+        "CrashLoopBackOff",
+        "ImagePullBackOff",
+        "ErrImagePull",
+        "InvalidImageName",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+        "Unschedulable",
+    }
+)
+"""A kubelet's or the scheduler's words for a pod that does not start by being waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodCondition:
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePod:
+    """A broker's or controller's pod; `host` is empty before it has an address. `ready` is the pod's own Ready,
+    `containers_ready` leaves the readiness gates out. `failing` says why it does not start."""
+
+    name: str
+    role: Role
+    ordinal: int
+    host: str
+    ready: bool
+    uid: str = ""
+    resource_version: str = ""
+    containers_ready: bool = False
+    deleting: bool = False
+    node_lost: bool = False
+    failing: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, PodCondition] = field(default_factory=dict)
+
+    @property
+    def node_id(self) -> int:
+        return self.ordinal if self.role is Role.BROKER else FIRST_CONTROLLER_ID + self.ordinal
+
+    @property
+    def address(self) -> BrokerAddress | None:
+        """Where the operator asks; nobody asks a pod that is going."""
+        if self.role is not Role.BROKER or not self.host or self.deleting:
+            return None
+        return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, self.host, HTTP_PORT)
+
+
+def node_pod(pod: Json) -> NodePod | None:
+    """None for a pod that is no node of a cluster, or whose containers have all ended for good."""
+    meta = pod["metadata"]
+    ordinal = _ORDINAL.search(meta["name"])
+    role = (meta.get("labels") or {}).get(ROLE_LABEL)
+    status = pod.get("status") or {}
+    if ordinal is None or role not in set(Role) or status.get("phase") in ("Failed", "Succeeded"):
+        return None
+    conditions = {
+        condition["type"]: PodCondition(
+            condition["status"], condition.get("reason") or "", condition.get("message") or ""
+        )
+        for condition in status.get("conditions") or ()
+    }
+    gates = [gate["conditionType"] for gate in (pod.get("spec") or {}).get("readinessGates") or ()]
+    return NodePod(
+        name=meta["name"],
+        role=Role(role),
+        ordinal=int(ordinal[1]),
+        host=status.get("podIP") or "",
+        ready=_holds(conditions, "Ready"),
+        uid=meta.get("uid") or "",
+        resource_version=meta.get("resourceVersion") or "",
+        containers_ready=_holds(conditions, "ContainersReady"),
+        deleting=bool(meta.get("deletionTimestamp")),
+        node_lost=_node_lost(status, conditions, gates),
+        failing=_failing(status, conditions),
+        annotations=meta.get("annotations") or {},
+        conditions=conditions,
+    )
+
+
+def _holds(conditions: Mapping[str, PodCondition], kind: str) -> bool:
+    return kind in conditions and conditions[kind].status == "True"
+
+
+def _node_lost(status: Json, conditions: Mapping[str, PodCondition], gates: Sequence[str]) -> bool:
+    disruption = conditions.get("DisruptionTarget")
+    if status.get("reason") in LOST_REASONS or status.get("phase") == "Unknown":
+        return True
+    if disruption is not None and disruption.status == "True" and disruption.reason in LOST_REASONS:
+        return True
+    own = ("ContainersReady", *gates)
+    return "Ready" in conditions and not _holds(conditions, "Ready") and all(_holds(conditions, kind) for kind in own)
+
+
+def _failing(status: Json, conditions: Mapping[str, PodCondition]) -> str:
+    scheduled = conditions.get("PodScheduled")
+    if scheduled is not None and scheduled.status == "False" and scheduled.reason in FAILING_REASONS:
+        return f"{scheduled.reason}: {scheduled.message}" if scheduled.message else scheduled.reason
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        reason = waiting.get("reason") or ""
+        if reason in FAILING_REASONS:
+            return f"{reason}: {waiting['message']}" if waiting.get("message") else reason
+    return ""

@@ -1,0 +1,100 @@
+"""What a roll or a change of scale must know of the brokers and pods, gathered for planning.roll and planning.scale.
+
+Nothing is decided here. What cannot be learned is None with a sentence, for a roll must not go on without it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.pods import NodePod
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kafka_admin.views import Partition, TopicView
+from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, Role
+from sluicegate_operator.planning.overview import ClusterOverview
+from sluicegate_operator.planning.restart_reasons import NodeRevision, decode_revision, restart_reasons
+from sluicegate_operator.planning.roll import NodeView, PartitionState
+from sluicegate_operator.resources.labels import REVISION, node_set_name
+
+BEHIND = "the brokers' metadata is not what the controller has"
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """`states` is None where they could not be read; `unseen` says why. `moving`: reassignments under way."""
+
+    states: tuple[PartitionState, ...] | None = None
+    moving: tuple[Partition, ...] = ()
+    unseen: str = ""
+
+
+async def read_partitions(pool: BrokerPool | None, overview: ClusterOverview | None) -> Partitions:
+    """Of the brokers only those are asked that the controller has online: one that is cut off remembers what was."""
+    if pool is None or overview is None:
+        return Partitions(unseen="no broker can be asked for the partitions")
+    asked = replace(pool, brokers=tuple(b for b in pool.brokers if b.broker_id in overview.online))
+    try:
+        topics = await asked.ask_any(lambda _, handle: handle.describe_topics())
+        min_isr = await asked.ask_any(lambda _, handle: handle.describe_min_isr(topics))
+        moving = await asked.ask_any(lambda _, handle: handle.list_reassignments())
+    except (KafkaAdminError, NoBrokerError) as error:
+        return Partitions(unseen=f"the partitions cannot be read: {error}")
+    states = partition_states(topics, min_isr)
+    if not agrees(overview, states):
+        return Partitions(unseen=BEHIND)
+    return Partitions(states, tuple(moving))
+
+
+def partition_states(topics: Mapping[str, TopicView], min_isr: Mapping[str, int]) -> tuple[PartitionState, ...]:
+    """A topic that went between the two requests is left out."""
+    return tuple(
+        PartitionState(name, part.index, part.leader, part.replicas, part.isr, min_isr[name])
+        for name, topic in sorted(topics.items())
+        if name in min_isr
+        for part in topic.partitions
+    )
+
+
+def agrees(overview: ClusterOverview, states: Sequence[PartitionState]) -> bool:
+    """Whether the replicas in and out of sync are as many as the controller counts, broker by broker."""
+    replicas = dict.fromkeys((broker.id for broker in overview.brokers), 0)
+    out_of_sync = dict(replicas)
+    for state in states:
+        for broker_id in state.replicas:
+            replicas[broker_id] = replicas.get(broker_id, 0) + 1
+            out_of_sync[broker_id] = out_of_sync.get(broker_id, 0) + (broker_id not in state.isr)
+    return all(
+        (replicas[broker.id], out_of_sync[broker.id]) == (broker.replicas, broker.out_of_sync)
+        for broker in overview.brokers
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSetSeen:
+    """The StatefulSet of one role as it is now: how many nodes there should be, and what new ones will run."""
+
+    replicas: int
+    revision: NodeRevision
+    observed: bool
+    """Kubernetes has taken up its newest template."""
+
+
+def node_views(cluster: str, role: Role, wanted: NodeSetSeen, pods: Sequence[NodePod]) -> list[NodeView]:
+    by_ordinal = {pod.ordinal: pod for pod in pods if pod.role is role}
+    return [_node_view(cluster, role, ordinal, wanted, by_ordinal.get(ordinal)) for ordinal in range(wanted.replicas)]
+
+
+def _node_view(cluster: str, role: Role, ordinal: int, wanted: NodeSetSeen, pod: NodePod | None) -> NodeView:
+    name = f"{node_set_name(cluster, role)}-{ordinal}"
+    node_id = ordinal if role is Role.BROKER else FIRST_CONTROLLER_ID + ordinal
+    if pod is None:
+        return NodeView(name, role, node_id, present=False, ready=False)
+    return NodeView(
+        name=name,
+        role=role,
+        node_id=node_id,
+        ready=pod.containers_ready and not pod.node_lost,
+        deleting=pod.deleting,
+        failing=pod.failing,
+        reasons=restart_reasons(decode_revision(pod.annotations.get(REVISION)), wanted.revision),
+    )

@@ -1,0 +1,140 @@
+"""The controller's view of each broker, looked at every second while anything moves: BrokerRegistrations and their
+Events, the readiness gate of brokers' pods, and the fencing of brokers whose pods are gone.
+
+A queue of its own, so that neither a roll nor a slow API call elsewhere delays what clients and people go by.
+"""
+
+import logging
+import random
+from collections.abc import Sequence
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_registration import BrokerRegistration
+from sluicegate_operator.fleet.controllers import fence
+from sluicegate_operator.fleet.kubernetes import Sighting
+from sluicegate_operator.fleet.pods import NodePod
+from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster, parsed
+from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import BROKER_REGISTRATION
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.fencing import BrokerPod, FenceOrder, plan_fencing
+from sluicegate_operator.planning.overview import ClusterOverview
+from sluicegate_operator.planning.registrations import (
+    RegistrationPlan,
+    SeenBrokers,
+    plan_registrations,
+    unfenced_gate,
+)
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, READINESS_GATE
+
+log = logging.getLogger(__name__)
+
+MOVING_EVERY_S = 1.0
+
+
+class RegistrationReconciler:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def reconcile(self, key: ClusterKey) -> float | None:
+        context = self._context
+        cluster = await gather_cluster(context.kube, key)
+        if cluster is None or cluster.spec.brokers is None:
+            # Its BrokerRegistrations go with their owner.
+            context.fleet.forget(*key)
+            return None
+        seen = await context.fleet.look(cluster)
+        fenced = await self._fence(cluster, seen)
+        await self._set_gates(cluster, seen)
+        if seen.view.overview is not None:
+            await self._write(cluster, seen, seen.view.overview)
+        if fenced or not settled(cluster, seen):
+            return MOVING_EVERY_S
+        return context.settings.view_every_s * random.uniform(0.8, 1.2)
+
+    async def _fence(self, cluster: BrokerCluster, seen: Sighting) -> bool:
+        """Whether anything was to be fenced."""
+        orders = fence_orders(seen)
+        if not orders or seen.view.active is None or cluster.spec.paused:
+            return False
+        try:
+            await fence(seen.view.active, orders)
+        except KafkaAdminError as error:
+            # The session's end will do it; the registrations are written meanwhile.
+            log.warning("cluster %s: brokers cannot be fenced: %s", cluster.name, error)
+            return True
+        for order in orders:
+            FENCED_AT_ONCE.inc()
+            await self._context.post(cluster, "Warning", "BrokerGone", f"{order.why}: fenced at once")
+        return True
+
+    async def _set_gates(self, cluster: BrokerCluster, seen: Sighting) -> None:
+        for pod in seen.of(Role.BROKER):
+            verdict = unfenced_gate(seen.view.overview, pod.node_id, pod.host)
+            old = pod.conditions.get(READINESS_GATE)
+            if verdict is None or (old is not None and (old.status, old.reason) == (verdict.status, verdict.reason)):
+                continue
+            condition = {
+                "type": READINESS_GATE,
+                "status": verdict.status,
+                "reason": verdict.reason,
+                "message": verdict.message,
+            }
+            if old is None or old.status != verdict.status:
+                condition["lastTransitionTime"] = f"{now():%Y-%m-%dT%H:%M:%SZ}"
+            await self._set_gate(cluster, pod, condition)
+
+    async def _set_gate(self, cluster: BrokerCluster, pod: NodePod, condition: dict[str, str]) -> None:
+        try:
+            await self._context.kube.set_pod_condition(cluster.namespace, pod.name, pod.uid, condition)
+        except KubeError as error:
+            if error.status not in (404, 409):
+                raise
+            log.info("pod %s has gone before its gate was set: %s", pod.name, error)
+
+    async def _write(self, cluster: BrokerCluster, seen: Sighting, overview: ClusterOverview) -> None:
+        kube = self._context.kube
+        found = await kube.list(BROKER_REGISTRATION, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
+        existing = parsed(BrokerRegistration, found)
+        pods = {pod.node_id: pod.name for pod in seen.of(Role.BROKER)}
+        plan = plan_registrations(cluster, existing, SeenBrokers(overview, pods), now())
+        by_name = {registration.name: registration for registration in existing}
+        for registration in plan.registrations:
+            await self._write_one(cluster, registration, by_name.get(registration.name))
+        for name in plan.delete:
+            await kube.delete(BROKER_REGISTRATION, cluster.namespace, name)
+            await self._context.post(cluster, "Normal", "BrokerUnregistered", f"{name} is registered no more")
+
+    async def _write_one(
+        self, cluster: BrokerCluster, plan: RegistrationPlan, existing: BrokerRegistration | None
+    ) -> None:
+        kube = self._context.kube
+        registration = existing
+        if registration is None:
+            [registration] = parsed(BrokerRegistration, [await kube.apply(plan.manifest)])
+        if plan.status.manifest() != registration.status.manifest():
+            await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, plan.status.manifest())
+        for event in plan.events:
+            await self._context.post(registration, event.type, event.reason, event.message)
+            await self._context.post(cluster, event.type, f"Broker{event.reason}", event.message)
+
+
+def fence_orders(seen: Sighting) -> Sequence[FenceOrder]:
+    if seen.view.overview is None:
+        return ()
+    pods = [BrokerPod(pod.name, pod.node_id, pod.host, pod.node_lost) for pod in seen.of(Role.BROKER)]
+    return plan_fencing(seen.view.overview, pods)
+
+
+def settled(cluster: BrokerCluster, seen: Sighting) -> bool:
+    """Every broker that should be there is Online, in sync and Ready, and nothing else is on its way."""
+    overview, brokers = seen.view.overview, cluster.spec.brokers
+    if overview is None or brokers is None:
+        return False
+    expected = set(range(brokers.replicas))
+    ready = {pod.node_id for pod in seen.of(Role.BROKER) if pod.ready and not pod.deleting}
+    in_sync = all(broker.out_of_sync == 0 for broker in overview.brokers)
+    return in_sync and {broker.id for broker in overview.brokers} == overview.online == expected == ready

@@ -1,0 +1,100 @@
+"""Which pods are nodes, where they answer, and what they say of the node that they run on."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.pods import NodePod, node_pod
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.resources.labels import READINESS_GATE, ROLE_LABEL
+
+
+def pod(name: str = "shop-brokers-2", role: str | None = "broker", **status: Any) -> dict[str, Any]:
+    labels = {ROLE_LABEL: role} if role else {}
+    spec = {"readinessGates": [{"conditionType": READINESS_GATE}]} if role == "broker" else {}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
+
+
+def conditions(**statuses: str) -> list[dict[str, str]]:
+    named = {"gate": READINESS_GATE}
+    return [{"type": named.get(kind, kind), "status": status} for kind, status in statuses.items()]
+
+
+def node(manifest: dict[str, Any]) -> NodePod:
+    found = node_pod(manifest)
+    assert found is not None
+    return found
+
+
+def test_a_ready_broker_answers_at_its_pods_address() -> None:
+    broker = node(pod(podIP="10.1.2.3", conditions=conditions(Ready="True")))
+    assert (broker.role, broker.ordinal, broker.node_id, broker.ready) == (Role.BROKER, 2, 2, True)
+    assert broker.address == BrokerAddress(2, "10.1.2.3", 9091, "10.1.2.3", 9404)
+
+
+def test_a_broker_without_an_address_and_a_controller_cannot_be_asked() -> None:
+    controller = node(pod("shop-controllers-1", "controller", podIP="10.1.2.4"))
+    assert controller.node_id == 1001
+    assert controller.address is None
+    assert node(pod()).address is None
+
+
+@pytest.mark.parametrize(
+    "stranger", [pod(role=None), pod(role="web"), pod(name="shop-brokers"), pod(phase="Failed", podIP="10.1.2.3")]
+)
+def test_other_pods_and_those_that_have_failed_are_no_nodes(stranger: dict[str, Any]) -> None:
+    assert node_pod(stranger) is None
+
+
+def test_a_pod_that_is_going_is_there_and_not_asked_any_more() -> None:
+    going = pod(podIP="10.1.2.3")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    broker = node(going)
+    assert broker.deleting
+    assert broker.host == "10.1.2.3", "its session is that of this pod until the pod is gone"
+    assert broker.address is None
+
+
+@pytest.mark.parametrize(
+    ("status", "lost"),
+    [
+        ({"conditions": conditions(Ready="True", ContainersReady="True", gate="True")}, False),
+        # A kubelet that lives takes Ready away only for one of these.
+        ({"conditions": conditions(Ready="False", ContainersReady="False", gate="True")}, False),
+        ({"conditions": conditions(Ready="False", ContainersReady="True", gate="False")}, False),
+        ({"conditions": conditions(Ready="False", ContainersReady="True")}, False),
+        ({"conditions": conditions(ContainersReady="True", gate="True")}, False),
+        ({"conditions": conditions(Ready="False", ContainersReady="True", gate="True")}, True),
+        ({"phase": "Unknown"}, True),
+        ({"reason": "NodeLost"}, True),
+        (
+            {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]},
+            True,
+        ),
+        ({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}, False),
+    ],
+)
+def test_a_lost_node_is_told_by_what_its_kubelet_would_not_have_written(status: dict[str, Any], lost: bool) -> None:
+    assert node(pod(**status)).node_lost is lost
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    return {"name": "broker", "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "failing"),
+    [
+        ({"containerStatuses": [waiting("ContainerCreating")]}, ""),
+        ({"containerStatuses": [waiting("PodInitializing")]}, ""),
+        ({"containerStatuses": [waiting("CrashLoopBackOff", "exit code 2")]}, "CrashLoopBackOff: exit code 2"),
+        ({"containerStatuses": [waiting("ImagePullBackOff")]}, "ImagePullBackOff"),
+        (
+            {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "full"}]},
+            "Unschedulable: full",
+        ),
+    ],
+)
+def test_a_pod_that_does_not_start_by_waiting_says_why(status: dict[str, Any], failing: str) -> None:
+    assert node(pod(**status)).failing == failing
