@@ -6,6 +6,7 @@ from pathlib import Path
 from prometheus_client.metrics_core import Metric
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
+from broker_runtime.controller.broker_states import states_page
 from broker_runtime.controller.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.metrics import (
     controller_families,
@@ -103,7 +104,12 @@ def _keys(keys: Mapping[str, ConfigKey]) -> str:
     return "\n".join(rows) + "\n"
 
 
-PAGES = {"broker-configuration.md": broker_page, "metrics.md": metrics_page, "resources.md": render_reference}
+PAGES = {
+    "broker-configuration.md": broker_page,
+    "broker-states.md": states_page,
+    "metrics.md": metrics_page,
+    "resources.md": render_reference,
+}
 
 
 def main() -> None:

@@ -42,8 +42,8 @@ class Guard(Enum):
     BEHIND = "its metadata offset has not reached its own registration"
     LEADS = "it leads a partition"
     LEADS_NONE = "it leads no partition"
-    MAY_GO = "it leads no partition, and every active broker's metadata has the beginning of the shutdown"
-    MUST_WAIT = "it still leads a partition, or an active broker's metadata has not the beginning of the shutdown"
+    MAY_GO = "it leads no partition, and every active broker knows that it stops"
+    MUST_WAIT = "it still leads a partition, or an active broker does not know yet that it stops"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ def _table() -> Iterator[Way]:
     for state in BrokerState:
         kept = fenced if state is offline else state
         yield Way(state, Event.REGISTER, Guard.SAME_INCARNATION, kept, effect=_UNCHANGED)
-        yield Way(state, Event.REGISTER, Guard.TAKEN, state, error=_REFUSED)
+        if state is not offline:
+            yield Way(state, Event.REGISTER, Guard.TAKEN, state, error=_REFUSED)
         yield Way(state, Event.REGISTER, Guard.FREE, fenced, effect=_NEW)
     waiting = (
         Way(fenced, Event.FENCE, Guard.ALWAYS, fenced, True, False),
@@ -140,7 +141,8 @@ Online again (or `unclean.leader.election.enable` lets another one lead, and rec
 ## Every way
 
 *fenced* and *shut down* are the flags of the heartbeat's answer; the third, *caught up*, is true when the broker's
-metadata offset has reached its own registration.
+metadata offset has reached its own registration. A broker knows that another one stops when its metadata offset, by its
+last heartbeat, has reached the record that began the shutdown.
 
 | state | event | when | next state | fenced | shut down | effect |
 |---|---|---|---|---|---|---|
@@ -171,7 +173,8 @@ A broker tries to register again for `initial.broker.registration.timeout.ms`.
 
 def states_page() -> str:
     """docs/reference/broker-states.md."""
-    return _HEAD + "".join(f"| {' | '.join(_cells(way))} |\n" for way in WAYS) + _TAIL
+    by_state = [way for state in BrokerState for way in WAYS if way.state is state]
+    return _HEAD + "".join(f"| {' | '.join(_cells(way))} |\n" for way in by_state) + _TAIL
 
 
 def _cells(way: Way) -> tuple[str, ...]:

@@ -154,3 +154,4 @@ async def test_a_controller_describes_controllers(kind: int, code: ErrorCode) ->
         answer = await node.ask(describe_cluster.API, 1, asked)
         assert answer["error_code"] == code
         assert [each["broker_id"] for each in answer["brokers"]] == ([1] if kind == 2 else [])
+        assert answer["controller_id"] == (1 if kind == 2 else -1)

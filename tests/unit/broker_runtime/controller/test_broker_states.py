@@ -13,6 +13,7 @@ OPPOSITES = (
     {Guard.LEADS, Guard.LEADS_NONE},
     {Guard.MAY_GO, Guard.MUST_WAIT},
     {Guard.SAME_INCARNATION, Guard.TAKEN, Guard.FREE},
+    {Guard.SAME_INCARNATION, Guard.FREE},
 )
 
 

@@ -247,7 +247,8 @@ def test_states_over_a_life() -> None:
     sessions.touch(1, epoch, 10.0)
     assert state_of(broker, sessions, 10.0) is BrokerState.FENCED
     metadata.commit(heartbeat(Heartbeat(1, epoch, 7, False, False), metadata.image, sessions, 10.0))
-    assert (sessions.age(1, 12.5), sessions.metadata_offset(1)) == (2.5, 7)
+    sessions.touch(1, epoch, 11.0)
+    assert (sessions.age(1, 13.5), sessions.metadata_offset(1)) == (2.5, 7)
     assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerState.ONLINE
     metadata.write(*fence(metadata.image.brokers[1], metadata.image))
     assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerState.FENCED
