@@ -76,6 +76,8 @@ class Cluster:
         controllers = [f"10.0.1.{n}:9093" for n in range(1, shape.controllers + 1)]
         self.controllers = [self._controller(n) for n in range(1, shape.controllers + 1)]
         self.brokers = [self._broker(n, ",".join(controllers)) for n in range(1, shape.brokers + 1)]
+        self.fragile = False
+        """A broker has lost power and is not back in all in-sync sets."""
         self._clients = 0
         self._admin: ClusterView | None = None
 

@@ -70,6 +70,10 @@ class Network:
     def slow(self, host: str, extra_s: float) -> None:
         self._slow[host] = extra_s
 
+    @property
+    def any_cut(self) -> bool:
+        return bool(self._cut)
+
     def is_cut(self, source: str, target: str) -> bool:
         return (source, target) in self._cut or source in self.dead_hosts or target in self.dead_hosts
 

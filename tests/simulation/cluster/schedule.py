@@ -63,7 +63,7 @@ async def _kill_controller(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def _kill_one(cluster: "Cluster", rng: random.Random, process: Process) -> None:
-    if not process.alive:
+    if not _may_fail(cluster, process):
         return
     cluster.note(f"kill {process.name}")
     process.wanted = False
@@ -79,9 +79,23 @@ async def _start_later(cluster: "Cluster", rng: random.Random, process: Process)
 async def _power_loss(cluster: "Cluster", rng: random.Random) -> None:
     """Brokers rely on replicas instead of fsync: one at a time, and only while all the others are in sync."""
     process = rng.choice(cluster.brokers)
-    if check.everybody_serves(cluster) is not True or check.in_sync(cluster) is not True:
+    if cluster.fragile or cluster.network.any_cut or any(known.paused for known in cluster.processes):
         return
-    await _power_loss_of(cluster, rng, process)
+    if _all_in_sync(cluster):
+        cluster.fragile = True
+        await _power_loss_of(cluster, rng, process)
+        while not (process.alive and _all_in_sync(cluster)):
+            await asyncio.sleep(0.1)
+        cluster.fragile = False
+
+
+def _all_in_sync(cluster: "Cluster") -> bool:
+    return check.everybody_serves(cluster) is True and check.in_sync(cluster) is True
+
+
+def _may_fail(cluster: "Cluster", process: Process) -> bool:
+    """While a replica has lost what was not fsynced, the others must live: it may be in the in-sync set still."""
+    return process.alive and not (cluster.fragile and process in cluster.brokers)
 
 
 async def _power_loss_of_controller(cluster: "Cluster", rng: random.Random) -> None:
@@ -99,7 +113,7 @@ async def _power_loss_of(cluster: "Cluster", rng: random.Random, process: Proces
 
 async def _pause(cluster: "Cluster", rng: random.Random) -> None:
     process = rng.choice(cluster.processes)
-    if not process.alive or process.paused:
+    if not _may_fail(cluster, process) or process.paused:
         return
     cluster.note(f"pause {process.name}")
     owner = process.owner
@@ -131,6 +145,8 @@ async def _cut_off_from_controllers(cluster: "Cluster", rng: random.Random) -> N
 
 
 async def _cut(cluster: "Cluster", rng: random.Random, pairs: list[tuple[str, str]]) -> None:
+    if cluster.fragile:
+        return
     cluster.note("cut " + ", ".join(f"{source} -> {target}" for source, target in pairs))
     for source, target in pairs:
         cluster.network.cut(source, target)
@@ -163,7 +179,7 @@ async def _jump(cluster: "Cluster", rng: random.Random) -> None:
 
 async def _controlled_restart(cluster: "Cluster", rng: random.Random) -> None:
     process = rng.choice(cluster.brokers)
-    if process.alive:
+    if _may_fail(cluster, process):
         cluster.note(f"stop {process.name}")
         process.stop()
         await asyncio.sleep(0)
