@@ -121,6 +121,7 @@ class KubernetesJournal:
                 raise JournalDamagedError(f"the object {piece.name} holds no whole batches: {error}") from error
             if end != _end_of(piece.data):
                 raise JournalDamagedError(f"the object {piece.name} ends in the middle of a batch")
+        metadata.advance_high_watermark(metadata.log_end_offset)
         self._committed = metadata.log_end_offset
 
     # Committing

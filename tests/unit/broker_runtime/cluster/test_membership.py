@@ -41,7 +41,7 @@ class Controller(ControllerClient):
     epoch: int = 100
     asked: list[tuple[int, Fields]] = field(default_factory=list)
 
-    async def request(self, api_key: int, version: int, content: Fields) -> Entity:
+    async def request(self, api_key: int, version: int, content: Fields, timeout_s: float | None = None) -> Entity:
         self.asked.append((api_key, content))
         if self.hung:
             await asyncio.sleep(30)
