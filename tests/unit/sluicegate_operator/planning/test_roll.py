@@ -1,0 +1,361 @@
+"""Rolls: the order in tables, and in a played cluster that no schedule of failures and restarts of the operator makes
+us take two brokers down, or a partition below min.insync.replicas."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.fencing import FenceOrder
+from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
+from sluicegate_operator.planning.roll import (
+    Done,
+    Fence,
+    NodeView,
+    PartitionState,
+    Restart,
+    RollStep,
+    RollStrategy,
+    RollView,
+    Wait,
+    WaitReason,
+    plan_roll,
+)
+
+REASON = (RestartReason(ReasonKind.CONFIG_CHANGED, "num.partitions", ("num.partitions",)),)
+ONLINE, FENCED, OFFLINE = BrokerState.ONLINE, BrokerState.FENCED, BrokerState.OFFLINE
+
+
+def broker(node_id: int, *, pending: bool = True, ready: bool = True) -> NodeView:
+    reasons = REASON if pending else ()
+    return NodeView(f"shop-brokers-{node_id}", Role.BROKER, node_id, ready=ready, reasons=reasons)
+
+
+def controller(node_id: int = 1000, *, pending: bool = True, ready: bool = True) -> NodeView:
+    reasons = REASON if pending else ()
+    return NodeView(f"shop-controllers-{node_id - 1000}", Role.CONTROLLER, node_id, ready=ready, reasons=reasons)
+
+
+def overview(*states: BrokerState, active: int = 1000, racks: str = "") -> ClusterOverview:
+    brokers = [BrokerOverview(n, n, "i", state, rack=racks[n] if racks else None) for n, state in enumerate(states)]
+    return ClusterOverview("c", active, 1, 9, tuple(brokers))
+
+
+def partition(replicas: str, isr: str | None = None, min_isr: int = 2, name: str = "orders") -> PartitionState:
+    in_sync = tuple(map(int, replicas if isr is None else isr))
+    return PartitionState(name, 0, in_sync[0] if in_sync else -1, tuple(map(int, replicas)), in_sync, min_isr)
+
+
+HEALTHY = RollView(
+    nodes=(*map(broker, range(3)), controller(pending=False)),
+    overview=overview(ONLINE, ONLINE, ONLINE),
+    partitions=(partition("012"), partition("120", name="carts")),
+)
+
+
+def with_node(node: NodeView, view: RollView = HEALTHY) -> RollView:
+    return replace(view, nodes=tuple(node if n.name == node.name else n for n in view.nodes))
+
+
+def restarted(step: RollStep) -> list[str]:
+    assert isinstance(step, Restart), step
+    return [node.name.removeprefix("shop-") for node in step.nodes]
+
+
+def waits(step: RollStep) -> Wait:
+    assert isinstance(step, Wait), step
+    return step
+
+
+def test_one_broker_goes_and_the_others_wait() -> None:
+    step = plan_roll(HEALTHY)
+    assert restarted(step) == ["brokers-0"]
+    assert isinstance(step, Restart)
+    assert step.waiting == ("shop-brokers-1", "shop-brokers-2")
+    assert step.nodes[0].sentence == "restarting shop-brokers-0: ConfigChanged (num.partitions)"
+
+
+def test_nothing_changed() -> None:
+    nodes = tuple(replace(node, reasons=()) for node in HEALTHY.nodes)
+    assert plan_roll(replace(HEALTHY, nodes=nodes, overview=None, partitions=None)) == Done()
+
+
+def test_who_is_gone_is_fenced_before_anything_else() -> None:
+    orders = (FenceOrder(1, 41, "the pod of broker 1 is gone"),)
+    assert plan_roll(replace(HEALTHY, fences=orders, paused=True)) == Fence(orders)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "active", "first"),
+    [
+        pytest.param([controller(), *map(broker, range(3))], 1000, "brokers-0", id="the only controller comes last"),
+        pytest.param(
+            [controller(), controller(1001), controller(1002), *map(broker, range(3))],
+            1001,
+            "controllers-0",
+            id="standbys before brokers",
+        ),
+        pytest.param(
+            [controller(1000, pending=False), controller(1001), *map(broker, range(3))],
+            1001,
+            "brokers-0",
+            id="the active controller after brokers",
+        ),
+        pytest.param(
+            [controller(), *(broker(n, pending=False) for n in range(3))], 1000, "controllers-0", id="and then it goes"
+        ),
+        pytest.param(
+            [controller(), broker(0), broker(1, ready=False), broker(2)], 1000, "brokers-1", id="who is unready first"
+        ),
+    ],
+)
+def test_the_order(nodes: list[NodeView], active: int, first: str) -> None:
+    seen = overview(ONLINE, ONLINE, ONLINE, active=active)
+    assert restarted(plan_roll(replace(HEALTHY, nodes=nodes, overview=seen))) == [first]
+
+
+def test_all_that_are_down_anyway_go_at_once() -> None:
+    """A bad configuration took all of them down; the mended one must not wait for them to be healthy."""
+    nodes = [replace(broker(n, ready=False), failing="CrashLoopBackOff") for n in range(3)]
+    step = plan_roll(replace(HEALTHY, nodes=nodes, overview=overview(OFFLINE, OFFLINE, OFFLINE), partitions=None))
+    assert restarted(step) == ["brokers-0", "brokers-1", "brokers-2"]
+
+
+def test_a_controller_that_does_not_start_goes_although_nobody_knows_the_brokers() -> None:
+    down = replace(controller(ready=False), failing="CrashLoopBackOff")
+    step = plan_roll(replace(HEALTHY, nodes=(*HEALTHY.nodes[:3], down), overview=None, partitions=None))
+    assert restarted(step) == ["controllers-0"]
+
+
+def test_a_broker_that_serves_is_not_down_because_its_probe_says_so() -> None:
+    behind = (partition("012", "01"),)
+    view = with_node(broker(1, ready=False), replace(HEALTHY, partitions=behind))
+    assert waits(plan_roll(view)).reason is WaitReason.OUT_OF_SYNC
+
+
+def test_a_fenced_broker_whose_probe_is_well_goes_first() -> None:
+    view = replace(HEALTHY, overview=overview(ONLINE, ONLINE, FENCED), partitions=(partition("012", "01"),))
+    assert restarted(plan_roll(view)) == ["brokers-2"]
+
+
+DELETING = replace(broker(2, pending=False), deleting=True)
+ABSENT = replace(broker(2, pending=False), present=False)
+FAILING = replace(broker(2, pending=False, ready=False), failing="ImagePullBackOff")
+
+
+@pytest.mark.parametrize(
+    ("view", "reason", "words"),
+    [
+        (replace(HEALTHY, paused=True), WaitReason.PAUSED, "rollout.paused"),
+        (replace(HEALTHY, template_observed=False), WaitReason.TEMPLATE_NOT_OBSERVED, "template"),
+        (replace(HEALTHY, overview=None), WaitReason.CONTROLLER_UNKNOWN, "no active controller"),
+        (replace(HEALTHY, overview=None, unseen="refused"), WaitReason.CONTROLLER_UNKNOWN, "refused"),
+        (replace(HEALTHY, partitions=None), WaitReason.PARTITIONS_UNKNOWN, "no broker says"),
+        (with_node(DELETING), WaitReason.NODE_RESTARTING, "shop-brokers-2"),
+        (with_node(ABSENT), WaitReason.NODE_RESTARTING, "shop-brokers-2"),
+        (with_node(FAILING), WaitReason.NODE_FAILING, "ImagePullBackOff"),
+        (with_node(broker(2, pending=False, ready=False)), WaitReason.NODE_NOT_READY, "shop-brokers-2"),
+        (with_node(controller(pending=False, ready=False)), WaitReason.NODE_NOT_READY, "shop-controllers-0"),
+        (
+            replace(with_node(broker(2, pending=False)), overview=overview(ONLINE, ONLINE, FENCED)),
+            WaitReason.BROKER_NOT_ONLINE,
+            "broker 2 is Fenced",
+        ),
+        (
+            replace(with_node(broker(2, pending=False)), overview=overview(ONLINE, ONLINE)),
+            WaitReason.BROKER_NOT_ONLINE,
+            "broker 2 is not registered",
+        ),
+        (
+            replace(with_node(broker(1, pending=False)), partitions=(partition("120"), partition("012", "02"))),
+            WaitReason.OUT_OF_SYNC,
+            "broker 1 is not back in the in-sync set of orders-0",
+        ),
+        (
+            replace(HEALTHY, partitions=(partition("079", "07"),)),
+            WaitReason.BELOW_MIN_ISR,
+            "orders-0 would have 0 in-sync replicas without broker 0 and needs 2",
+        ),
+    ],
+)
+def test_what_is_waited_for(view: RollView, reason: WaitReason, words: str) -> None:
+    if reason is WaitReason.BELOW_MIN_ISR:
+        view = replace(view, nodes=[broker(0)])
+    step = waits(plan_roll(view))
+    assert step.reason is reason
+    assert words in step.message
+    assert "shop-brokers-0" in step.waiting
+
+
+def test_the_controllers_own_count_is_believed_when_a_brokers_metadata_is_older() -> None:
+    seen = overview(ONLINE, ONLINE, ONLINE)
+    behind = replace(seen, brokers=(seen.brokers[0], replace(seen.brokers[1], out_of_sync=4), seen.brokers[2]))
+    step = waits(plan_roll(replace(with_node(broker(1, pending=False)), overview=behind)))
+    assert "broker 1 is not back in 4 in-sync sets" in step.message
+
+
+def test_only_the_broker_that_is_out_of_sync_itself_may_go() -> None:
+    view = replace(HEALTHY, partitions=(partition("012", "02"),))
+    assert restarted(plan_roll(view)) == ["brokers-1"]
+
+
+@pytest.mark.parametrize(
+    ("one", "note"),
+    [
+        pytest.param(partition("0", min_isr=1), "orders-0", id="one replica"),
+        pytest.param(partition("01", min_isr=2), "orders-0", id="as many replicas as must be in sync"),
+        pytest.param(partition("012", min_isr=1), "", id="enough replicas"),
+    ],
+)
+def test_a_partition_that_could_never_spare_a_replica_gives_way_and_it_is_said(one: PartitionState, note: str) -> None:
+    step = plan_roll(replace(HEALTHY, partitions=(one,)))
+    assert restarted(step) == ["brokers-0"]
+    assert isinstance(step, Restart)
+    assert note in " ".join(step.nodes[0].notes)
+    assert bool(step.nodes[0].notes) is bool(note)
+
+
+def test_such_a_partition_gives_way_only_while_its_others_are_in_sync() -> None:
+    view = replace(HEALTHY, partitions=(partition("01", "0", min_isr=2),), nodes=[broker(0), broker(1, pending=False)])
+    assert waits(plan_roll(view)).reason is WaitReason.OUT_OF_SYNC
+
+
+def test_a_roll_does_not_wait_for_a_broker_that_nobody_expects_back() -> None:
+    seen = overview(ONLINE, ONLINE, ONLINE, OFFLINE)
+    assert restarted(plan_roll(replace(HEALTHY, overview=seen, partitions=(partition("0123", "012"),)))) == [
+        "brokers-0"
+    ]
+
+
+RACKED = replace(
+    HEALTHY,
+    nodes=tuple(map(broker, range(6))),
+    overview=overview(*[ONLINE] * 6, racks="aabbcc"),
+    partitions=(partition("024"), partition("135", name="carts")),
+    strategy=RollStrategy.RACK_BY_RACK,
+)
+
+
+def test_a_rack_goes_together() -> None:
+    assert restarted(plan_roll(RACKED)) == ["brokers-0", "brokers-1"]
+    assert restarted(plan_roll(replace(RACKED, strategy=RollStrategy.ONE_BY_ONE))) == ["brokers-0"]
+
+
+def test_of_a_rack_that_holds_two_replicas_of_one_partition_one_goes() -> None:
+    assert restarted(plan_roll(replace(RACKED, partitions=(partition("012"),)))) == ["brokers-0"]
+
+
+def test_brokers_without_a_rack_go_one_by_one() -> None:
+    assert restarted(plan_roll(replace(RACKED, overview=overview(*[ONLINE] * 6)))) == ["brokers-0"]
+
+
+# A played cluster: what `plan_roll` says is done, while brokers crash and come back in an order that hypothesis picks.
+
+
+@dataclass
+class Played:
+    """Brokers with a revision each; `down` were taken down by us or crashed and are on their way back."""
+
+    racks: str
+    partitions: list[tuple[tuple[int, ...], int]]
+    strategy: RollStrategy
+    stale: set[int] = field(default_factory=set)
+    down: set[int] = field(default_factory=set)
+    behind: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.stale = set(range(len(self.racks)))
+
+    def view(self) -> RollView:
+        ids = range(len(self.racks))
+        states = [OFFLINE if n in self.down else ONLINE for n in ids]
+        return RollView(
+            nodes=[replace(broker(n, pending=n in self.stale), ready=n not in self.down) for n in ids],
+            overview=overview(*states, racks=self.racks),
+            partitions=[
+                PartitionState("t", index, -1, replicas, self.in_sync(replicas), min_isr)
+                for index, (replicas, min_isr) in enumerate(self.partitions)
+            ],
+            strategy=self.strategy,
+        )
+
+    def in_sync(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(n for n in replicas if n not in self.down | self.behind)
+
+    def roll(self) -> RollStep:
+        step = plan_roll(self.view())
+        if isinstance(step, Restart):
+            taken = {node.node_id for node in step.nodes} - self.down
+            self.check(taken)
+            self.down |= taken
+            self.stale -= {node.node_id for node in step.nodes}
+        return step
+
+    def check(self, taken: set[int]) -> None:
+        """Before the restart of brokers that serve."""
+        if not taken:
+            return
+        assert not self.down, "a broker that serves was taken while another was down"
+        behind = {n for replicas, _ in self.partitions for n in replicas if n in self.behind}
+        assert not behind - taken, "a broker was taken while another was catching up"
+        racks = {self.racks[n] for n in taken}
+        assert len(taken) == 1 or (self.strategy is RollStrategy.RACK_BY_RACK and len(racks) == 1)
+        for replicas, min_isr in self.partitions:
+            lost = taken.intersection(replicas)
+            left = set(self.in_sync(replicas)) - taken
+            if lost and len(left) < min_isr:
+                assert len(replicas) - 1 < min_isr, "below min.insync.replicas without need"
+                assert len(lost) == 1
+
+    def crash(self, n: int) -> None:
+        self.down.add(n)
+        self.behind.discard(n)
+
+    def return_one(self, n: int) -> None:
+        if n in self.down:
+            self.down.discard(n)
+            self.behind.add(n)
+        elif n in self.behind:
+            self.behind.discard(n)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Played:
+    racks = draw(st.text("abc", min_size=2, max_size=6))
+    made = []
+    for _ in range(4):
+        size = draw(st.integers(1, min(3, len(racks))))
+        first = draw(st.integers(0, len(racks) - 1))
+        replicas = tuple((first + n) % len(racks) for n in range(size))
+        made.append((replicas, draw(st.integers(1, size))))
+    return Played(racks, made, draw(st.sampled_from(RollStrategy)))
+
+
+events = st.lists(st.tuples(st.sampled_from(["roll", "roll", "return", "return", "crash"]), st.integers(0, 5)))
+
+
+@settings(max_examples=200)
+@given(clusters(), events)
+def test_whatever_happens_no_two_are_down_by_our_hand_and_the_roll_ends(
+    played: Played, schedule: list[tuple[str, int]]
+) -> None:
+    for event, n in schedule:
+        n %= len(played.racks)
+        if event == "roll":
+            played.roll()
+        elif event == "crash":
+            played.crash(n)
+        else:
+            played.return_one(n)
+    # Left in peace, every broker comes back after each step, and the roll gets to its end.
+    for _ in range(len(played.racks) + 1):
+        for n in range(len(played.racks)):
+            played.return_one(n)
+            played.return_one(n)
+        if isinstance(played.roll(), Done):
+            break
+    assert plan_roll(played.view()) == Done()
+    assert not played.stale
