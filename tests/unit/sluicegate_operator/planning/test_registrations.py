@@ -1,0 +1,154 @@
+"""BrokerRegistrations from the controller's view: coarse steps, Events on each change, gates of pods."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api import BrokerCluster, BrokerRegistration, parse_resource
+from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.planning.registrations import (
+    RegistrationPlan,
+    RegistrationsPlan,
+    SeenBrokers,
+    plan_registrations,
+    unfenced_gate,
+)
+from tests.support.bad_manifests import cluster, registration
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ONLINE = BrokerOverview(
+    2, 41, "6264", BrokerState.ONLINE, "a", heartbeat_age_s=1.9, leaders=3, replicas=7, metadata_lag=0, host="10.0.0.2"
+)
+
+
+def a_cluster() -> BrokerCluster:
+    document = cluster() | {"metadata": {"name": "shop", "uid": "u"}}
+    made = parse_resource(document)
+    assert isinstance(made, BrokerCluster)
+    return made
+
+
+def planned(
+    *brokers: BrokerOverview, existing: tuple[BrokerRegistration, ...] = (), now: datetime = NOW
+) -> RegistrationsPlan:
+    seen = SeenBrokers(ClusterOverview("c", 1000, 1, 9, brokers), {2: "shop-brokers-2"})
+    return plan_registrations(a_cluster(), existing, seen, now)
+
+
+def stored(plan: RegistrationPlan) -> BrokerRegistration:
+    """As the API server has it after the operator wrote it."""
+    manifest: dict[str, Any] = {**plan.manifest, "status": plan.status.manifest()}
+    manifest["metadata"] = manifest["metadata"] | {"generation": 1}
+    made = parse_resource(manifest)
+    assert isinstance(made, BrokerRegistration)
+    return made
+
+
+def only(plan: RegistrationsPlan) -> RegistrationPlan:
+    (one,) = plan.registrations
+    return one
+
+
+def test_a_broker_that_registers_is_written_down() -> None:
+    plan = only(planned(ONLINE))
+    assert (plan.name, plan.new) == ("shop-2", True)
+    assert stored(plan).spec.broker_id == 2
+    assert plan.manifest["metadata"]["ownerReferences"][0]["kind"] == "BrokerCluster"
+    status = plan.status
+    assert (status.state, status.broker_epoch, status.pod, status.rack) == ("Online", 41, "shop-brokers-2", "a")
+    assert (status.leaders, status.replicas, status.out_of_sync) == (3, 7, 0)
+    assert [event.reason for event in plan.events] == ["Registered", "Online"]
+
+
+def test_nothing_new_changes_nothing() -> None:
+    first = only(planned(ONLINE))
+    later = only(planned(replace(ONLINE, heartbeat_age_s=0.1), existing=(stored(first),), now=NOW + timedelta(hours=1)))
+    assert later.status == first.status
+    assert (later.events, later.new) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "events"),
+    [
+        (ONLINE, replace(ONLINE, state=BrokerState.STOPPING), [("Normal", "Stopping")]),
+        (ONLINE, replace(ONLINE, state=BrokerState.FENCED), [("Warning", "Fenced")]),
+        (ONLINE, replace(ONLINE, state=BrokerState.OFFLINE), [("Warning", "Offline")]),
+        (
+            replace(ONLINE, state=BrokerState.STOPPING),
+            replace(ONLINE, state=BrokerState.OFFLINE),
+            [("Normal", "Offline")],
+        ),
+        (ONLINE, replace(ONLINE, epoch=50), [("Normal", "Registered")]),
+        (
+            replace(ONLINE, state=BrokerState.OFFLINE),
+            replace(ONLINE, epoch=50, state=BrokerState.FENCED),
+            [("Normal", "Registered"), ("Normal", "Fenced")],
+        ),
+    ],
+)
+def test_each_change_is_an_event(before: BrokerOverview, after: BrokerOverview, events: list[tuple[str, str]]) -> None:
+    plan = only(planned(after, existing=(stored(only(planned(before))),)))
+    assert [(event.type, event.reason) for event in plan.events] == events
+    assert all("broker 2" in event.message for event in plan.events)
+
+
+@pytest.mark.parametrize(
+    ("state", "ready", "reconciling"),
+    [
+        (BrokerState.ONLINE, "True", "False"),
+        (BrokerState.FENCED, "False", "True"),
+        (BrokerState.STOPPING, "False", "True"),
+        (BrokerState.OFFLINE, "False", "True"),
+    ],
+)
+def test_only_an_online_broker_is_ready(state: BrokerState, ready: str, reconciling: str) -> None:
+    status = only(planned(replace(ONLINE, state=state))).status
+    found = {condition.type: condition.status for condition in status.conditions}
+    assert (found["Ready"], found["Reconciling"], found["Stalled"]) == (ready, reconciling, "False")
+    assert status.observed_generation == 1
+
+
+@pytest.mark.parametrize(
+    ("age_s", "step"), [(None, None), (0.0, 0), (4.9, 0), (5.0, 5), (14.9, 10), (59.0, 30), (1e9, 86400), (-0.1, 0)]
+)
+def test_ages_are_coarse(age_s: float | None, step: int | None) -> None:
+    assert only(planned(replace(ONLINE, heartbeat_age_s=age_s))).status.last_heartbeat_age_seconds == step
+
+
+@pytest.mark.parametrize(("lag", "step"), [(None, None), (0, 0), (1, 1), (9, 1), (10, 10), (12345, 10000)])
+def test_lags_are_coarse(lag: int | None, step: int | None) -> None:
+    assert only(planned(replace(ONLINE, metadata_lag=lag))).status.metadata_lag == step
+
+
+def test_a_broker_that_is_unregistered_loses_its_object_and_others_keep_theirs() -> None:
+    gone = stored(only(planned(ONLINE)))
+    foreign = parse_resource(registration("bank-9", clusterRef={"name": "bank"}, brokerId=9))
+    assert isinstance(foreign, BrokerRegistration)
+    assert planned(existing=(gone, foreign)) == RegistrationsPlan((), ("shop-2",))
+
+
+@pytest.mark.parametrize(
+    ("broker", "host", "status", "reason"),
+    [
+        (ONLINE, "10.0.0.2", "True", "Online"),
+        (replace(ONLINE, state=BrokerState.FENCED), "10.0.0.2", "False", "Fenced"),
+        (replace(ONLINE, state=BrokerState.STOPPING), "10.0.0.2", "False", "Stopping"),
+        (ONLINE, "10.0.0.9", "False", "NotRegistered"),
+        (ONLINE, "", "False", "NotRegistered"),
+        (None, "10.0.0.2", "False", "NotRegistered"),
+    ],
+)
+def test_the_gate_is_open_for_the_pod_that_is_online(
+    broker: BrokerOverview | None, host: str, status: str, reason: str
+) -> None:
+    seen = ClusterOverview("c", 1000, 1, 9, (broker,) if broker else ())
+    verdict = unfenced_gate(seen, 2, host)
+    assert verdict is not None
+    assert (verdict.status, verdict.reason) == (status, reason)
+    assert verdict.message
+
+
+def test_without_a_controller_the_gate_stays_as_it_is() -> None:
+    assert unfenced_gate(None, 2, "10.0.0.2") is None
