@@ -49,11 +49,13 @@ class StartError(Exception):
 
 
 class _ClientDoor:
-    """Lets clients in and shuts them out as the membership says."""
+    """Lets clients in and shuts them out as the membership says, and tells it when they may be let in."""
 
-    def __init__(self, node: BrokerNode) -> None:
+    def __init__(self, node: BrokerNode, follower: MetadataFollower) -> None:
         self._node = node
+        self._follower = follower
         self._served = False
+        self._fetches_when_fenced = 0
         self._listeners = _paused_when_fenced(node.settings)
 
     def on_unfenced(self) -> None:
@@ -64,7 +66,22 @@ class _ClientDoor:
             self._node.serve()
             log.info("clients are served on %s", ", ".join(map(str, self._node.advertised())))
 
+    def progress(self) -> tuple[int, bool]:
+        """The metadata offset, and whether metadata is good enough to serve with.
+
+        What was known before this broker was fenced may be old, and an answer that has waited in the socket too. The
+        record that fenced it is new, and so is the answer to the fetch after the one that was in flight.
+        """
+        follower, me = self._follower, self._node.image.brokers.get(self._node.settings.node_id)
+        fresh = (
+            not self._served
+            or (me is not None and me.fenced)
+            or follower.fetches_answered >= self._fetches_when_fenced + 2
+        )
+        return follower.next_offset - 1, follower.caught_up and fresh
+
     def on_fenced(self, reason: str) -> None:
+        self._fetches_when_fenced = self._follower.fetches_answered
         self._node.server.pause(self._listeners, reason)
 
 
@@ -142,7 +159,7 @@ class Broker:
         self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())
         follower = self._follower = broker.follow(ControllerClient(self._link_to_controller(), timeout_s))
         self._spawn(follower.run(), "metadata")
-        timing = _timing(settings)
+        timing, door = _timing(settings), _ClientDoor(broker, follower)
         identity = Identity(
             settings.node_id,
             cluster_id,
@@ -156,8 +173,8 @@ class Broker:
             ControllerClient(self._link_to_controller(), min(timeout_s, timing.session_timeout_s / 3)),
             timing,
             self._clock,
-            lambda: (follower.next_offset - 1, follower.caught_up),
-            _ClientDoor(broker),
+            door.progress,
+            door,
         )
         broker.replicas.failed = lambda error: self._fail("replication", error)
         self._spawn(self.membership.run(), "membership")

@@ -43,6 +43,7 @@ class MetadataFollower:
         self.next_offset = 0
         self.end_offset = -1
         """The controller's high watermark as of the last fetch; -1 before the first."""
+        self.fetches_answered = 0
 
     @property
     def caught_up(self) -> bool:
@@ -107,6 +108,7 @@ class MetadataFollower:
                         changes.merge(self._image.apply(decode_record(record.value), record.offset))
                         self.next_offset = record.offset + 1
         self.end_offset = found.high_watermark
+        self.fetches_answered += 1
         await self._tell(changes)
 
     async def _tell(self, changes: Changes) -> None:

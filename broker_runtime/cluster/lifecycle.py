@@ -133,10 +133,13 @@ class Lifecycle:
     def wants_shut_down(self) -> bool:
         return self.phase is Phase.STOPPING
 
-    @property
-    def registered(self) -> bool:
-        """Has an epoch, which heartbeats carry."""
-        return self.phase in (Phase.RECOVERY, Phase.RUNNING, Phase.FENCED, Phase.CUT_OFF, Phase.STOPPING)
+    def wants_fence(self, ready: bool) -> bool:
+        """Only who is fenced asks to stay so.
+
+        A broker that serves may be a moment behind, and one that was cut off may still be unfenced for the controller:
+        asking would take its leaderships away for nothing.
+        """
+        return not ready and self.phase in (Phase.RECOVERY, Phase.FENCED)
 
     @property
     def cut_off_s(self) -> float | None:
@@ -145,14 +148,19 @@ class Lifecycle:
             return None
         return self._answered_sent_s + self._session_timeout_s
 
-    def heartbeat_answered(self, sent_s: float, now_s: float, *, fenced: bool, released: bool) -> None:
-        """An answer to a heartbeat that was sent a session ago says nothing about now."""
+    def heartbeat_answered(
+        self, sent_s: float, now_s: float, *, fenced: bool, released: bool, ready: bool = True
+    ) -> None:
+        """An answer to a heartbeat that was sent a session ago says nothing about now.
+
+        `ready`: whether this broker knows enough to serve, should the controller let it.
+        """
         self._answered_sent_s = max(sent_s, self._answered_sent_s or sent_s)
         if now_s >= sent_s + self._session_timeout_s:
             self.on(Event.SILENCE)
         elif released:
             self.on(Event.RELEASED)
-        else:
+        elif fenced or ready:
             self.on(Event.FENCED if fenced else Event.UNFENCED)
 
     def on(self, event: Event) -> None:

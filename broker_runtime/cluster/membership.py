@@ -293,8 +293,7 @@ class Membership:
                     "broker_id": self._identity.broker_id,
                     "broker_epoch": self.epoch,
                     "current_metadata_offset": offset,
-                    # A broker that serves never asks to be fenced for being a moment behind.
-                    "want_fence": not (ready or self._lifecycle.serves),
+                    "want_fence": self._lifecycle.wants_fence(ready),
                     "want_shut_down": self._lifecycle.wants_shut_down,
                 },
             )
@@ -306,7 +305,7 @@ class Membership:
         before = self._lifecycle.phase
         self._released = self._released or answer.should_shut_down
         self._lifecycle.heartbeat_answered(
-            sent_s, self._clock.monotonic(), fenced=answer.is_fenced, released=answer.should_shut_down
+            sent_s, self._clock.monotonic(), fenced=answer.is_fenced, released=answer.should_shut_down, ready=ready
         )
         self._changed(before)
         running = self._lifecycle.phase is Phase.RUNNING

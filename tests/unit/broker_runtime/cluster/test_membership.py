@@ -153,6 +153,26 @@ def test_an_unreachable_controller_fences_it_after_a_session_and_no_sooner(bench
     assert bench.controller.count(BROKER_REGISTRATION) == 1, "the registration still stands"
 
 
+def test_after_the_silence_it_serves_once_its_metadata_is_new_and_never_asks_to_be_fenced(bench: Bench) -> None:
+    """A controller that was away has not fenced it: asking would move its leaderships for nothing."""
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        bench.controller.refuse = lambda _key, _content: ErrorCode.BROKER_NOT_AVAILABLE
+        await asyncio.sleep(12)
+        bench.ready = False
+        bench.controller.refuse = lambda _key, _content: ErrorCode.NONE
+        back = len(bench.controller.asked)
+        await asyncio.sleep(3)
+        assert bench.membership.self_fenced
+        bench.ready = True
+        await asyncio.sleep(0.1)
+        assert bench.membership.serving
+        assert not any(content["want_fence"] for _, content in bench.controller.asked[back:])
+
+    bench.play(scene)
+
+
 def test_a_controller_that_hangs_fences_it_too(bench: Bench) -> None:
     """The request in flight has 30 s; the session does not."""
 
