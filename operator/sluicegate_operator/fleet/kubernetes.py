@@ -3,19 +3,24 @@
 Brokers are reached by pod address, so neither DNS nor endpoints stand between the operator and a limit.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
 from sluicegate_operator.fleet.pods import NodePod, node_pod
+from sluicegate_operator.fleet.rolls import NodeSetSeen
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.kinds import POD
-from sluicegate_operator.planning.children import cluster_children, listener_children
-from sluicegate_operator.planning.cluster_layout import Role
-from sluicegate_operator.resources.labels import CLUSTER_LABEL
+from sluicegate_operator.kube.kinds import POD, STATEFUL_SET
+from sluicegate_operator.planning.children import cluster_children, listener_children, wanted_revision
+from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
+from sluicegate_operator.planning.restart_reasons import NodeRevision
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,10 @@ class Sighting:
 
     view: ControllerView
     pods: tuple[NodePod, ...]
+
+    @property
+    def addresses(self) -> tuple[BrokerAddress, ...]:
+        return broker_addresses(self.pods)
 
     def of(self, role: Role) -> tuple[NodePod, ...]:
         return tuple(pod for pod in self.pods if pod.role is role)
@@ -34,11 +43,37 @@ class KubernetesFleet:
     _kube: KubeClient
     _controllers: dict[tuple[str, str], tuple[ControllerPlace, ...]] = field(default_factory=dict)
     """Where the controllers were at the last look, so that one look lists the pods once."""
+    _applying: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    """Two queues apply one cluster's children; one must not undo the other's number of brokers."""
 
-    async def apply(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
-        """Raises KubeError; what was applied before it stays."""
-        for child in (*cluster_children(cluster, listeners), *listener_children(cluster, listeners)):
-            await self._kube.apply(child)
+    async def apply(
+        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
+    ) -> None:
+        """Raises KubeError; what was applied before it stays. Without `broker_count` there are never fewer brokers than
+        before: which may go is planning.scale's decision."""
+        async with self._applying[cluster.namespace, cluster.name]:
+            count = broker_count
+            if count is None and cluster.spec.brokers is not None:
+                count = max(cluster.spec.brokers.replicas, await self._replicas(cluster, Role.BROKER))
+            for child in (*cluster_children(cluster, listeners, count), *listener_children(cluster, listeners)):
+                await self._kube.apply(child)
+
+    async def _replicas(self, cluster: BrokerCluster, role: Role) -> int:
+        found = await self._kube.get(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
+        return int(found["spec"]["replicas"]) if found else 0
+
+    async def node_sets(
+        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]
+    ) -> dict[Role, NodeSetSeen] | None:
+        """Both StatefulSets as they are, against what they should be; None before there are both."""
+        seen = {}
+        layout = plan_cluster(cluster, listeners)
+        for role in Role:
+            found = await self._kube.get(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
+            if found is None:
+                return None
+            seen[role] = _node_set_seen(found, wanted_revision(cluster, layout, role))
+        return seen
 
     async def pods(self, cluster: BrokerCluster) -> list[NodePod]:
         """Also those that are going."""
@@ -67,8 +102,20 @@ class KubernetesFleet:
 
     async def broker_addresses(self, cluster: BrokerCluster) -> tuple[BrokerAddress, ...]:
         """Of the brokers that have an address now, in order of id."""
-        addresses = [address for pod in await self.pods(cluster) if (address := pod.address) is not None]
-        return tuple(sorted(addresses, key=lambda address: address.broker_id))
+        return broker_addresses(await self.pods(cluster))
+
+
+def broker_addresses(pods: Sequence[NodePod]) -> tuple[BrokerAddress, ...]:
+    """In order of id."""
+    addresses = [address for pod in pods if (address := pod.address) is not None]
+    return tuple(sorted(addresses, key=lambda address: address.broker_id))
+
+
+def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSeen:
+    template = found["spec"]["template"]["metadata"].get("annotations") or {}
+    taken_up = (found.get("status") or {}).get("observedGeneration", 0) >= found["metadata"]["generation"]
+    observed = taken_up and template.get(REVISION) == wanted.encode()
+    return NodeSetSeen(int(found["spec"]["replicas"]), wanted, observed)
 
 
 def _controllers(pods: Sequence[NodePod]) -> tuple[ControllerPlace, ...]:

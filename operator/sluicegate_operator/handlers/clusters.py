@@ -8,10 +8,8 @@ from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import STATEFUL_SET
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
-from sluicegate_operator.resources.labels import node_set_name
 
 log = logging.getLogger(__name__)
 
@@ -34,15 +32,16 @@ class ClusterReconciler:
         refusal = "" if cluster.spec.paused else await self._apply(snapshot, cluster)
         pods = [pod for pod in await context.fleet.pods(cluster) if not pod.deleting]
         seen = await self._observe(cluster, layout, pods, refusal)
-        await context.write_status(cluster, cluster_status(cluster, seen, now()))
+        await context.write_status(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
         await self._write_listeners(snapshot, layout, pods)
-        settled = not refusal and seen.brokers_ready >= seen.brokers_expected and not seen.rolling
+        settled = not refusal and seen.brokers_ready >= seen.brokers_expected
         return context.resync_s(cluster) if settled else STARTING_RETRY_S
 
     async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> str:
         """Why a child was refused for good; empty when all were applied. Raises KubeError for what may pass."""
         try:
             await self._context.fleet.apply(cluster, snapshot.listeners)
+            self._context.mark("rolls", (cluster.namespace, cluster.name))
         except KubeError as error:
             if error.retriable:
                 raise
@@ -55,24 +54,19 @@ class ClusterReconciler:
     ) -> ObservedCluster:
         brokers = [pod for pod in pods if pod.role is Role.BROKER and pod.ordinal in layout.broker_ids]
         controllers = [pod for pod in pods if pod.role is Role.CONTROLLER]
+        progress = self._context.progress[cluster.namespace, cluster.name]
         return ObservedCluster(
             brokers_expected=len(layout.broker_ids),
             brokers_ready=sum(pod.ready for pod in brokers),
             controllers_expected=len(layout.controller_ids),
             controllers_ready=sum(pod.ready for pod in controllers),
-            rolling=await self._rolling(cluster),
             cluster_id=layout.cluster_id,
             controller_id=await self._controller_id(cluster, brokers),
             error=error,
+            roll=progress.roll,
+            scale=progress.scale,
+            config_lagging=progress.config_lagging,
         )
-
-    async def _rolling(self, cluster: BrokerCluster) -> int:
-        name = node_set_name(cluster.name, Role.BROKER)
-        found = await self._context.kube.get(STATEFUL_SET, cluster.namespace, name)
-        status = (found or {}).get("status") or {}
-        if status.get("currentRevision") == status.get("updateRevision"):
-            return 0
-        return max(0, int(status.get("replicas", 0)) - int(status.get("updatedReplicas", 0)))
 
     async def _controller_id(self, cluster: BrokerCluster, brokers: list[NodePod]) -> int:
         if not any(pod.ready for pod in brokers):

@@ -1,7 +1,8 @@
 """What all reconcilers of one operator share, and how they write down what they found."""
 
 import random
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -10,7 +11,9 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.metadata import Kind as Resource
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet
+from sluicegate_operator.handlers.progress import ClusterProgress
 from sluicegate_operator.handlers.snapshot import ClusterKey
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kube.client import KubeClient
@@ -50,13 +53,17 @@ class Context:
         self.fleet = KubernetesFleet(kube)
         self.events = EventRecorder(kube)
         self.first_seen = FirstSeen()
+        self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)
+        self.mark: Callable[[str, ClusterKey], None] = _nobody_to_tell
+        """Puts a cluster into another queue, by the queue's name; set where the queues are made."""
         self._clients: dict[ClusterKey, AdminClient] = {}
         self._known: dict[ClusterKey, set[tuple[str, int]]] = {}
 
     async def pool(self, cluster: BrokerCluster) -> BrokerPool | None:
         """The brokers that have an address now; None while there is none. Connections are kept from call to call."""
-        key = (cluster.namespace, cluster.name)
-        brokers = await self.fleet.broker_addresses(cluster)
+        return await self.pool_of((cluster.namespace, cluster.name), await self.fleet.broker_addresses(cluster))
+
+    async def pool_of(self, key: ClusterKey, brokers: tuple[BrokerAddress, ...]) -> BrokerPool | None:
         if not brokers:
             return None
         addresses = {(broker.host, broker.port) for broker in brokers}
@@ -74,11 +81,11 @@ class Context:
         if client is not None:
             await client.aclose()
 
-    async def write_status(self, resource: Resource, status: Status) -> bool:
-        """Write it where it differs from what is there; whether it did."""
+    async def write_status(self, resource: Resource, status: Status, *, without: Collection[str] = ()) -> bool:
+        """Write it where it differs from what is there; whether it did. Fields in `without` are somebody else's."""
         old: Status = getattr(resource, "status")  # noqa: B009  every kind has one, of its own class
-        manifest = status.manifest()
-        if manifest == old.manifest():
+        manifest, before = ({k: v for k, v in s.manifest().items() if k not in without} for s in (status, old))
+        if manifest == before:
             return False
         await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
         return True
@@ -96,6 +103,10 @@ class Context:
     async def close(self) -> None:
         for key in list(self._clients):
             await self.forget_cluster(key)
+
+
+def _nobody_to_tell(queue: str, key: ClusterKey) -> None:
+    raise RuntimeError(f"there are no queues yet to put {key} into {queue}")
 
 
 def api_kind(resource: Resource) -> Kind:

@@ -8,9 +8,11 @@ from typing import Any
 import kopf
 
 from sluicegate_operator.handlers.clusters import ClusterReconciler
+from sluicegate_operator.handlers.configs import ConfigReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.quotas import QuotaReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
+from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.snapshot import ClusterKey
 from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, RECONCILES
 from sluicegate_operator.handlers.topics import TopicReconciler
@@ -36,8 +38,11 @@ async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event) -> Non
         "clusters": ClusterReconciler(context).reconcile,
         "topics": topics.reconcile,
         "registrations": RegistrationReconciler(context).reconcile,
+        "rolls": RollReconciler(context).reconcile,
+        "configs": ConfigReconciler(context).reconcile,
     }
     queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in reconcilers.items()}
+    context.mark = lambda name, key: queues[name].mark(key)
     for name, queue in queues.items():
         QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
     registry = kopf.OperatorRegistry()

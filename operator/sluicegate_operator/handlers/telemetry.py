@@ -23,6 +23,7 @@ DRIFT_MENDED = Counter(
 FENCED_AT_ONCE = Counter(
     "sluicegate_brokers_fenced", "Brokers fenced because their pod or node was gone", registry=REGISTRY
 )
+RESTARTS = Counter("sluicegate_node_restarts", "Nodes restarted by rolls", ["reason"], registry=REGISTRY)
 QUEUE_DEPTH = Gauge("sluicegate_queue_depth", "Keys that wait or are worked on", ["queue"], registry=REGISTRY)
 LEADING = Gauge("sluicegate_leading", "1 while this operator holds the Lease", registry=REGISTRY)
 

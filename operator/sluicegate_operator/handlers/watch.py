@@ -77,16 +77,16 @@ class Watch:
             self._pods[meta["uid"]] = now
         key = (meta["namespace"], meta["labels"][CLUSTER_LABEL])
         if now != before:
-            for queue in ("registrations", "clusters"):
+            for queue in ("registrations", "rolls", "clusters"):
                 self._queues[queue].mark(key)
         if now.reachable != before.reachable:
-            for queue in ("quotas", "topics"):
+            for queue in ("quotas", "topics", "configs"):
                 self._queues[queue].mark(key)
 
 
 _CONCERNED: Mapping[Kind, Sequence[str]] = {
-    BROKER_CLUSTER: ("quotas", "clusters", "topics", "registrations"),
-    BROKER_LISTENER: ("quotas", "clusters"),
+    BROKER_CLUSTER: ("quotas", "clusters", "topics", "registrations", "rolls", "configs"),
+    BROKER_LISTENER: ("quotas", "clusters", "rolls"),
     CONNECTION_QUOTA: ("quotas",),
     TOPIC: ("topics",),
 }

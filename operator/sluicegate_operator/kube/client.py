@@ -25,6 +25,8 @@ Json = dict[str, Any]
 
 CHILD_MANAGER = "sluicegate-operator"
 STATUS_MANAGER = "sluicegate-operator-status"
+CONFIG_STATUS_MANAGER = "sluicegate-operator-config"
+"""Owns status.dynamicConfigKeys, which is written on its own, before anything is set."""
 REQUEST_TIMEOUT_S = 15.0
 THREADS_MAX = 8
 BUSY_RETRIES_MAX = 5
@@ -76,14 +78,16 @@ class KubeClient:
             log.warning("%s %s: taking over what others own: %s", manifest["kind"], meta["name"], error)
             return await self._patch(path, manifest, CHILD_MANAGER, force=True)
 
-    async def apply_status(self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any]) -> None:
+    async def apply_status(
+        self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
+    ) -> None:
         body = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
             "metadata": {"name": name, "namespace": namespace},
             "status": status,
         }
-        await self._patch(kind.path(namespace, name) + "/status", body, STATUS_MANAGER, force=True)
+        await self._patch(kind.path(namespace, name) + "/status", body, manager, force=True)
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
         return await self._request("POST", kind.path(namespace), body=manifest)

@@ -46,7 +46,7 @@ def pod(ip: str, ready: bool) -> dict[str, Any]:
 
 @pytest.fixture
 def queues() -> dict[str, Marks]:
-    return {name: Marks() for name in ("quotas", "clusters", "topics", "registrations")}
+    return {name: Marks() for name in ("quotas", "clusters", "topics", "registrations", "rolls", "configs")}
 
 
 def watch_of(queues: dict[str, Marks], deleted: Deleted | None = None) -> Watch:
@@ -60,8 +60,8 @@ REF = {"clusterRef": {"name": "shop"}}
     ("kind", "name", "spec", "marked"),
     [
         (CONNECTION_QUOTA, "q", REF, {"quotas"}),
-        (BROKER_LISTENER, "l", REF, {"quotas", "clusters"}),
-        (BROKER_CLUSTER, "shop", {}, {"quotas", "clusters", "topics", "registrations"}),
+        (BROKER_LISTENER, "l", REF, {"quotas", "clusters", "rolls"}),
+        (BROKER_CLUSTER, "shop", {}, {"quotas", "clusters", "topics", "registrations", "rolls", "configs"}),
         (TOPIC, "t", REF, {"topics"}),
     ],
 )

@@ -1,0 +1,17 @@
+"""What the queues of one cluster have found, for the one of them that writes the cluster's status.
+
+Soft state: lost with the operator and found again at the first look of each queue.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sluicegate_operator.planning.roll import RollStep
+from sluicegate_operator.planning.scale import ScaleStep
+
+
+@dataclass(slots=True)
+class ClusterProgress:
+    roll: RollStep | None = None
+    scale: ScaleStep | None = None
+    config_lagging: Mapping[int, str] = field(default_factory=dict)

@@ -1,0 +1,203 @@
+"""Rolls and changes of scale of one cluster: look, plan, one step, and look again when anything has moved.
+
+A queue of its own: a roll may wait for hours, and nothing else waits with it. Nothing is remembered between two looks,
+so an operator that is killed at any step leaves nothing half done that the next one would not see.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.kubernetes import Sighting
+from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.registrations import fence_orders
+from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
+from sluicegate_operator.handlers.telemetry import RESTARTS
+from sluicegate_operator.kafka_admin.client import BrokerHandle
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kube.errors import KubeConflictError
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.roll import (
+    Done,
+    Fence,
+    NodeView,
+    Restart,
+    RollStep,
+    RollStrategy,
+    RollView,
+    Wait,
+    plan_roll,
+)
+from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView, plan_scale
+
+log = logging.getLogger(__name__)
+
+MOVING_EVERY_S = 1.0
+CHANGED_AGAIN_S = 0.2
+LOOKS_MAX = 3
+"""The controller's view and the brokers' metadata are a moment apart; so often it is tried to see both alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    sets: Mapping[Role, NodeSetSeen]
+    sighting: Sighting
+    nodes: Sequence[NodeView]
+    pool: BrokerPool | None
+    partitions: Partitions
+
+
+class RollReconciler:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def reconcile(self, key: ClusterKey) -> float | None:
+        context = self._context
+        snapshot = await gather_snapshot(context.kube, key)
+        cluster = snapshot.cluster
+        if cluster is None or cluster.spec.brokers is None:
+            context.progress.pop(key, None)
+            return None
+        if cluster.spec.paused:
+            self._note(key, None, None)
+            return context.resync_s(cluster)
+        seen = await self._look(key, cluster, snapshot.listeners)
+        if seen is None:
+            return MOVING_EVERY_S
+        roll, scale = plan_roll(_roll_view(cluster, seen)), plan_scale(_scale_view(cluster, seen))
+        self._note(key, roll, scale)
+        again_s = await self._act(cluster, seen, roll)
+        if again_s is None:
+            again_s = await self._scale(cluster, snapshot.listeners, seen, scale)
+        return context.resync_s(cluster) if again_s is None else again_s
+
+    def _note(self, key: ClusterKey, roll: RollStep | None, scale: ScaleStep | None) -> None:
+        progress = self._context.progress[key]
+        if (progress.roll, progress.scale) != (roll, scale):
+            progress.roll, progress.scale = roll, scale
+            self._context.mark("clusters", key)
+
+    async def _look(self, key: ClusterKey, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> _Seen | None:
+        """None while there are no StatefulSets yet."""
+        context = self._context
+        sets = await context.fleet.node_sets(cluster, listeners)
+        if sets is None:
+            return None
+        for attempt in range(1, LOOKS_MAX + 1):
+            sighting = await context.fleet.look(cluster)
+            nodes = [node for role in Role for node in node_views(cluster.name, role, sets[role], sighting.of(role))]
+            pool = await context.pool_of(key, sighting.addresses)
+            partitions = Partitions()
+            if any(node.reasons for node in nodes) or _shrinks(cluster, sets[Role.BROKER], sighting):
+                partitions = await read_partitions(pool, sighting.view.overview)
+            if partitions.unseen != BEHIND or attempt == LOOKS_MAX:
+                break
+            await asyncio.sleep(CHANGED_AGAIN_S)
+        return _Seen(sets, sighting, nodes, pool, partitions)
+
+    async def _act(self, cluster: BrokerCluster, seen: _Seen, step: RollStep) -> float | None:
+        """When to look again; None when the roll leaves room for a change of scale."""
+        match step:
+            case Fence():
+                self._context.mark("registrations", (cluster.namespace, cluster.name))
+                return MOVING_EVERY_S
+            case Restart():
+                return await self._restart(cluster, seen, step)
+            case Wait(reason, message):
+                log.info("cluster %s: the roll waits, %s: %s", cluster.name, reason, message)
+                if step.blocked:
+                    await self._context.post(cluster, "Warning", f"RollBlocked{reason}", message)
+        return None
+
+    async def _restart(self, cluster: BrokerCluster, seen: _Seen, step: Restart) -> float:
+        pods = {pod.name: pod for pod in seen.sighting.pods}
+        for node in step.nodes:
+            try:
+                await self._context.fleet.restart(cluster.namespace, pods[node.name])
+            except KubeConflictError as conflict:
+                log.info("%s has changed since it was looked at: %s", node.name, conflict)
+                return CHANGED_AGAIN_S
+            reason = node.reasons[0].kind.value
+            RESTARTS.labels(reason).inc()
+            await self._context.post(cluster, "Normal", reason, node.sentence)
+        return MOVING_EVERY_S
+
+    async def _scale(
+        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], seen: _Seen, step: ScaleStep
+    ) -> float | None:
+        """When to look again; None when there is nothing more to do."""
+        current = seen.sets[Role.BROKER].replicas
+        try:
+            await self._move(seen, cluster, step)
+        except (KafkaAdminError, NoBrokerError) as error:
+            log.warning("cluster %s: %s", cluster.name, error)
+            return MOVING_EVERY_S
+        if step.replicas != current:
+            await self._context.fleet.apply(cluster, listeners, step.replicas)
+            await self._context.post(
+                cluster, "Normal", step.reason.value, f"from {current} to {step.replicas} brokers. {step.message}"
+            )
+            return MOVING_EVERY_S
+        waiting = step.reason is not ScaleReason.SCALED or not isinstance(plan_roll(_roll_view(cluster, seen)), Done)
+        return MOVING_EVERY_S if waiting else None
+
+    async def _move(self, seen: _Seen, cluster: BrokerCluster, step: ScaleStep) -> None:
+        """Raises KafkaAdminError or NoBrokerError."""
+        if not (step.moves or step.unregister):
+            return
+        if seen.pool is None:
+            raise NoBrokerError("no broker has an address yet")
+        if step.moves:
+            targets = {(move.topic, move.index): move.replicas for move in step.moves}
+            refused = await seen.pool.ask_any(lambda _, handle: handle.alter_reassignments(targets))
+            await self._context.post(cluster, "Normal", step.reason.value, step.message)
+            for (topic, index), why in sorted(refused.items()):
+                await self._context.post(cluster, "Warning", "MoveRefused", f"{topic}-{index} cannot be moved: {why}")
+        for broker_id in step.unregister:
+            await seen.pool.ask_any(partial(_unregister, broker_id))
+
+
+async def _unregister(broker_id: int, _: BrokerAddress, handle: BrokerHandle) -> None:
+    await handle.unregister_broker(broker_id)
+
+
+def _shrinks(cluster: BrokerCluster, brokers: NodeSetSeen, sighting: Sighting) -> bool:
+    wanted = cluster.spec.brokers.replicas if cluster.spec.brokers else 0
+    overview = sighting.view.overview
+    return wanted < brokers.replicas or (overview is not None and any(b.id >= wanted for b in overview.brokers))
+
+
+def _roll_view(cluster: BrokerCluster, seen: _Seen) -> RollView:
+    rollout = cluster.spec.rollout
+    return RollView(
+        nodes=seen.nodes,
+        overview=seen.sighting.view.overview,
+        partitions=seen.partitions.states,
+        strategy=RollStrategy(rollout.strategy) if rollout else RollStrategy.ONE_BY_ONE,
+        paused=rollout.paused if rollout else False,
+        template_observed=all(node_set.observed for node_set in seen.sets.values()),
+        unseen=seen.sighting.view.unseen or seen.partitions.unseen,
+        fences=tuple(fence_orders(seen.sighting)),
+    )
+
+
+def _scale_view(cluster: BrokerCluster, seen: _Seen) -> ScaleView:
+    brokers = cluster.spec.brokers
+    assert brokers is not None, "a cluster without brokers is not scaled"
+    return ScaleView(
+        wanted=brokers.replicas,
+        current=seen.sets[Role.BROKER].replicas,
+        drain=brokers.drain,
+        overview=seen.sighting.view.overview,
+        partitions=seen.partitions.states,
+        pods=[pod.node_id for pod in seen.sighting.of(Role.BROKER)],
+        moving=seen.partitions.moving,
+        unseen=seen.sighting.view.unseen or seen.partitions.unseen,
+    )
