@@ -280,7 +280,7 @@ async def test_a_controller_that_slept_through_a_compaction_is_deposed(shared_pl
     third = shared_place.process()
     assert await third.journal.load() == taken
     assert third.values() == [b"newer"]
-    names = [name for part in ("batch", "manifest") for name in await shared_place.stores[0].names(part)]  # type: ignore[arg-type]
+    names = [name for part in ("batch", "manifest") for name in await shared_place.stores[0].names(part)]
     assert names == [f"{NAME}-batch-{2:020d}", f"{NAME}-manifest"]
 
 

@@ -1,0 +1,257 @@
+"""Several controllers over one store: who is active, what a deposed one may still do, what the next one knows."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from broker_runtime.clock import ManualClock
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import ConfigRecord, Record
+from broker_runtime.controller.service import ControllerService, ReplayError, Role
+from broker_runtime.controller.snapshots import image_records
+from broker_runtime.errors import ErrorCode, KafkaError
+from tests.support.controllers import LEASE_MS, Standbys, write, written
+from tests.support.journal_store import NO_FAULT, Fault
+from tests.support.virtual_time import run
+
+LEASE_S = LEASE_MS / 1000
+
+
+async def until(condition: Callable[[], bool], limit_s: float = 60.0) -> None:
+    async with asyncio.timeout(limit_s):
+        while not condition():  # noqa: ASYNC110 - on virtual time
+            await asyncio.sleep(0.01)
+
+
+async def started(group: Standbys, *node_ids: int) -> list[ControllerService]:
+    """The first of them is active."""
+    found = [group.standby(node_id) for node_id in node_ids]
+    for each in found:
+        await each.start()
+        await until(lambda: found[0].active)
+    return found
+
+
+async def refusal(controller: ControllerService) -> ErrorCode:
+    with pytest.raises(KafkaError) as refused:
+        await write(controller, 0)
+    return refused.value.code
+
+
+def test_one_is_active_and_a_stop_hands_over_at_once() -> None:
+    async def main() -> None:
+        one, two = await started(group, 1, 2)
+        await write(one, 7)
+        assert (one.active, two.active) == (True, False)
+        assert await refusal(two) == ErrorCode.NOT_CONTROLLER
+        await asyncio.sleep(LEASE_S * 3)
+        assert one.active
+        assert (two.active_controller_id, one.active_controller_id) == (1, 1)
+        stopped_s = clock.monotonic()
+        await one.stop()
+        await until(lambda: two.active)
+        assert clock.monotonic() - stopped_s < 1.0
+        assert written(two) == "7"
+        assert (two.controller_epoch, two.image.controller_id) == (2, 2)
+        await two.stop()
+
+    clock = ManualClock()
+    group = Standbys(clock)
+    run(main(), clock)
+
+
+def test_a_silent_one_is_succeeded_and_never_serves_beside_the_next() -> None:
+    async def main() -> None:
+        one, two = await started(group, 1, 2)
+        await write(one, 7)
+        group.stores[1].cut = True
+        cut_s = clock.monotonic()
+        waiting = asyncio.ensure_future(write(one, 8))
+        while not two.active:
+            assert not (one.active and two.active)
+            await asyncio.sleep(0.01)
+        assert not one.active
+        assert clock.monotonic() - cut_s < LEASE_S + 2.0
+        with pytest.raises(KafkaError) as told:
+            await waiting
+        assert told.value.code == ErrorCode.NOT_CONTROLLER
+        await write(two, 9)
+        group.stores[1].cut = False
+        await asyncio.sleep(LEASE_S)
+        assert one.role is Role.STANDBY
+        await two.stop()
+        await until(lambda: one.active)
+        assert written(one) == "9"
+        assert image_records(one.image)[1:2] != image_records(two.image)[1:2]
+        await one.stop()
+
+    clock = ManualClock()
+    group = Standbys(clock)
+    run(main(), clock)
+
+
+def test_one_that_slept_through_its_lease_answers_nothing_when_it_wakes() -> None:
+    """As after SIGSTOP: its timers have not run yet when the first request comes."""
+
+    async def main() -> None:
+        one, two = await started(group, 1, 2)
+        await two.stop()
+        clock.advance(LEASE_S)
+        assert one.role is Role.ACTIVE
+        assert not one.active
+        assert await refusal(one) == ErrorCode.NOT_CONTROLLER
+        await until(lambda: one.active)
+        assert one.controller_epoch == 2
+        await one.stop()
+
+    clock = ManualClock()
+    group = Standbys(clock)
+    run(main(), clock)
+
+
+def test_an_answer_that_is_lost_is_no_lost_write() -> None:
+    def lose_the_first(operation: str, name: str) -> Fault:
+        if operation == "create" and name not in seen:
+            seen.add(name)
+            return Fault(answer_lost=True)
+        return NO_FAULT
+
+    async def main() -> None:
+        (one,) = await started(group, 1)
+        group.stores[1].faults = lose_the_first
+        for number in range(5):
+            await write(one, number)
+        assert len(seen) == 5
+        assert one.controller_epoch == 1
+        before = image_records(one.image)
+        two = group.standby(2)
+        await two.start()
+        await one.stop()
+        await until(lambda: two.active)
+        assert [r for r in image_records(two.image) if r not in before] == image_records(two.image)[1:2]
+        await two.stop()
+
+    seen: set[str] = set()
+    clock = ManualClock()
+    group = Standbys(clock)
+    run(main(), clock)
+
+
+def test_snapshots_bound_what_the_store_holds_and_what_a_takeover_reads() -> None:
+    async def main() -> None:
+        (one,) = await started(group, 1)
+        for number in range(1_000):
+            await write(one, number)
+        await until(lambda: one.snapshot is not None and one.snapshot.end_offset > 1_000)
+        assert len(group.shared.objects) < 220
+        two = group.standby(2)
+        await two.start()
+        await one.stop()
+        await until(lambda: two.active)
+        assert written(two) == "999"
+        assert two.snapshot == one.snapshot
+        await two.stop()
+
+    clock = ManualClock()
+    group = Standbys(clock)
+    run(main(), clock)
+
+
+def test_a_journal_with_a_hole_ends_the_process_with_a_sentence() -> None:
+    async def main() -> None:
+        (one,) = await started(group, 1)
+        for number in range(3):
+            await write(one, number)
+        await one.stop()
+        group.shared.delete(f"metadata-batch-{3:020d}")
+        two = group.standby(2)
+        await two.start()
+        with pytest.raises(ReplayError, match="no object for offset 3"):
+            await two.failed
+        await two.stop()
+
+    clock = ManualClock()
+    group = Standbys(clock)
+    run(main(), clock)
+
+
+class Chaos:
+    """Three controllers, lost requests, lost answers, slow ones, cuts; writers at each, and what was answered."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.clock = ManualClock()
+        self.group = Standbys(self.clock, snapshot_every=10)
+        self.controllers: list[ControllerService] = []
+        self.faulty = True
+        self.answered: list[int] = []
+        self._numbers = iter(range(100_000))
+
+    def fault(self, _operation: str, _name: str) -> Fault:
+        if not self.faulty:
+            return NO_FAULT
+        delay_s = self.rng.choice((0.0, 0.0, 0.0, 0.0, 0.01, 0.01, 0.1, 0.6))
+        return Fault(delay_s, self.rng.random() < 0.03, delay_s, self.rng.random() < 0.03)
+
+    async def write(self, controller: ControllerService) -> None:
+        while self.faulty:
+            number = next(self._numbers)
+            record = ConfigRecord(4, "", f"n.{number}", str(number))
+            try:
+                await controller.submit(partial(_decided, record))
+            except KafkaError:
+                await asyncio.sleep(0.1)
+            else:
+                self.answered.append(number)
+            await asyncio.sleep(self.rng.random() / 10)
+
+    async def watch(self) -> None:
+        while True:
+            assert sum(each.active for each in self.controllers) <= 1
+            await asyncio.sleep(0.005)
+
+    async def run(self) -> ControllerService:
+        """The active controller after all has healed."""
+        for node_id in (1, 2, 3):
+            self.controllers.append(self.group.standby(node_id))
+            self.group.stores[node_id].faults = self.fault
+            await self.controllers[-1].start()
+        watching = asyncio.ensure_future(self.watch())
+        writers = [asyncio.ensure_future(self.write(each)) for each in self.controllers]
+        for _ in range(15):
+            await asyncio.sleep(self.rng.uniform(0.5, 6.0))
+            cut = self.rng.choice((0, 1, 2, 3))
+            for node_id, store in self.group.stores.items():
+                store.cut = node_id == cut
+        self.faulty = False
+        for store in self.group.stores.values():
+            store.cut = False
+        await asyncio.gather(*writers)
+        await asyncio.sleep(LEASE_S)
+        await until(lambda: any(each.active for each in self.controllers))
+        assert not watching.done()
+        watching.cancel()
+        return next(each for each in self.controllers if each.active)
+
+
+def _decided(record: ConfigRecord, _image: MetadataImage) -> tuple[list[Record], None]:
+    return [record], None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_under_faults_one_writes_at_a_time_and_nothing_that_was_answered_is_lost(seed: int) -> None:
+    async def main() -> None:
+        active = await chaos.run()
+        known = {int(value) for key, value in active.image.broker_configs(None).items() if key.startswith("n.")}
+        assert len(chaos.answered) > 5
+        assert set(chaos.answered) <= known
+        assert any(name.startswith("delete metadata-batch") for name in chaos.group.shared.log)
+        for each in chaos.controllers:
+            assert not each.failed.done()
+            await each.stop()
+
+    chaos = Chaos(seed)
+    run(main(), chaos.clock)
