@@ -279,6 +279,57 @@ async def test_the_configuration_of_an_unknown_topic_is_refused(admin: AdminClie
     assert await refusal(changed) == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
+async def test_a_dynamic_key_reaches_the_broker_and_falls_back(
+    admin: AdminClient, broker: BrokerHandle, node: SingleNode
+) -> None:
+    def now() -> Awaitable[object]:
+        return value_and_source(broker, node, "log.retention.bytes")
+
+    await admin.incremental_alter_configs(None, ConfigChange(set={"log.retention.bytes": "1000000"}))
+    await eventually(now, ("1000000", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG))
+    await admin.incremental_alter_configs(None, ConfigChange(delete=["log.retention.bytes"]))
+    await eventually(now, ("-1", ConfigSource.DEFAULT_CONFIG))
+
+
+async def test_a_static_key_is_refused_while_the_broker_runs(admin: AdminClient) -> None:
+    assert await refusal(admin.incremental_alter_configs(None, ConfigChange(set={"node.id": "7"}))) in (
+        "INVALID_REQUEST",
+        "INVALID_CONFIG",
+    )
+
+
+async def test_min_isr_of_topics_is_that_in_force(admin: AdminClient) -> None:
+    await admin.create_topic(NewTopic("strict", 1, 1, {"min.insync.replicas": "2"}))
+    await admin.create_topic(NewTopic("plain", 1, 1))
+    await eventually(lambda: admin.describe_min_isr(["strict", "plain", "nowhere"]), {"strict": 2, "plain": 1})
+
+
+async def test_the_only_broker_is_registered_and_not_fenced(admin: AdminClient, node: SingleNode) -> None:
+    (registered,) = await admin.describe_registered_brokers()
+    assert (registered.id, registered.port, registered.fenced) == (node.node_id, node.port, False)
+
+
+async def test_a_broker_that_is_not_registered_cannot_be_unregistered(admin: AdminClient, node: SingleNode) -> None:
+    assert await refusal(admin.unregister_broker(node.node_id + 7)) == "BROKER_ID_NOT_REGISTERED"
+
+
+async def test_replicas_go_only_to_brokers_that_are_there(admin: AdminClient, node: SingleNode) -> None:
+    await admin.create_topic(NewTopic("settled", 1, 1))
+    await eventually(lambda: names(admin), {"settled"})
+    refused = await admin.alter_reassignments({("settled", 0): (node.node_id, node.node_id + 7)})
+    assert set(refused) == {("settled", 0)}
+    assert await admin.alter_reassignments({("settled", 0): (node.node_id,)}) == {}
+    assert await admin.list_reassignments() == {}
+
+
+async def test_the_preferred_leader_leads_already(admin: AdminClient) -> None:
+    await admin.create_topic(NewTopic("led", 2, 1))
+    await eventually(lambda: names(admin), {"led"})
+    assert await admin.elect_leaders([("led", 0), ("led", 1)]) == {}
+    assert await admin.elect_leaders() == {}
+    assert set(await admin.elect_leaders([("led", 7)])) == {("led", 7)}
+
+
 async def test_many_calls_share_one_connection(admin: AdminClient) -> None:
     clusters = await asyncio.gather(*(admin.describe_cluster() for _ in range(50)))
     assert len(set(clusters)) == 1
