@@ -142,6 +142,11 @@ class BrokerProcess:
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 
+    def ended(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """The exit code of a process that ends by itself."""
+        assert self._process is not None
+        return self._process.wait(timeout_s)
+
     def poll(self) -> int | None:
         assert self._process is not None
         return self._process.poll()
