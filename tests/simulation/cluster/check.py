@@ -3,18 +3,27 @@
 Judges from outside by what clients were told, and from inside by what lies in every replica's log.
 """
 
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from broker_runtime.config import TopicConfig
 from broker_runtime.controller.image import MetadataImage, Partition
-from broker_runtime.controller.records import METADATA_TOPIC, decode_record
+from broker_runtime.controller.journal.choice import JournalParts, backing
+from broker_runtime.controller.records import METADATA_TOPIC, METADATA_TOPIC_ID, decode_record
+from broker_runtime.controller.snapshots import load_image
+from broker_runtime.controller_node import JOURNAL_CONFIG
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.storage.log import Log
+from broker_runtime.storage.manager import LogManager
 from tests.simulation.cluster.client import Key, Lane
 from tests.simulation.cluster.process import Process
+from tests.support.inline_executor import InlineExecutor
+from tests.support.journal_store import MemoryStore
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
@@ -102,7 +111,7 @@ def _ends(cluster: "Cluster", number: int, key: Key) -> tuple[int, int]:
 # Judgement
 
 
-def judge(cluster: "Cluster") -> None:
+async def judge(cluster: "Cluster") -> None:
     image = cluster.image()
     if image is None:
         cluster.around.mistake("there is no active controller")
@@ -114,7 +123,7 @@ def judge(cluster: "Cluster") -> None:
             cluster.around.mistake(f"replicas of {key} are not the same bytes; sizes {sizes}")
         entries = _entries(contents[part.leader])
         _judge_partition(cluster, key, entries)
-    _judge_metadata(cluster, image)
+    await _judge_metadata(cluster, image)
 
 
 def _read(cluster: "Cluster", number: int, key: Key) -> bytes:
@@ -205,25 +214,40 @@ def _judge_epochs(cluster: "Cluster", key: Key, entries: list[Entry]) -> None:
             break
 
 
-def _judge_metadata(cluster: "Cluster", image: MetadataImage) -> None:
+async def _judge_metadata(cluster: "Cluster", image: MetadataImage) -> None:
     active = cluster.active_controller()
     assert active is not None
-    assert active.broker is not None
-    assert active.broker.controller is not None
-    log = active.broker.controller.logs.get(METADATA_TOPIC, 0)
-    assert log is not None
-    if log.log_start_offset == 0:
-        replayed = MetadataImage()
-        for header, batch in iter_batches(_read_log(log)):
-            for record in iter_records(batch):
-                replayed.apply(decode_record(record.value), record.offset)
-            assert header.last_offset >= 0
-        if vars(replayed) != vars(image):
-            cluster.around.mistake("the controller's image is not what its journal says")
+    replayed = await _replayed(cluster, active)
+    for name in vars(image):
+        if vars(replayed)[name] != vars(image)[name]:
+            cluster.around.mistake(
+                f"the controller's image is not what its journal says: {name} is {vars(image)[name]!r}, "
+                f"the journal says {vars(replayed)[name]!r}"
+            )
     for process in cluster.brokers:
         node = None if process.broker is None else process.broker.broker
         if node is None or vars(node.image) != vars(image):
             cluster.around.mistake(f"{process.name} has another image than the controller")
+
+
+async def _replayed(cluster: "Cluster", active: Process) -> MetadataImage:
+    """What a new controller would find if the machine of this one lost power now."""
+    folder = Path(active.settings.log_dir)
+    logs = LogManager(folder, fs=active.fs.power_loss(random.Random(0)), clock=active.clock)
+    logs.open(lambda topic: JOURNAL_CONFIG if topic == METADATA_TOPIC else TopicConfig())
+    log = logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, JOURNAL_CONFIG)
+    parts = JournalParts(InlineExecutor(), "judge", MemoryStore(cluster.around.objects))
+    journal = backing(active.settings, log, active.clock, parts).journal
+    snapshot = await journal.load()
+    image = MetadataImage() if snapshot is None else load_image(snapshot.payload, snapshot.end_offset)
+    offset = log.log_start_offset if snapshot is None else snapshot.end_offset
+    while (region := log.read(offset, _READ_BYTES, min_one=True, up_to=log.log_end_offset)) is not None:
+        for header, batch in iter_batches(region.read()):
+            for record in iter_records(batch):
+                if record.offset > image.offset:
+                    image.apply(decode_record(record.value), record.offset)
+            offset = header.last_offset + 1
+    return image
 
 
 def figures(cluster: "Cluster") -> Mapping[str, int]:

@@ -46,6 +46,11 @@ _CONTROLLER_KEYS = {
     "leader.imbalance.check.interval.seconds": "5",
     "metadata.log.max.record.bytes.between.snapshots": "6000",
 }
+_SEVERAL_CONTROLLERS_KEYS = {
+    "sluicegate.controller.journal": "kubernetes",
+    "sluicegate.controller.journal.name": "simulated",
+    "sluicegate.controller.lease.duration.ms": "2000",
+}
 
 
 @dataclass(slots=True)
@@ -74,16 +79,19 @@ class Cluster:
         self.producers: list[Producer] = []
         self.owners: list[Owner] = []
         controllers = [f"10.0.1.{n}:9093" for n in range(1, shape.controllers + 1)]
-        self.controllers = [self._controller(n) for n in range(1, shape.controllers + 1)]
-        self.brokers = [self._broker(n, ",".join(controllers)) for n in range(1, shape.brokers + 1)]
+        quorum = ",".join(controllers)
+        self.controllers = [self._controller(n, quorum) for n in range(1, shape.controllers + 1)]
+        self.brokers = [self._broker(n, quorum) for n in range(1, shape.brokers + 1)]
         self.fragile = False
         """A broker has lost power and is not back in all in-sync sets."""
         self._clients = 0
-        self._admin: ClusterView | None = None
+        self._admins = 0
 
-    def _controller(self, number: int) -> Process:
+    def _controller(self, number: int, quorum: str) -> Process:
         host = f"10.0.1.{number}"
         properties = _CONTROLLER_KEYS | {"node.id": str(100 + number), "listeners": f"CONTROLLER://{host}:9093"}
+        if self.shape.controllers > 1:
+            properties |= _SEVERAL_CONTROLLERS_KEYS | {"controller.quorum.bootstrap.servers": quorum}
         return Process(self.around, f"controller-{number}", host, properties)
 
     def _broker(self, number: int, quorum: str) -> Process:
@@ -109,7 +117,7 @@ class Cluster:
     def active_controller(self) -> Process | None:
         for process in self.controllers:
             node = process.broker.controller if process.alive and process.broker is not None else None
-            if node is not None and node.ready:
+            if node is not None and node.ready and node.controller.active:
                 return process
         return None
 
@@ -162,11 +170,10 @@ class Cluster:
 
     async def as_admin(self, api_key: int, version: int, content: Fields) -> Entity | None:
         """None when nobody answers."""
-        if self._admin is None:
-            self._admin_owner, self._admin = self.client("admin")
-        asked = self._admin.ask_any(api_key, version, content)
+        self._admins += 1
+        owner, view = self.client(f"admin-{self._admins}")
         try:
-            return await self.loop.create_task(asked, context=self._admin_owner.context)
+            return await self.loop.create_task(view.ask_any(api_key, version, content), context=owner.context)
         except Unanswered:
             return None
 
@@ -226,7 +233,7 @@ class Cluster:
         try:
             if await self.until("the cluster is whole again", lambda: check.is_whole(self), _RECOVERY_S):
                 await asyncio.sleep(2.0)
-                check.judge(self)
+                await check.judge(self)
         finally:
             supervisor.cancel()
 
@@ -254,11 +261,12 @@ def simulate(
                 loop.run_until_complete(cluster.run())
             except SimulationError as error:
                 cluster.around.mistakes.append(str(error))
-            result.virtual_s = loop.time()
-            result.problems = list(cluster.around.mistakes)
-            result.checksum = f"{cluster.network.figures.checksum:08x}-{cluster.network.figures.chunks}"
-            result.figures = check.figures(cluster)
-            _end(cluster, loop)
+            finally:
+                result.virtual_s = loop.time()
+                result.problems = list(cluster.around.mistakes)
+                result.checksum = f"{cluster.network.figures.checksum:08x}-{cluster.network.figures.chunks}"
+                result.figures = check.figures(cluster)
+                _end(cluster, loop)
     finally:
         trace.end()
         asyncio.set_event_loop(None)

@@ -66,8 +66,8 @@ def _may_run(handle: Any) -> bool:
     owner = handle._context.get(_OWNER)
     if owner is None or (owner.alive and not owner.paused):
         return True
-    if owner.alive:
-        owner.deferred.append(handle)
+    # Of a dead one too: it never runs while the simulation does, and is needed to end its coroutines afterwards.
+    owner.deferred.append(handle)
     return False
 
 

@@ -8,18 +8,19 @@ import asyncio
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from broker_runtime import broker as composition
 from broker_runtime.broker import Broker, StartError
 from broker_runtime.config import broker_settings
+from tests.simulation.cluster.kube import SimulatedStore
 from tests.simulation.cluster.loop import START_S, Owner, VirtualLoop, current_owner
 from tests.simulation.cluster.network import Network
 from tests.simulation.cluster.server import Handler, SimulatedServer
+from tests.support.inline_executor import InlineExecutor
+from tests.support.journal_store import SharedObjects
 from tests.support.memory_filesystem import MemoryFileSystem
 
 _EPOCH_MS = 1_700_000_000_000
@@ -49,6 +50,8 @@ class Surroundings:
         self.note = note
         self.mistakes: list[str] = []
         self.by_owner: dict[Owner, Process] = {}
+        self.objects = SharedObjects()
+        """What the API server holds."""
 
     def wall_ms(self) -> int:
         return _EPOCH_MS + int((self.loop.time() - START_S) * 1000)
@@ -153,18 +156,6 @@ def _with_folder(folder: Path) -> MemoryFileSystem:
     return fs
 
 
-class _InlineExecutor(Executor):
-    """In place of a thread: at once."""
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - it is the caller's, as with a real executor
-            done.set_exception(error)
-        return done
-
-
 @contextmanager
 def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) -> Iterator[None]:
     entropy = random.Random(f"{seed}/entropy")
@@ -181,14 +172,20 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
         made.handler = handler
         return made
 
+    def store(*_: object) -> SimulatedStore:
+        owner = current_owner()
+        assert owner is not None
+        return SimulatedStore(around.objects, around.network, owner, random.Random(entropy.random()))
+
     with ExitStack() as stack:
         for target, name, value in (
             (composition, "OsFileSystem", lambda: mine().fs),
-            (composition, "ThreadPoolExecutor", lambda *_: _InlineExecutor()),
+            (composition, "ThreadPoolExecutor", lambda *_: InlineExecutor()),
             (composition, "claim_folder", lambda *_: cluster_id),
             (composition, "_made", lambda path: Path(path)),
             ("broker_runtime.broker_node", "SocketServer", server),
             ("broker_runtime.controller_node", "SocketServer", server),
+            ("broker_runtime.controller.journal.kube_store", "KubeStore", store),
             (os, "urandom", entropy.randbytes),
         ):
             if isinstance(target, str):

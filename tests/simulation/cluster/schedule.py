@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import check
+from tests.simulation.cluster.kube import API_SERVER
 from tests.simulation.cluster.process import Process
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ async def _power_loss(cluster: "Cluster", rng: random.Random) -> None:
     if _all_in_sync(cluster):
         cluster.fragile = True
         await _power_loss_of(cluster, rng, process)
-        while not (process.alive and _all_in_sync(cluster)):
+        while cluster.fragile:
             await asyncio.sleep(0.1)
-        cluster.fragile = False
+            cluster.fragile = not (process.alive and _all_in_sync(cluster))
 
 
 def _all_in_sync(cluster: "Cluster") -> bool:
@@ -142,6 +143,12 @@ async def _cut_off_from_controllers(cluster: "Cluster", rng: random.Random) -> N
     if rng.random() < 0.5:
         pairs = [(target, source) for source, target in pairs]
     await _cut(cluster, rng, pairs)
+
+
+async def _cut_off_from_api_server(cluster: "Cluster", rng: random.Random) -> None:
+    controller = rng.choice(cluster.controllers).host
+    pairs = [(controller, API_SERVER), (API_SERVER, controller)]
+    await _cut(cluster, rng, pairs if rng.random() < 0.5 else [rng.choice(pairs)])
 
 
 async def _cut(cluster: "Cluster", rng: random.Random, pairs: list[tuple[str, str]]) -> None:
@@ -201,6 +208,7 @@ _ACTIONS: list[tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]
     (_cut_two, 3),
     (_isolate, 2),
     (_cut_off_from_controllers, 2),
+    (_cut_off_from_api_server, 2),
     (_slow, 2),
     (_reset, 2),
     (_jump, 1),

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Shape:
+    """One controller keeps metadata in files, several in the API server."""
+
     brokers: int = 3
     controllers: int = 1
     partitions: int = 2
@@ -16,4 +18,10 @@ class Shape:
 
 def shape_of(seed: int) -> Shape:
     rng = random.Random(f"{seed}/shape")
-    return Shape(partitions=rng.choice((1, 2, 3)), faults_s=rng.uniform(6.0, 16.0))
+    brokers = rng.choice((3, 3, 3, 4))
+    return Shape(
+        brokers=brokers,
+        controllers=rng.choice((1, 1, 2, 3)),
+        partitions=rng.choice((1, 2, 3)),
+        faults_s=rng.uniform(6.0, 16.0),
+    )
