@@ -33,6 +33,15 @@ def test_the_quickstart_is_one_cluster_one_listener_two_quotas_and_a_topic() -> 
     assert manifests.topics[0].spec.deletion_policy == "Retain"
 
 
+def test_the_highly_available_example_survives_the_loss_of_any_one_node() -> None:
+    manifests = load_manifests([ROOT / "examples" / "high-availability"])
+    assert manifests.errors == ()
+    (made,) = manifests.clusters
+    assert made.spec.shares_journal
+    min_isr = int((made.spec.config or {})["min.insync.replicas"])
+    assert all(topic.spec.replicas > min_isr > 1 for topic in manifests.topics)
+
+
 def test_one_bad_document_does_not_hide_the_good_ones(tmp_path: Path) -> None:
     path = written(tmp_path, TOPIC + "---\n" + TOPIC.replace("partitions: 6", "partitions: 0") + "---\n---\n")
     manifests = load_manifests([path])

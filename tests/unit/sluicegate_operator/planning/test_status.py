@@ -8,10 +8,14 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus
 from sluicegate_operator.api.metadata import Status
-from sluicegate_operator.planning.cluster_layout import plan_cluster
+from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
+from sluicegate_operator.planning.fencing import FenceOrder
 from sluicegate_operator.planning.quota_status import Enforcement, quota_status
 from sluicegate_operator.planning.quotas import plan_quotas
+from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
+from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
 from tests.support.bad_manifests import cluster, listener, quota
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -161,6 +165,12 @@ def test_what_is_written_has_no_empty_fields_and_times_as_text() -> None:
     assert again.status.manifest() == written
 
 
+RESTART = Restart(
+    (PlannedRestart("shop-brokers-0", Role.BROKER, 0, (RestartReason(ReasonKind.IMAGE_CHANGED, "a to b"),)),)
+)
+BLOCKED = Wait(WaitReason.BELOW_MIN_ISR, "orders-0 would have 1", ("shop-brokers-0",))
+PAUSED = Wait(WaitReason.PAUSED, "rollout.paused is true", ("shop-brokers-0",))
+REMAIN = ScaleStep(5, ScaleReason.REPLICAS_REMAIN, "replicas are left on broker 4")
 RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controllers_expected": 1, "controllers_ready": 1}
 
 
@@ -175,6 +185,18 @@ RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controlle
         pytest.param({}, {"rolling": 1}, "Rolling", "InProgress", id="a roll is never a failure"),
         pytest.param({}, {"error": "no API server"}, "Failed", "InProgress", id="trouble that may pass by itself"),
         pytest.param({"paused": True}, {}, "Paused", "Failed", id="a paused cluster waits for a person"),
+        pytest.param({}, {"roll": Done()}, "Running", "Current", id="a roll that is over"),
+        pytest.param(
+            {}, {"roll": RESTART, "brokers_ready": 2}, "Rolling", "InProgress", id="a broker is away because of a roll"
+        ),
+        pytest.param({}, {"roll": BLOCKED}, "Rolling", "InProgress", id="a blocked roll may pass by itself"),
+        pytest.param({}, {"roll": PAUSED}, "RolloutPaused", "Failed", id="a paused roll waits for a person"),
+        pytest.param(
+            {}, {"roll": Done(), "scale": REMAIN}, "ReplicasRemain", "InProgress", id="a broker that cannot go"
+        ),
+        pytest.param(
+            {}, {"roll": Done(), "config_lagging": {1: "a is not b"}}, "ConfigApplying", "InProgress", id="dynamic keys"
+        ),
     ],
 )
 def test_cluster_status(spec: dict[str, Any], seen: dict[str, Any], reason: str, verdict: str) -> None:
@@ -183,6 +205,56 @@ def test_cluster_status(spec: dict[str, Any], seen: dict[str, Any], reason: str,
     assert ready is not None
     assert ready.reason == reason
     assert kstatus(status, 1) == verdict
+
+
+def conditions_of(**seen: Any) -> dict[str, tuple[str, str, str]]:
+    status = cluster_status(a_cluster(), ObservedCluster(**(RUNNING | seen)), NOW)
+    return {c.type: (c.status, c.reason, c.message) for c in status.conditions}
+
+
+@pytest.mark.parametrize(
+    ("step", "rolling", "blocked"),
+    [
+        (Done(), ("False", "Done", ""), ("False", "Done", "")),
+        (
+            RESTART,
+            ("True", "Restarting", "restarting shop-brokers-0: ImageChanged (a to b)"),
+            ("False", "Restarting", ""),
+        ),
+        (
+            BLOCKED,
+            ("True", "BelowMinIsr", "orders-0 would have 1"),
+            ("True", "BelowMinIsr", "orders-0 would have 1"),
+        ),
+        (
+            Wait(WaitReason.OUT_OF_SYNC, "broker 1 is not back", ("shop-brokers-0",)),
+            ("True", "OutOfSync", "broker 1 is not back"),
+            ("False", "OutOfSync", ""),
+        ),
+        (
+            Fence((FenceOrder(1, 4, "the pod of broker 1 is gone"),)),
+            ("False", "Fencing", "the pod of broker 1 is gone"),
+            ("False", "Fencing", ""),
+        ),
+    ],
+)
+def test_what_a_roll_says_in_conditions(
+    step: RollStep, rolling: tuple[str, str, str], blocked: tuple[str, str, str]
+) -> None:
+    found = conditions_of(roll=step)
+    assert found["Rolling"] == rolling
+    assert found["RollBlocked"] == blocked
+
+
+def test_the_pods_that_wait_are_listed_and_kept_while_nothing_is_known() -> None:
+    first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, roll=BLOCKED, dynamic_config_keys=("a",)), NOW)
+    assert first.rollout is not None
+    assert first.rollout.waiting == ("shop-brokers-0",)
+    again = a_cluster().model_copy(update={"status": first})
+    kept = cluster_status(again, ObservedCluster(**RUNNING), LATER)
+    assert (kept.rollout, kept.dynamic_config_keys) == (first.rollout, ("a",))
+    written = cluster_status(again, ObservedCluster(**RUNNING, roll=Done(), dynamic_config_keys=()), LATER)
+    assert (written.rollout and written.rollout.reason, written.dynamic_config_keys) == ("Done", ())
 
 
 def test_a_cluster_that_nobody_has_seen_is_in_progress() -> None:
