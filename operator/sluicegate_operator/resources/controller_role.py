@@ -33,7 +33,7 @@ def journal_rights(cluster: BrokerCluster) -> list[dict[str, Any]]:
         "kind": "Role",
         "metadata": metadata(),
         "rules": [
-            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "list", "delete"]},
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "list", "update", "delete"]},
             {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]},
         ],
     }
