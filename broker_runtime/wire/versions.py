@@ -19,6 +19,7 @@ INIT_PRODUCER_ID = 22
 OFFSET_FOR_LEADER_EPOCH = 23
 DESCRIBE_CONFIGS = 32
 ALTER_CONFIGS = 33
+DESCRIBE_LOG_DIRS = 35
 CREATE_PARTITIONS = 37
 ELECT_LEADERS = 43
 INCREMENTAL_ALTER_CONFIGS = 44
@@ -57,6 +58,7 @@ FORMATS: Mapping[int, ApiFormat] = {
     OFFSET_FOR_LEADER_EPOCH: ApiFormat("offset_for_leader_epoch", 4),
     DESCRIBE_CONFIGS: ApiFormat("describe_configs", 4),
     ALTER_CONFIGS: ApiFormat("alter_configs", 2),
+    DESCRIBE_LOG_DIRS: ApiFormat("describe_log_dirs", 2),
     CREATE_PARTITIONS: ApiFormat("create_partitions", 2),
     ELECT_LEADERS: ApiFormat("elect_leaders", 2),
     INCREMENTAL_ALTER_CONFIGS: ApiFormat("incremental_alter_configs", 1),

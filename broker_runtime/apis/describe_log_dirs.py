@@ -1,0 +1,42 @@
+"""DescribeLogDirs (35), versions 1 to 5 (KIP-113, KIP-827, KIP-1066): what this broker's folder holds, in bytes.
+
+Kafka's tool for reassignments asks for it. There is one folder, and nothing moves between folders. The size of the
+volume is not told: -1, the protocol's "not known".
+"""
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.records import METADATA_TOPIC
+from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import DESCRIBE_LOG_DIRS
+
+_NOT_KNOWN = -1
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    topics: dict[str, list[Fields]] = {}
+    for log in node.logs.logs():
+        if log.topic != METADATA_TOPIC and (wanted is None or (log.topic, log.partition) in wanted):
+            topics.setdefault(log.topic, []).append(
+                {
+                    "partition_index": log.partition,
+                    "partition_size": log.size,
+                    "offset_lag": max(0, log.high_watermark - log.log_end_offset),
+                    "is_future_key": False,
+                }
+            )
+    folder = {
+        "error_code": ErrorCode.NONE,
+        "log_dir": node.settings.log_dir,
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        "total_bytes": _NOT_KNOWN,
+        "usable_bytes": _NOT_KNOWN,
+        "is_cordoned": False,
+    }
+    return {"error_code": ErrorCode.NONE, "results": [folder]}
+
+
+API = ApiSpec(key=DESCRIBE_LOG_DIRS, name="DescribeLogDirs", versions=(1, 5), handle=handle)
