@@ -44,6 +44,8 @@ def test_a_partition_moves_and_its_preferred_leader_is_elected(tool: Tools, tmp_
     plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "moved", "partition": 0, "replicas": [2, 3]}]}))
     tool(REASSIGN, "--reassignment-json-file", str(plan), "--execute")
     until(lambda: shown(tool, "moved")[0][1:] == ([2, 3], {2, 3}), "the partition has moved", WAIT_S)
+    verified = tool(REASSIGN, "--reassignment-json-file", str(plan), "--verify")
+    assert "Reassignment of partition moved-0 is completed." in verified
     assert "No partition reassignments found." in tool(REASSIGN, "--list")
     tool(ELECT, "--election-type", "preferred", "--all-topic-partitions")
     until(lambda: [leader for leader, _, _ in shown(tool, "moved")] == [2, 1], "the preferred replicas lead", WAIT_S)

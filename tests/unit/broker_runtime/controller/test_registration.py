@@ -351,3 +351,34 @@ def test_kafkas_own_session_scenario() -> None:
     held = [(b, e) for b in (0, 1, 2, 3) for e in (100, 101, 200) if sessions.is_live(b, e, 0.005)]
     assert held == [(0, 100), (1, 100), (2, 200)]
     assert [b for b, e in held if sessions.is_live(b, e, 0.011)] == [2]
+
+
+@pytest.mark.parametrize(("at_s", "taken"), [(0.5, True), (1.0, True), (1.5, False)])
+def test_kafkas_own_scenario_of_a_duplicate_whose_other_is_alive(at_s: float, taken: bool) -> None:
+    """ClusterControlManagerTest.testDuplicateBrokerRegistrationWithActiveOldBroker."""
+    metadata, sessions = Metadata(), Sessions(1.0)
+    metadata.broker(1)
+    sessions.renew_all(metadata.image, 0.0, but=None)
+    if taken:
+        with pytest.raises(KafkaError) as refused:
+            register(wanted(incarnation=NEW), metadata.image, sessions, at_s)
+        assert refused.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    else:
+        assert metadata.commit(register(wanted(incarnation=NEW), metadata.image, sessions, at_s)) == 3
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_kafkas_own_scenario_of_a_duplicate_after_a_fail_over(stopping: bool) -> None:
+    """ClusterControlManagerTest.testDuplicateBrokerRegistrationWithInactiveBroker: fenced is free, stopping is not."""
+    metadata, sessions = Metadata(), Sessions(1.0)
+    metadata.broker(1, fenced=not stopping)
+    if stopping:
+        metadata.write(StopBroker(1, metadata.image.brokers[1].epoch, metadata.image.offset + 1))
+    sessions.renew_all(metadata.image, 0.0, but=None)
+    if not stopping:
+        metadata.commit(register(wanted(incarnation=NEW), metadata.image, sessions, 0.0))
+        assert metadata.image.brokers[1].incarnation == NEW
+        return
+    with pytest.raises(KafkaError) as refused:
+        register(wanted(incarnation=NEW), metadata.image, sessions, 0.0)
+    assert refused.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
