@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
+
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.waiting import wait_for
 from e2e.operator_process import OperatorProcess
@@ -25,13 +27,15 @@ NAMESPACE = "default"
 CLUSTER = "shop"
 BROKERS = 3
 EXTERNAL_PORT = 9094
+HTTP_PORT = 9404
 EXTERNAL_RATE_KEY = "listener.name.external.max.connection.creation.rate"
 QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart"
 CRDS = Path(__file__).parents[1] / "crds"
-KINDS = ("brokerclusters", "brokerlisteners", "connectionquotas", "topics")
+KINDS = ("brokerclusters", "brokerlisteners", "connectionquotas", "topics", "brokerregistrations")
 UNLIMITED = 2147483647
 
 READY_TIMEOUT_S = 60.0
+ROLLED_TIMEOUT_S = 120.0
 ENFORCED_TIMEOUT_S = 20.0
 """The aim is a second; what is asserted about time is asserted on the status, not on this."""
 
@@ -68,11 +72,12 @@ class Shop:
         return found
 
     def settle(self) -> None:
-        """The quickstart as it is in the repository, every quota of it in force on every broker."""
+        """The quickstart as it is in the repository: rolled out, every quota of it in force on every broker."""
         self.plane.kubectl("apply", "-f", str(QUICKSTART))
         wait_for("all brokers ready", self.all_brokers_ready, timeout_s=READY_TIMEOUT_S, interval_s=0.2)
         for name in ("shop-external-rate", "shop-noisy-neighbour"):
             self.await_enforced(name)
+        self.await_condition("brokercluster", CLUSTER, "Ready", "True", timeout_s=ROLLED_TIMEOUT_S)
 
     def all_brokers_ready(self) -> bool:
         self.operator.must_run()
@@ -109,6 +114,58 @@ class Shop:
             return found
 
         return wait_for(f"{kind} {name} has {condition}={status}", look, timeout_s=timeout_s, interval_s=0.1)
+
+    # -- the controller's view ---------------------------------------------------------------------------------
+
+    def registration(self, broker_id: int) -> Json:
+        """Its status; empty before there is one."""
+        found: Json = json.loads(
+            self.plane.kubectl("get", "br", f"{CLUSTER}-{broker_id}", "-o", "json", "--ignore-not-found") or "{}"
+        )
+        status: Json = found.get("status", {})
+        return status
+
+    def states(self) -> dict[int, str]:
+        listed = self.plane.get("brokerregistrations")["items"]
+        found = {r["spec"]["brokerId"]: r["status"].get("state", "") for r in listed if "status" in r}
+        return dict(sorted(found.items()))
+
+    def await_state(self, broker_id: int, state: str, *, timeout_s: float = READY_TIMEOUT_S) -> Json:
+        def look() -> Json:
+            status = self.registration(broker_id)
+            assert status.get("state") == state, f"status {status}"
+            return status
+
+        return wait_for(f"broker {broker_id} is {state}", look, timeout_s=timeout_s, interval_s=0.05)
+
+    def controllers_view(self) -> dict[int, Json]:
+        """What the active controller itself says, without the operator."""
+        address = self.kubelet.address(NAMESPACE, f"{CLUSTER}-controllers-0")
+        with urllib.request.urlopen(f"http://{address}:{HTTP_PORT}/brokers", timeout=2) as answer:
+            brokers = json.loads(answer.read())["brokers"]
+        return {broker["id"]: broker for broker in brokers}
+
+    def all_in_sync(self) -> bool:
+        view = self.controllers_view()
+        return all(broker["state"] == "Online" and broker["outOfSync"] == 0 for broker in view.values())
+
+    def cluster(self) -> Json:
+        found: Json = self.plane.get("brokercluster", CLUSTER)
+        return found
+
+    def change_cluster(self, brokers: Json | None = None, config: Json | None = None) -> None:
+        """The quickstart's BrokerCluster with these fields on top, as somebody who edits the file would apply it."""
+        document = yaml.safe_load((QUICKSTART / "cluster.yaml").read_text())
+        document["spec"]["brokers"] |= brokers or {}
+        document["spec"]["config"] |= config or {}
+        self.apply(document)
+
+    def events(self, name: str = CLUSTER) -> list[Json]:
+        found: list[Json] = self.plane.get("events", f"--field-selector=involvedObject.name={name}")["items"]
+        return found
+
+    def bootstrap(self) -> str:
+        return ",".join(f"{pod.address}:{EXTERNAL_PORT}" for pod in self.broker_pods())
 
     # -- brokers -----------------------------------------------------------------------------------------------
 
@@ -205,7 +262,7 @@ def broker_pod(pod: Json) -> BrokerPod:
         name=name,
         uid=pod["metadata"]["uid"],
         address=pod.get("status", {}).get("podIP", ""),
-        ready=statuses[0]["ready"],
+        ready=condition_of(pod, "Ready").get("status") == "True",
         restarts=statuses[0]["restartCount"],
         http_port=ports["http"],
         internal_port=ports["internal"],

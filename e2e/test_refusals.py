@@ -12,7 +12,13 @@ from e2e.shop import KINDS, Json, install_crds
 from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest
 from tests.support.process_kubelet.api import Access, ApiRefused, KubeApi
 
-PLURALS = {"BrokerCluster": KINDS[0], "BrokerListener": KINDS[1], "ConnectionQuota": KINDS[2], "Topic": KINDS[3]}
+PLURALS = {
+    "BrokerCluster": KINDS[0],
+    "BrokerListener": KINDS[1],
+    "ConnectionQuota": KINDS[2],
+    "Topic": KINDS[3],
+    "BrokerRegistration": KINDS[4],
+}
 STRICT = "fieldValidation=Strict"
 """As kubectl asks for it: unknown fields are errors."""
 

@@ -112,9 +112,13 @@ class ProcessKubelet:
     def lose_node(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Its power goes, with SIGSTOP its network. Nothing more is written of its pods, and it is not Ready."""
         with self._lock:
-            self._nodes[name].lose()
-            for pod in self._on(name):
+            pods = self._on(name)
+            for pod in pods:
                 pod.kill(number)
+            self._nodes[name].lose()
+            for pod in pods:
+                # The node controller's doing as well: it takes Ready, and nothing else, from the pods of such a node.
+                self._patch_status(pod, {"conditions": [{"type": "Ready", "status": "False"}]})
 
     def restore_node(self, name: str) -> None:
         """Its kubelet starts the pods again that still have an object, and ends those that have none."""
@@ -236,9 +240,12 @@ class ProcessKubelet:
         status = pod_status(view, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         if status == pod.written_status and _own(stored.get("conditions", [])) == _own(status["conditions"]):
             return
+        self._patch_status(pod, status)
+        pod.written_status = status
+
+    def _patch_status(self, pod: Pod, status: Json) -> None:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
         self._api.patch(path, {"metadata": {"uid": pod.uid}, "status": status})
-        pod.written_status = status
 
     def _delete_object(self, manifest: Json) -> None:
         metadata = manifest["metadata"]

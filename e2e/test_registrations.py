@@ -1,0 +1,139 @@
+"""What the controller thinks of each broker, as people and clients see it: `kubectl get br`, readiness, fencing."""
+
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.waiting import wait_for
+from e2e.shop import CLUSTER, NAMESPACE, BrokerPod, Json, Shop, condition_of
+
+SESSION_S = 9.0
+"""broker.session.timeout.ms: when the controller would find out by itself."""
+SILENT_NODE_S = 3.0
+"""A broker on a lost node must have been silent for so long."""
+GATE = "sluicegate.dev/unfenced"
+
+
+def columns(shop: Shop, broker_id: int) -> dict[str, str]:
+    """One row of `kubectl get br`, by its headings."""
+    head, *rows = (line.split() for line in shop.plane.kubectl("get", "br").splitlines())
+    return next(dict(zip(head, row, strict=False)) for row in rows if row[0] == f"{CLUSTER}-{broker_id}")
+
+
+def pod_conditions(shop: Shop, broker_id: int) -> dict[str, str]:
+    pod = shop.plane.get("pod", f"{CLUSTER}-brokers-{broker_id}")
+    return {condition["type"]: condition["status"] for condition in pod["status"]["conditions"]}
+
+
+@pytest.fixture
+def thaw(shop: Shop) -> Iterator[list[int]]:
+    """Brokers in it are woken afterwards, whatever happens."""
+    frozen: list[int] = []
+    yield frozen
+    for broker_id in frozen:
+        shop.kubelet.kill_container(NAMESPACE, f"{CLUSTER}-brokers-{broker_id}", signal.SIGCONT)
+
+
+def freeze(shop: Shop, broker_id: int, frozen: list[int]) -> None:
+    shop.kubelet.kill_container(NAMESPACE, f"{CLUSTER}-brokers-{broker_id}", signal.SIGSTOP)
+    frozen.append(broker_id)
+
+
+def wake(shop: Shop, broker_id: int, frozen: list[int]) -> None:
+    frozen.remove(broker_id)
+    shop.kubelet.kill_container(NAMESPACE, f"{CLUSTER}-brokers-{broker_id}", signal.SIGCONT)
+
+
+def test_people_see_what_the_controller_sees(shop: Shop) -> None:
+    wait_for("all in sync", shop.all_in_sync)
+    view = shop.controllers_view()
+    assert shop.states() == {0: "Online", 1: "Online", 2: "Online"}
+    for broker_id, broker in view.items():
+        row = columns(shop, broker_id)
+        assert (row["CLUSTER"], row["STATE"], row["EPOCH"]) == (CLUSTER, "Online", str(broker["epoch"]))
+        assert row["POD"] == f"{CLUSTER}-brokers-{broker_id}"
+        assert pod_conditions(shop, broker_id)[GATE] == "True"
+
+
+def test_a_pod_that_stops_and_starts_is_stopping_fenced_and_online(shop: Shop, thaw: list[int]) -> None:
+    """The broker is caught in each state: its release waits for another that is frozen, then it is frozen itself."""
+    before = shop.registration(2)
+    freeze(shop, 1, thaw)
+    shop.plane.kubectl("delete", "pod", f"{CLUSTER}-brokers-2", "--wait=false")
+    shop.await_state(2, "Stopping")
+    assert columns(shop, 2)["STATE"] == "Stopping"
+    wait_for("not Ready while it stops", lambda: pod_conditions(shop, 2).get(GATE) == "False", timeout_s=5)
+    wake(shop, 1, thaw)
+    _catch_fenced(shop, 2, before, thaw)
+    shop.await_state(2, "Fenced", timeout_s=SESSION_S)
+    assert columns(shop, 2)["STATE"] == "Fenced"
+    assert pod_conditions(shop, 2).get("Ready") != "True"
+    wake(shop, 2, thaw)
+    after = shop.await_state(2, "Online")
+    assert after["brokerEpoch"] > before["brokerEpoch"]
+    assert after["incarnationId"] != before["incarnationId"]
+    wait_for("Ready again", lambda: pod_conditions(shop, 2)["Ready"] == "True")
+    told = {event["reason"] for event in shop.events(f"{CLUSTER}-2")}
+    assert {"Stopping", "Fenced", "Online", "Registered"} <= told
+
+
+def _catch_fenced(shop: Shop, broker_id: int, before: Json, frozen: list[int]) -> None:
+    """Freezes it in the moment between its registration and its first answered heartbeat as a caught-up broker."""
+    deadline = time.monotonic() + 60
+    while True:
+        broker = shop.controllers_view()[broker_id]
+        if broker["epoch"] != before["brokerEpoch"]:
+            freeze(shop, broker_id, frozen)
+            assert shop.controllers_view()[broker_id]["state"] == "Fenced"
+            return
+        assert time.monotonic() < deadline, f"broker {broker_id} has not registered again: {broker}"
+
+
+def gone_after_s(shop: Shop, pod: BrokerPod, since_s: float) -> float:
+    def gone() -> bool:
+        view = shop.controllers_view()[pod.id]
+        return bool(view["state"] == "Offline" or view["host"] != pod.address)
+
+    wait_for(f"broker {pod.id} fenced", gone, timeout_s=SESSION_S, interval_s=0.02)
+    return time.monotonic() - since_s
+
+
+def test_a_broker_whose_pod_is_gone_is_fenced_without_waiting_for_its_session(shop: Shop) -> None:
+    wait_for("all in sync", shop.all_in_sync)
+    pod = shop.pod(1)
+    shop.plane.kubectl("delete", "pod", pod.name, "--grace-period=0", "--force")
+    took_s = gone_after_s(shop, pod, time.monotonic())
+    assert took_s < SESSION_S / 3
+    assert any("fenced at once" in event["message"] for event in shop.events())
+    shop.await_state(1, "Online")
+    wait_for("all brokers ready", shop.all_brokers_ready, timeout_s=60)
+
+
+def test_a_broker_on_a_lost_node_is_fenced_before_its_session_ends(shop: Shop) -> None:
+    wait_for("all in sync", shop.all_in_sync)
+    nodes = {pod.id: shop.kubelet.node_of(NAMESPACE, pod.name) for pod in shop.broker_pods()}
+    controllers = shop.kubelet.node_of(NAMESPACE, f"{CLUSTER}-controllers-0")
+    broker_id = next(broker_id for broker_id, node in nodes.items() if node != controllers)
+    pod = shop.pod(broker_id)
+    shop.kubelet.lose_node(nodes[broker_id])
+    try:
+        took_s = gone_after_s(shop, pod, time.monotonic())
+        assert took_s < SILENT_NODE_S + 2.5
+        shop.await_state(broker_id, "Offline")
+    finally:
+        shop.kubelet.restore_node(nodes[broker_id])
+    shop.await_state(broker_id, "Online")
+    wait_for("all brokers ready", shop.all_brokers_ready, timeout_s=60)
+
+
+def test_a_frozen_broker_loses_its_readiness_and_gets_it_back(shop: Shop, thaw: list[int]) -> None:
+    freeze(shop, 0, thaw)
+    shop.await_state(0, "Offline", timeout_s=SESSION_S + 6)
+    wait_for("the gate is shut", lambda: pod_conditions(shop, 0)[GATE] == "False", timeout_s=5)
+    ready = condition_of(shop.cluster(), "BrokersReady")
+    assert ready["message"] in ("2/3", "3/3")
+    wake(shop, 0, thaw)
+    shop.await_state(0, "Online")
+    wait_for("all brokers ready", shop.all_brokers_ready, timeout_s=60)
