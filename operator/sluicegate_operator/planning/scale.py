@@ -108,13 +108,11 @@ def _holders(view: ScaleView, overview: ClusterOverview) -> list[int]:
 
 
 def _leftovers(overview: ClusterOverview, pods: Collection[int], replicas: int) -> tuple[int, ...]:
+    """Above every broker that holds a replica, see `plan_scale`."""
     return tuple(
         broker.id
         for broker in overview.brokers
-        if broker.id >= replicas
-        and broker.id not in pods
-        and broker.state is BrokerState.OFFLINE
-        and not broker.replicas
+        if broker.id >= replicas and broker.id not in pods and broker.state is BrokerState.OFFLINE
     )
 
 

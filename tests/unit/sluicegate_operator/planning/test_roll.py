@@ -141,6 +141,17 @@ def test_a_fenced_broker_whose_probe_is_well_goes_first() -> None:
     assert restarted(plan_roll(view)) == ["brokers-2"]
 
 
+@pytest.mark.parametrize("unwell", [controller(ready=False), broker(0, ready=False)], ids=["active", "online"])
+def test_one_that_works_although_its_probe_fails_waits_for_others_that_are_down(unwell: NodeView) -> None:
+    nodes = (unwell, *map(broker, range(1, 3)), replace(broker(3, pending=False), deleting=True))
+    assert waits(plan_roll(replace(HEALTHY, nodes=nodes))).reason is WaitReason.NODE_RESTARTING
+
+
+def test_of_two_brokers_that_are_fenced_although_their_probes_are_well_none_goes() -> None:
+    view = replace(HEALTHY, overview=overview(ONLINE, FENCED, FENCED), partitions=(partition("012", "0"),))
+    assert waits(plan_roll(view)).reason is WaitReason.BROKER_NOT_ONLINE
+
+
 DELETING = replace(broker(2, pending=False), deleting=True)
 ABSENT = replace(broker(2, pending=False), present=False)
 FAILING = replace(broker(2, pending=False, ready=False), failing="ImagePullBackOff")

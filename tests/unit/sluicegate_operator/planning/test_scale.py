@@ -114,8 +114,8 @@ def test_a_broker_that_is_away_and_should_be_there_is_never_unregistered() -> No
 
 
 def test_racks_are_kept_and_the_emptiest_broker_is_taken() -> None:
-    step = plan_scale(view(partition(0, 0, 4), racks="abbab"))
-    assert [move.replicas for move in step.moves] == [(0, 1)], "a broker of another rack"
+    step = plan_scale(view(partition(0, 0, 4), partition(1, 2), racks="aabab"))
+    assert [move.replicas for move in step.moves] == [(0, 2)], "a broker of another rack, although 1 has less"
     step = plan_scale(view(partition(0, 4), partition(1, 0), partition(2, 1)))
     assert [move.replicas for move in step.moves] == [(2,)], "the one with the fewest replicas"
 
