@@ -44,7 +44,11 @@ class LeaseElection:
 
     @property
     def holder_id(self) -> int | None:
-        node_id, _, _ = self._lease.holder.partition("_") if self._lease is not None else ("", "", "")
+        holder = "" if self._lease is None else self._lease.holder
+        if holder == self._identity and not self.held:
+            # Ours has run out; who has it now is seen with the next look.
+            return None
+        node_id = holder.partition("_")[0]
         return int(node_id) if node_id.isdecimal() else None
 
     async def acquire(self) -> None:
@@ -108,7 +112,7 @@ class LeaseElection:
                         break
                 delay_s = self._renew_s
             except (StoreError, TimeoutError) as error:
-                log.warning("the lease of the active controller was not renewed: %s", error or "no answer")
+                log.warning("the lease of the active controller was not renewed: %s", str(error) or "no answer")
                 delay_s = self._poll_s
         self._held_until_s = None
         log.error("this controller is no longer the active one; %s", self._why_lost())

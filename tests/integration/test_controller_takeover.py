@@ -1,0 +1,137 @@
+"""Three controller processes over a real API server, and brokers: kill -9 and SIGSTOP of the active one."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.waiting import wait_for
+from tests.support.apache_kafka import free_port
+from tests.support.broker_process import CLUSTER_ID, BrokerProcess
+
+LEASE_S = 4.0
+TAKEOVER_MAX_S = LEASE_S + 2.0
+CONTROLLERS = (100, 101, 102)
+
+
+class Cluster:
+    def __init__(self, folder: Path) -> None:
+        ports = {node_id: free_port() for node_id in CONTROLLERS}
+        shared = {
+            "cluster.id": CLUSTER_ID,
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports.values()),
+            "broker.heartbeat.interval.ms": "500",
+            "broker.session.timeout.ms": "9000",
+        }
+        journal = {
+            "process.roles": "controller",
+            "inter.broker.listener.name": "",
+            "sluicegate.controller.journal": "kubernetes",
+            "sluicegate.controller.journal.name": "takeover",
+            "sluicegate.controller.journal.namespace": "default",
+            "sluicegate.controller.lease.duration.ms": str(int(LEASE_S * 1000)),
+        }
+        self.controllers = {
+            node_id: BrokerProcess(
+                node_id=node_id,
+                folder=folder,
+                properties=shared | journal | {"listeners": f"CONTROLLER://127.0.0.1:{port}"},
+            )
+            for node_id, port in ports.items()
+        }
+        roles = {"process.roles": "broker", "default.replication.factor": "2"}
+        self.brokers = [BrokerProcess(node_id=n, folder=folder, properties=shared | roles) for n in range(2)]
+
+    def start(self) -> None:
+        for node in (*self.controllers.values(), *self.brokers):
+            node.start(wait=False)
+        for broker in self.brokers:
+            broker.wait_ready()
+
+    def kill(self) -> None:
+        for node in (*self.controllers.values(), *self.brokers):
+            node.kill()
+
+    def active(self, but: int | None = None) -> int | None:
+        """Asks every controller that is not `but`, which may be stopped and would never answer."""
+        for node_id, node in self.controllers.items():
+            if node_id != but and node.get("/brokers")[0] == 200:
+                return node_id
+        return None
+
+    def active_by(self, standby: int) -> int | None:
+        """Who is active, in the words of one that is not."""
+        status, body = self.controllers[standby].get("/brokers")
+        found: int | None = json.loads(body)["activeControllerId"] if status == 503 else None
+        return found
+
+    def online(self, active: int) -> int:
+        return sum(broker["state"] == "Online" for broker in self.controllers[active].brokers().values())
+
+    def epochs(self, active: int) -> dict[int, int]:
+        return {broker_id: broker["epoch"] for broker_id, broker in self.controllers[active].brokers().items()}
+
+
+def seconds_until(what: str, condition: Callable[[], bool]) -> float:
+    began_s = time.monotonic()
+    wait_for(what, condition, timeout_s=30.0)
+    return time.monotonic() - began_s
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    with ControlPlane() as plane:
+        monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig))
+        cluster = Cluster(tmp_path)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.kill()
+
+
+def test_brokers_and_clients_go_on_when_the_active_controller_is_killed_or_hangs(cluster: Cluster) -> None:
+    first = cluster.active()
+    assert first is not None
+    bootstrap = [broker.bootstrap for broker in cluster.brokers]
+    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", retries=100, request_timeout_ms=30_000)
+    sent = [producer.send("orders", b"before", partition=0).get(30).offset]
+    epochs = cluster.epochs(first)
+
+    cluster.controllers[first].kill()
+    sent.append(producer.send("orders", b"without a controller", partition=0).get(30).offset)
+    took_s = seconds_until("another controller", lambda: cluster.active(but=first) is not None)
+    assert took_s < TAKEOVER_MAX_S
+    second = cluster.active(but=first)
+    assert second is not None
+    seconds_until("both brokers online", lambda: cluster.online(second) == 2)
+    sent.append(producer.send("made-after-the-takeover", b"after").get(30).offset)
+
+    cluster.controllers[first].start(wait=False)
+    cluster.controllers[second].pause()
+    took_s = seconds_until("a third active controller", lambda: cluster.active(but=second) is not None)
+    assert took_s < TAKEOVER_MAX_S
+    third = cluster.active(but=second)
+    assert third is not None
+    seconds_until("both brokers online again", lambda: cluster.online(third) == 2)
+    sent.append(producer.send("made-after-the-hang", b"after", partition=0).get(30).offset)
+    cluster.controllers[second].resume()
+    seconds_until("the one that hung knows who is active", lambda: cluster.active_by(second) == third)
+
+    # Nobody was fenced: brokers found the new controllers within their session.
+    assert cluster.epochs(third) == epochs
+    assert all("does not serve" not in broker.log() for broker in cluster.brokers)
+    consumer = KafkaConsumer(
+        "orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=3000
+    )
+    assert [record.value for record in consumer] == [b"before", b"without a controller"]
+    consumer.close()
+    producer.close()
+    assert cluster.controllers[third].stop() == 0
+    took_s = seconds_until("the next after a stop", lambda: cluster.active(but=third) is not None)
+    assert took_s < 2.0
