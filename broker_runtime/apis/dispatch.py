@@ -163,10 +163,13 @@ class Dispatcher:
 
     async def close(self) -> None:
         """Cancel what is still being answered."""
+        # As in `_cancel`.
+        await asyncio.sleep(0)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 def _cancel(task: asyncio.Task[Reply | _Refusal]) -> None:
-    task.cancel()
+    # Not before it has begun: what it was to await would never be awaited.
+    task.get_loop().call_soon(task.cancel)

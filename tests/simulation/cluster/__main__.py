@@ -14,6 +14,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="this one only")
     parser.add_argument("--trace", action="store_true", help="show everything that happens")
+    parser.add_argument("--checksums", action="store_true", help="show what tells two different runs of a seed apart")
     args = parser.parse_args()
     seeds = range(args.first, args.first + args.seeds) if args.seed is None else [args.seed]
     failed = []
@@ -23,7 +24,7 @@ def main() -> int:
         if result.problems:
             failed.append(seed)
             print(explained(result, 0 if args.trace else 40))
-        elif args.seed is not None:
+        elif args.seed is not None or args.checksums:
             print(f"seed {seed}: {result.virtual_s - 1000:.1f} s, {dict(result.figures)}, {result.checksum}")
     print(f"{len(seeds)} seeds, {len(failed)} failed {failed} in {time.perf_counter() - began_s:.1f} s")
     return 1 if failed else 0

@@ -231,8 +231,8 @@ class Cluster:
         for producer in self.producers:
             producer.stopped = True
         try:
+            await asyncio.sleep(2.0)
             if await self.until("the cluster is whole again", lambda: check.is_whole(self), _RECOVERY_S):
-                await asyncio.sleep(2.0)
                 await check.judge(self)
         finally:
             supervisor.cancel()
@@ -295,6 +295,9 @@ def _end(cluster: Cluster, loop: VirtualLoop) -> None:
         for owner in owners:
             loop.resume(owner)
         for _ in range(20):
+            # What has not begun must begin, or what it was to await is never awaited.
+            for _ in range(5):
+                loop.run_until_complete(asyncio.sleep(0))
             tasks = asyncio.all_tasks(loop)
             if not tasks:
                 break

@@ -1,0 +1,38 @@
+"""Whole clusters under seeded faults on virtual time (tests/simulation/cluster); `make simulate SEEDS=n` for more."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.cluster.__main__ import explained
+from tests.simulation.cluster.cluster import simulate
+
+SEEDS = 200
+BLOCK = 10
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_nothing_acknowledged_is_lost(first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        result = simulate(seed)
+        assert not result.problems, explained(result, 40)
+        assert result.figures["acknowledged"] > 0
+
+
+def test_a_seed_is_the_same_run_in_every_process() -> None:
+    """Neither the order of sets of texts nor anything else that a process has of its own decides."""
+    command = [sys.executable, "-m", "tests.simulation.cluster", "--seeds", "6", "--checksums"]
+    outputs = []
+    for hash_seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": f"{ROOT}:{ROOT / 'operator'}"}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        outputs.append([line for line in done.stdout.splitlines() if line.startswith("seed ")])
+    assert len(outputs[0]) == 6
+    assert outputs[0] == outputs[1]
