@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, Manifests, Resource, Topic
 from sluicegate_operator.api.rules import broken_rules
-from sluicegate_operator.planning.cluster_layout import ClusterLayout, plan_cluster
+from sluicegate_operator.fleet.local_life import ClusterTarget
+from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
 from sluicegate_operator.planning.quotas import Limits, QuotaPlan, TargetKey, plan_quotas
 
 Dependent = BrokerListener | ConnectionQuota | Topic
@@ -17,7 +18,7 @@ Dependent = BrokerListener | ConnectionQuota | Topic
 
 @dataclass(frozen=True, slots=True)
 class DesiredCluster:
-    layout: ClusterLayout
+    target: ClusterTarget
     quotas: QuotaPlan
     topics: Mapping[str, Topic]
     """By Kafka's name."""
@@ -81,11 +82,22 @@ def _plan_cluster(cluster: BrokerCluster, manifests: Manifests) -> tuple[Desired
             complaints.append(_complaint(topic, f"Topic {other} has the same topicName; choose another"))
         else:
             topics[topic.topic_name] = topic
-    return DesiredCluster(layout, quotas, topics, float(cluster.spec.resync_seconds)), complaints
+    target = ClusterTarget(cluster, tuple(cluster_listeners(cluster, manifests.listeners)))
+    return DesiredCluster(target, quotas, topics, float(cluster.spec.resync_seconds)), complaints
 
 
 def _complaint(resource: Resource, message: str) -> Complaint:
     return Complaint(resource.kind, resource.name, message)
+
+
+def not_for_a_laptop(manifests: Manifests) -> list[str]:
+    """What is right in Kubernetes and cannot run here."""
+    return [
+        f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"
+        " `sluicegate up` runs one controller: standbys share a journal in the Kubernetes API; set it to 1"
+        for cluster in manifests.clusters
+        if cluster.spec.runtime == "Bundled" and cluster.spec.shares_journal
+    ]
 
 
 def broken_transitions(before: Manifests, after: Manifests) -> list[str]:

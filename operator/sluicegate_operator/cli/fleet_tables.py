@@ -26,6 +26,34 @@ def nodes_table(cluster: ClusterView) -> Table:
     return table
 
 
+STATE_STYLES = {"Online": "green", "Stopping": "yellow", "Fenced": "red", "Offline": "red"}
+
+
+def brokers_table(cluster: ClusterView) -> Table:
+    """As the controller sees them; the rest is what `up` is doing."""
+    lines = [f"{what} {row['phase']}: {row['message']}" for what, row in cluster.progress.items() if row["message"]]
+    if cluster.unseen:
+        lines.append(f"the controller does not say: {cluster.unseen}")
+    table = Table(title=f"Brokers of {cluster.name}", caption=Text("\n".join(lines)) if lines else None)
+    for heading in ("broker", "state"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("epoch", "heartbeat", "leaders", "out of sync", "pid"):
+        table.add_column(heading, justify="right")
+    table.add_column("address", no_wrap=True)
+    for broker in cluster.brokers:
+        table.add_row(
+            str(broker.id),
+            Text(broker.state, style=STATE_STYLES[broker.state]),
+            str(broker.epoch),
+            "-" if broker.heartbeat_age_s is None else f"{broker.heartbeat_age_s:.1f} s",
+            str(broker.leaders),
+            f"{broker.out_of_sync}/{broker.replicas}",
+            str(broker.pid or "-"),
+            broker.address or "-",
+        )
+    return table
+
+
 def resources_table(cluster: ClusterView) -> Table:
     table = Table(title=f"Resources of {cluster.name}")
     for heading in ("kind", "name", "ready"):

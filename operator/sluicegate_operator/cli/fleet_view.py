@@ -4,17 +4,18 @@ What a broker does not answer in time is missing from its view, with the reason 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from sluicegate_operator.cli.quota_rows import BrokerQuotas, QuotaRow, parse_metrics, quota_keys, quota_rows
+from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
 from sluicegate_operator.fleet.local_data import read_state
 from sluicegate_operator.fleet.local_http import http_get
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.planning.cluster_layout import INTERNAL, Role
+from sluicegate_operator.planning.cluster_layout import CONTROLLER, INTERNAL, Role
 
 ANSWER_TIMEOUT_S = 3.0
 
@@ -33,9 +34,31 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerRow:
+    """A broker as its controller sees it; `pid` and `address` are None for one that does not run here."""
+
+    id: int
+    state: str
+    epoch: int
+    heartbeat_age_s: float | None
+    leaders: int
+    replicas: int
+    out_of_sync: int
+    metadata_lag: int | None
+    pid: int | None
+    address: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
+    """`unseen` says why there are no `brokers`. `progress`: what `up` is doing (roll, scale, config), each with phase,
+    message and the nodes that wait."""
+
     name: str
     nodes: tuple[NodeView, ...]
+    brokers: tuple[BrokerRow, ...]
+    unseen: str
+    progress: Mapping[str, Mapping[str, Any]]
     quotas: tuple[QuotaRow, ...]
     resources: tuple[Mapping[str, Any], ...]
     """What `up` says of each resource: kind, name, ready, message."""
@@ -62,14 +85,25 @@ class FleetView:
             await client.aclose()
 
     async def _cluster(self, name: str, state: Mapping[str, Any]) -> ClusterView:
-        answers = await asyncio.gather(*(self._node(node) for node in state["nodes"]))
+        answers, view = await asyncio.gather(
+            asyncio.gather(*(self._node(node) for node in state["nodes"])),
+            controller_view(_controllers(state["nodes"]), ANSWER_TIMEOUT_S),
+        )
         rows = [row for _, quotas in answers if quotas is not None for row in quota_rows(quotas)]
         rows.sort(key=lambda row: (TARGET_ORDER.index(row.target.split()[0]), row.target, row.broker_id))
-        return ClusterView(name, tuple(node for node, _ in answers), tuple(rows), tuple(state["resources"]))
+        return ClusterView(
+            name=name,
+            nodes=tuple(node for node, _ in answers),
+            brokers=broker_rows(view, state["nodes"]),
+            unseen=view.unseen,
+            progress=state["progress"],
+            quotas=tuple(rows),
+            resources=tuple(state["resources"]),
+        )
 
     async def _node(self, node: Mapping[str, Any]) -> tuple[NodeView, BrokerQuotas | None]:
         quotas: BrokerQuotas | None = None
-        problem: str | None = "not running"
+        problem: str | None = node["failing"] or "not running"
         if node["pid"] is not None:
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT_S):
@@ -101,6 +135,42 @@ class FleetView:
             await client.describe_ip_quotas(),
             parse_metrics(metrics.body),
         )
+
+
+def _controllers(nodes: Iterable[Mapping[str, Any]]) -> tuple[ControllerPlace, ...]:
+    return tuple(
+        ControllerPlace(node["id"], *_address(node["listeners"][CONTROLLER]), _address(node["http"])[1])
+        for node in nodes
+        if node["role"] == Role.CONTROLLER
+    )
+
+
+def broker_rows(view: ControllerView, nodes: Iterable[Mapping[str, Any]]) -> tuple[BrokerRow, ...]:
+    """`nodes` as state.json has them. A broker that has not registered yet is not among the rows."""
+    running = {node["id"]: node for node in nodes if node["role"] == Role.BROKER}
+    rows = []
+    for broker in view.overview.brokers if view.overview else ():
+        node = running.get(broker.id)
+        rows.append(
+            BrokerRow(
+                id=broker.id,
+                state=str(broker.state),
+                epoch=broker.epoch,
+                heartbeat_age_s=broker.heartbeat_age_s,
+                leaders=broker.leaders,
+                replicas=broker.replicas,
+                out_of_sync=broker.out_of_sync,
+                metadata_lag=broker.metadata_lag,
+                pid=node["pid"] if node else None,
+                address=_shown_address(node["listeners"]) if node else None,
+            )
+        )
+    return tuple(rows)
+
+
+def _shown_address(listeners: Mapping[str, str]) -> str:
+    """Where clients go; the brokers' own listener when they have none."""
+    return next((at for name, at in sorted(listeners.items()) if name != INTERNAL), listeners[INTERNAL])
 
 
 def _address(text: str) -> tuple[str, int]:

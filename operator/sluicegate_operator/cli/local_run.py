@@ -1,6 +1,6 @@
 """One run of `sluicegate up`: applies what is desired to the local fleet, keeps it so, and tells state.json about it.
 
-Limits go first and do not wait for nodes that restart: a changed quota is never behind the roll.
+Limits and topics are kept here and never wait for scale, configuration and rolls: those are each cluster's own life.
 """
 
 import asyncio
@@ -15,11 +15,15 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, enforce
 from sluicegate_operator.fleet.local import LocalFleet
 from sluicegate_operator.fleet.local_data import DataDir
+from sluicegate_operator.fleet.local_life import ClusterLife
+from sluicegate_operator.fleet.local_process import BackOff, Watcher
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.planning.cluster_layout import INTERNAL, Role
 
 RETRY_S = 1.0
 """Until brokers that were away have answered."""
+PROGRESS = ("roll", "scale", "config")
+"""What a cluster's life tells `sluicegate status`."""
 
 
 @dataclass(slots=True)
@@ -35,10 +39,11 @@ class _Cluster:
 class LocalRun:
     """Use `apply` for each new state of the manifests, `tend` often in between, `aclose` at the end."""
 
-    def __init__(self, data: DataDir, say: Callable[[str], None]) -> None:
+    def __init__(self, data: DataDir, say: Callable[[str], None], back_off: BackOff | None = None) -> None:
         self._data = data
         self._say = say
-        self._fleet = LocalFleet(data, say, self.write_state)
+        self._fleet = LocalFleet(data, say, self.write_state, back_off)
+        self._lives: dict[str, ClusterLife] = {}
         self._desired: Desired | None = None
         self._clusters: dict[str, _Cluster] = {}
         self._last_change: dict[str, Any] | None = None
@@ -53,10 +58,11 @@ class LocalRun:
             self._say(f"{complaint.kind} {complaint.name}: {complaint.message}")
         running = [name for name in self._clusters if name in desired.clusters]
         await asyncio.gather(*(self._change_limits(name, before, began_s) for name in running))
-        changed = await self._fleet.apply([cluster.layout for cluster in desired.clusters.values()])
-        await self._drop([name for name in self._clusters if name not in desired.clusters])
+        await asyncio.gather(*(self._remove(name) for name in list(self._lives) if name not in desired.clusters))
+        new = [name for name in desired.clusters if name not in self._lives]
+        await asyncio.gather(*(self._begin(name, cluster) for name, cluster in desired.clusters.items()))
         for name, cluster in desired.clusters.items():
-            if changed or name not in self._clusters:
+            if name in new:
                 await self._connect(name)
                 await self._enforce(name, cluster, asyncio.get_running_loop().time())
                 self._say_addresses(name)
@@ -64,12 +70,30 @@ class LocalRun:
             await self._apply_topics(name, previous, cluster)
         self.write_state()
 
+    async def _begin(self, name: str, cluster: DesiredCluster) -> None:
+        if name in self._lives:
+            self._lives[name].change(cluster.target)
+            return
+        life = self._lives[name] = ClusterLife(
+            self._fleet, self._data, cluster.target, Watcher(self._say, self.write_state)
+        )
+        await life.start()
+
+    async def _remove(self, name: str) -> None:
+        await self._lives.pop(name).aclose()
+        await self._drop([name])
+        await self._fleet.remove(name)
+
     async def tend(self) -> None:
         """Looks at clusters whose resync or retry is due, and mends what drifted."""
         if self._desired is None:
             return
         now_s = asyncio.get_running_loop().time()
         for name, cluster in self._desired.clusters.items():
+            self._lives[name].check()
+            if self._clusters[name].pool.brokers != await self._fleet.broker_addresses(name):
+                # Brokers came or went.
+                await self._connect(name)
             known = self._clusters[name]
             if now_s < known.due_s:
                 continue
@@ -85,15 +109,20 @@ class LocalRun:
 
     async def aclose(self) -> None:
         self._open = False
-        await self._drop(list(self._clusters))
-        await self._fleet.aclose()
-        self._data.remove_state()
+        try:
+            for life in self._lives.values():
+                await life.aclose()
+            await self._drop(list(self._clusters))
+        finally:
+            await self._fleet.aclose()
+            self._data.remove_state()
 
     async def _connect(self, name: str) -> None:
         brokers = await self._fleet.broker_addresses(name)
+        known = self._clusters.get(name)
         await self._drop([name])
         admin = AdminClient([(broker.host, broker.port) for broker in brokers], client_id="sluicegate-up")
-        self._clusters[name] = _Cluster(BrokerPool(admin, brokers))
+        self._clusters[name] = _Cluster(BrokerPool(admin, brokers), None, known.topic_problems if known else {})
 
     async def _drop(self, names: list[str]) -> None:
         for name in names:
@@ -168,7 +197,9 @@ class LocalRun:
         clusters: dict[str, Any] = {}
         names = [*self._desired.clusters, *self._fleet.clusters]
         for name in dict.fromkeys(names):
-            clusters[name] = {"nodes": self._fleet.describe(name), "resources": []}
+            life = self._lives.get(name)
+            progress = {what: getattr(life, what).describe() for what in PROGRESS} if life else {}
+            clusters[name] = {"nodes": self._fleet.describe(name), "resources": [], "progress": progress}
         for resource in self._desired.manifests.resources:
             owner = resource.name if resource.kind == "BrokerCluster" else resource.spec.cluster_ref.name
             row = {"kind": resource.kind, "name": resource.name, **self._judge(owner, resource.kind, resource.name)}
@@ -197,7 +228,10 @@ class LocalRun:
             nodes = self._fleet.describe(owner)
             up = sum(node["pid"] is not None for node in nodes)
             brokers = sum(node["role"] == Role.BROKER for node in nodes)
-            return {"ready": up == len(nodes), "message": f"{brokers} brokers, {up} of {len(nodes)} processes run"}
+            life = self._lives[owner]
+            going_on = [progress.message for progress in (life.roll, life.scale, life.config) if progress.message]
+            sentence = f"{brokers} brokers, {up} of {len(nodes)} processes run"
+            return {"ready": up == len(nodes) and not going_on, "message": "; ".join([sentence, *going_on])}
         return {"ready": True, "message": ""}
 
 

@@ -1,4 +1,4 @@
-"""`sluicegate status`: what runs, where it listens, which limits hold."""
+"""`sluicegate status`: what runs, where it listens, what the controller thinks of it, which limits hold."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sluicegate_operator.cli.fleet_tables import nodes_table, quotas_table, resources_table
+from sluicegate_operator.cli.fleet_tables import brokers_table, nodes_table, quotas_table, resources_table
 from sluicegate_operator.cli.fleet_view import ClusterView, FleetView, as_dict
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, Output
 from sluicegate_operator.fleet.local_data import DataDirError
@@ -31,6 +31,7 @@ def status(
         console = Console()
         for cluster in clusters:
             console.print(nodes_table(cluster))
+            console.print(brokers_table(cluster))
             console.print(resources_table(cluster))
         console.print(quotas_table(clusters))
     if any(node.problem for cluster in clusters for node in cluster.nodes):

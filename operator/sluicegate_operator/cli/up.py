@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from sluicegate_operator.api import Manifests, load_manifests
-from sluicegate_operator.cli.desired import broken_transitions, plan
+from sluicegate_operator.cli.desired import broken_transitions, not_for_a_laptop, plan
 from sluicegate_operator.cli.local_run import LocalRun
 from sluicegate_operator.cli.manifest_watch import POLL_INTERVAL_S, ManifestWatch, modified_at
 from sluicegate_operator.cli.options import DATA_DIR, DataDirOption, FilesOption
 from sluicegate_operator.fleet.local_data import DataDir, DataDirError
+from sluicegate_operator.fleet.local_process import BackOff
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -24,12 +25,16 @@ def up(
     files: FilesOption,
     data_dir: DataDirOption = DATA_DIR,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Apply the manifests again when they change.")] = False,
+    restart_after: Annotated[
+        float,
+        typer.Option(min=0.01, max=30, help="Seconds until a process that ended is started again; doubles to 30."),
+    ] = 1.0,
 ) -> None:
     """Exit code 1 when the manifests or the data folder cannot be used."""
     try:
         with DataDir(data_dir) as data:
             data.remove_state()
-            code = asyncio.run(_serve(data, files, watch=watch))
+            code = asyncio.run(_serve(data, files, watch=watch, back_off=BackOff(first_s=restart_after)))
     except DataDirError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
@@ -40,17 +45,18 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-async def _serve(data: DataDir, files: Sequence[Path], *, watch: bool) -> int:
+async def _serve(data: DataDir, files: Sequence[Path], *, watch: bool, back_off: BackOff) -> int:
     watcher = ManifestWatch(files)
     manifests = load_manifests(files)
-    for error in manifests.errors:
-        print(error, file=sys.stderr)
-    if manifests.errors:
+    refusals = [str(error) for error in manifests.errors] or not_for_a_laptop(manifests)
+    for refusal in refusals:
+        print(refusal, file=sys.stderr)
+    if refusals:
         return 1
     if not manifests.clusters:
         print(f"there is no BrokerCluster in {', '.join(map(str, files))}", file=sys.stderr)
         return 1
-    run = LocalRun(data, say)
+    run = LocalRun(data, say, back_off)
     task = asyncio.create_task(_keep(run, manifests, files, watcher if watch else None), name="up")
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
@@ -87,7 +93,10 @@ async def _keep(run: LocalRun, manifests: Manifests, files: Sequence[Path], watc
 async def _apply_again(run: LocalRun, current: Manifests, files: Sequence[Path], changed_ago_s: float) -> Manifests:
     """Returns what holds from now on: the new manifests, or the current ones when those cannot be used."""
     manifests = load_manifests(files)
-    sentences = [str(error) for error in manifests.errors] or broken_transitions(current, manifests)
+    sentences = [str(error) for error in manifests.errors] or [
+        *not_for_a_laptop(manifests),
+        *broken_transitions(current, manifests),
+    ]
     if sentences:
         for sentence in sentences:
             say(f"not applied: {sentence}")

@@ -3,6 +3,7 @@
 DIR/lock                     held by the running `up`; holds its pid
 DIR/state.json               what runs where, for `sluicegate status`
 DIR/ports.json               kept, so that a restart keeps every address
+DIR/<cluster>/managed.json   keys of the dynamic configuration that `up` has set, see planning.broker_config
 DIR/<cluster>/node-<id>/     server.properties, broker.log, data/
 """
 
@@ -11,7 +12,7 @@ import json
 import os
 import random
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -62,6 +63,13 @@ class DataDir:
 
     def node_dir(self, cluster: str, node_id: int) -> Path:
         return self.path / cluster / f"node-{node_id}"
+
+    def read_managed(self, cluster: str) -> tuple[str, ...]:
+        path = self.path / cluster / "managed.json"
+        return tuple(_read_json(path)) if path.exists() else ()
+
+    def write_managed(self, cluster: str, keys: Iterable[str]) -> None:
+        _write_json(self.path / cluster / "managed.json", dict.fromkeys(keys, True))
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         _write_json(self.path / "state.json", state)

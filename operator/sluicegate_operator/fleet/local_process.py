@@ -8,20 +8,46 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluicegate_operator.fleet import local_child
 from sluicegate_operator.fleet.local_http import http_get
 
-FIRST_BACK_OFF_S = 0.2
-MAX_BACK_OFF_S = 15.0
-STEADY_AFTER_S = 20.0
-"""A child that ran so long starts again with the first back-off."""
-STOP_DEADLINE_S = 10.0
+STOP_DEADLINE_S = 12.0
 PROBE_INTERVAL_S = 0.05
 LAST_WORDS_BYTES = 4096
+LAST_LINES = 5
+CRASH_LOOP_EXITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Until a child that ended is started again: doubled each time, and `first_s` again once it ran `steady_s`."""
+
+    first_s: float = 1.0
+    max_s: float = 30.0
+    steady_s: float = 60.0
+
+    def delay_s(self, exits_in_a_row: int) -> float:
+        """1 is the first."""
+        # No need to count further: 2 ** 30 s are decades.
+        return min(self.first_s * 2.0 ** min(exits_in_a_row - 1, 30), self.max_s)
+
+
+async def _nothing() -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """`say` gets one line for everything a person wants to know; `changed` is called when the pid changed; `died` when
+    the child ended by itself: it is not started again before that has returned."""
+
+    say: Callable[[str], None]
+    changed: Callable[[], None]
+    died: Callable[[], Awaitable[None]] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +62,15 @@ class ChildSpec:
 
 
 class Child:
-    """`say` gets one line for everything a person wants to know; `changed` is called when the pid changed."""
+    """`failing` says why it does not stay up, while it waits for another start: empty until it is a crash loop."""
 
-    def __init__(self, spec: ChildSpec, say: Callable[[str], None], changed: Callable[[], None]) -> None:
+    def __init__(self, spec: ChildSpec, watcher: Watcher, back_off: BackOff) -> None:
         self.spec = spec
         self.pid: int | None = None
         self.restarts = 0
-        self._say = say
-        self._changed = changed
+        self.failing = ""
+        self._watcher = watcher
+        self._back_off = back_off
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -53,22 +80,42 @@ class Child:
         self._task = asyncio.create_task(self._keep_alive(), name=f"keep {self.spec.name} alive")
 
     async def _keep_alive(self) -> None:
-        back_off_s = FIRST_BACK_OFF_S
+        exits = 0
         loop = asyncio.get_running_loop()
         while True:
             started_s = loop.time()
             code = await self._run_once()
             if self._stopping:
                 return
-            if loop.time() - started_s > STEADY_AFTER_S:
-                back_off_s = FIRST_BACK_OFF_S
-            self._say(
-                f"{self.spec.name} {describe_exit(code)}; it is started again in {back_off_s:g} s"
-                f"{self._last_words(code)}"
-            )
-            await asyncio.sleep(back_off_s)
-            back_off_s = min(back_off_s * 2, MAX_BACK_OFF_S)
+            exits = 1 if loop.time() - started_s > self._back_off.steady_s else exits + 1
+            delay_s = self._back_off.delay_s(exits)
+            self._tell(code, exits, delay_s)
+            await asyncio.gather(self._watcher.died(), asyncio.sleep(delay_s))
             self.restarts += 1
+            self.failing = ""
+
+    def _tell(self, code: int, exits: int, delay_s: float) -> None:
+        name, lines = self.spec.name, self._last_lines()
+        again = f"it is started again in {delay_s:g} s"
+        if exits < CRASH_LOOP_EXITS:
+            # Of a child that a signal ended the last line tells nothing.
+            words = f"; its last words: {lines[-1]} (see {self.spec.log_file})" if code > 0 and lines else ""
+            self._watcher.say(f"{name} {describe_exit(code)}; {again}{words}")
+            return
+        self.failing = f"crash loop: {describe_exit(code)}, {exits} times in a row" + (
+            f"; its last words: {lines[-1]}" if lines else ""
+        )
+        shown = "".join(f"\n  | {line}" for line in lines[-LAST_LINES:])
+        self._watcher.say(
+            f"{name} is in a crash loop: it {describe_exit(code)}, {exits} times in a row; {again};"
+            f" see {self.spec.log_file}{shown}"
+        )
+        self._watcher.changed()
+
+    def _last_lines(self) -> list[str]:
+        with self.spec.log_file.open("rb") as log:
+            log.seek(max(0, self.spec.log_file.stat().st_size - LAST_WORDS_BYTES))
+            return log.read().decode(errors="replace").strip().splitlines()
 
     async def _run_once(self) -> int:
         with self.spec.log_file.open("ab") as log:
@@ -84,28 +131,19 @@ class Child:
                 env={**os.environ, **self.spec.environment},
             )
         self.pid = self._process.pid
-        self._changed()
+        self._watcher.changed()
         if self._stopping:
             self._process.send_signal(signal.SIGTERM)
         try:
             return await self._process.wait()
         finally:
             self.pid = None
-            self._changed()
-
-    def _last_words(self, code: int) -> str:
-        """The last line it wrote, for an exit that was not a signal's doing."""
-        if code <= 0:
-            return ""
-        with self.spec.log_file.open("rb") as log:
-            log.seek(max(0, self.spec.log_file.stat().st_size - LAST_WORDS_BYTES))
-            lines = log.read().decode(errors="replace").strip().splitlines()
-        return f"; its last words: {lines[-1]} (see {self.spec.log_file})" if lines else ""
+            self._watcher.changed()
 
     async def why_not_ready(self) -> str | None:
         """None when /readyz says so; otherwise half a sentence."""
         if self.pid is None:
-            return "not running"
+            return self.failing or "not running"
         try:
             answer = await http_get(self.spec.http, "/readyz", timeout_s=1.0)
         except OSError:
@@ -123,16 +161,17 @@ class Child:
 
     async def stop(self, deadline_s: float = STOP_DEADLINE_S) -> None:
         """SIGTERM, then SIGKILL when it takes longer than `deadline_s`. Also ends a pending restart."""
-        self._stopping = True
+        # A second SIGTERM would be an order to leave at once.
+        is_first, self._stopping = not self._stopping, True
         if self._task is None:
             return
         if self.pid is None:
             self._task.cancel()
-        else:
+        elif is_first:
             self._signal(signal.SIGTERM)
         _, waiting = await asyncio.wait([self._task], timeout=deadline_s)
         if waiting:
-            self._say(f"{self.spec.name} did not stop within {deadline_s:g} s and is killed")
+            self._watcher.say(f"{self.spec.name} did not stop within {deadline_s:g} s and is killed")
             self._signal(signal.SIGKILL)
             await asyncio.wait([self._task])
         if not self._task.cancelled():
