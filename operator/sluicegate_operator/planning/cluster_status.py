@@ -17,7 +17,7 @@ from sluicegate_operator.planning.conditions import (
     working,
 )
 from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
-from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
+from sluicegate_operator.planning.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
 
 ADDRESSES_MAX = 100
 MESSAGE_MAX = 4096
@@ -89,7 +89,8 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
     if seen.roll is None and seen.rolling:
         return working("Rolling", f"{seen.rolling} nodes still run the older configuration")
     if seen.scale is not None and seen.scale.reason is not ScaleReason.SCALED:
-        return working(seen.scale.reason.value, seen.scale.message)
+        say = stalled if seen.scale.reason in NEEDS_A_PERSON else working
+        return say(seen.scale.reason.value, seen.scale.message)
     if seen.config_lagging:
         broker_id, what = min(seen.config_lagging.items())
         return working(

@@ -51,7 +51,8 @@ class ScaleReason(StrEnum):
     UNREGISTERING = "Unregistering"
 
 
-BLOCKING = frozenset({ScaleReason.REPLICAS_REMAIN, ScaleReason.TOO_FEW_BROKERS, ScaleReason.UNKNOWN})
+NEEDS_A_PERSON = frozenset({ScaleReason.REPLICAS_REMAIN, ScaleReason.TOO_FEW_BROKERS})
+BLOCKING = NEEDS_A_PERSON | {ScaleReason.UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
