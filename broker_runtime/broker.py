@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from prometheus_client.metrics_core import Metric
@@ -22,6 +23,7 @@ from broker_runtime.cluster.link import ControllerClient, ControllerLink, Loopba
 from broker_runtime.cluster.membership import Identity, Membership, MembershipError, Timing
 from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
 from broker_runtime.controller.figures import ReplicationFigures, controller_figures, replication_figures
+from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.overview import not_active, overview
 from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.controller.service import ReplayError
@@ -46,6 +48,19 @@ log = logging.getLogger(__name__)
 
 class StartError(Exception):
     """The node could not start or cannot go on: a taken port, a refused registration, a part that failed."""
+
+
+_SHUTDOWN_LOOK_S = 60.0
+"""Waits for metadata have an end; this one begins again."""
+
+
+def _shutdown_since(told: int, image: MetadataImage) -> bool:
+    return _newest_shutdown(image) > told
+
+
+def _newest_shutdown(image: MetadataImage) -> int:
+    """Offset of the record that began it; -1 while no broker stops."""
+    return max((b.stopping_offset for b in image.brokers.values() if b.stopping_offset is not None), default=-1)
 
 
 class _ClientDoor:
@@ -178,6 +193,16 @@ class Broker:
         )
         broker.replicas.failed = lambda error: self._fail("replication", error)
         self._spawn(self.membership.run(), "membership")
+        self._spawn(self._report_shutdowns(self.membership, follower), "shutdown reports")
+
+    async def _report_shutdowns(self, membership: Membership, follower: MetadataFollower) -> None:
+        """A controlled shutdown of another broker would otherwise take up to a heartbeat interval of this one."""
+        told = -1
+        while True:
+            if await follower.wait_until(partial(_shutdown_since, told), _SHUTDOWN_LOOK_S):
+                assert self.broker is not None
+                told = _newest_shutdown(self.broker.image)
+                membership.beat_soon()
 
     def _link_to_controller(self) -> ControllerLink:
         """Registration, metadata and forwarded requests have a connection each: none waits behind another.

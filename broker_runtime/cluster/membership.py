@@ -152,6 +152,11 @@ class Membership:
             self._on(Event.DEADLINE)
         return self._released
 
+    def beat_soon(self) -> None:
+        """Another broker's shutdown waits for word that this one's metadata has its beginning."""
+        if self._lifecycle.phase is Phase.RUNNING:
+            self._wake.set()
+
     def wait_no_longer(self) -> None:
         """For a second SIGTERM: a controlled shutdown that is under way is over."""
         if self._leave_by_s is not None:
@@ -215,6 +220,7 @@ class Membership:
         delay_s = _RETRY_DELAY_S
         warned: ErrorCode | None = None
         while self._lifecycle.phase is not Phase.GONE:
+            self._wake.clear()
             try:
                 answer = await self._request(BROKER_REGISTRATION, _REGISTRATION_VERSION, self._registration())
             except KafkaError as error:

@@ -317,6 +317,28 @@ def test_a_controller_that_does_not_let_go_is_waited_for_until_the_deadline(benc
     assert bench.membership.phase is Phase.GONE
 
 
+def test_a_heartbeat_can_be_had_before_its_time_and_only_one(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(0.5)
+        before = bench.controller.count(BROKER_HEARTBEAT)
+        bench.membership.beat_soon()
+        await asyncio.sleep(0.5)
+        assert bench.controller.count(BROKER_HEARTBEAT) == before + 1
+
+    bench.play(scene)
+
+
+def test_asking_for_a_heartbeat_does_not_hurry_a_registration(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        for _ in range(50):
+            bench.membership.beat_soon()
+            await asyncio.sleep(0.1)
+
+    bench.controller.refuse = lambda _key, _content: ErrorCode.BROKER_NOT_AVAILABLE
+    bench.play(scene)
+    assert bench.controller.count(BROKER_REGISTRATION) < 10
+
+
 def test_a_second_signal_ends_the_waiting(bench: Bench) -> None:
     bench.controller.keeps_waiting = True
 
