@@ -1,0 +1,132 @@
+"""An image as records: applying them gives the same metadata, whatever made it; and what differs between two images."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker_runtime.controller.image import Changes, MetadataImage
+from broker_runtime.controller.records import (
+    ClientQuotaRecord,
+    ClusterRecord,
+    ConfigRecord,
+    ControllerChange,
+    FeatureLevelRecord,
+    FenceBroker,
+    PartitionRecord,
+    ProducerIdsRecord,
+    Record,
+    RegisterBroker,
+    RemoveTopic,
+    StopBroker,
+    TopicRecord,
+    UnfenceBroker,
+    UnregisterBroker,
+)
+from broker_runtime.controller.snapshots import (
+    SnapshotFormatError,
+    image_records,
+    load_image,
+    replace_image,
+    same,
+    write_snapshot,
+)
+from tests.support.controller import endpoints
+
+_small = st.integers(0, 3)
+_names = st.sampled_from(["a", "b", "c", "d"])
+_ids = _names.map(lambda name: UUID(int=ord(name)))
+_replicas = st.lists(_small, min_size=1, max_size=3, unique=True).map(tuple)
+_records: st.SearchStrategy[Record] = st.one_of(
+    st.builds(ClusterRecord, st.just("cluster")),
+    st.builds(ControllerChange, _small, st.integers(1, 20)),
+    st.builds(FeatureLevelRecord, _names, _small),
+    st.builds(
+        RegisterBroker,
+        _small,
+        st.just(UUID(int=3)),
+        _small,
+        st.just(endpoints("A", "B")),
+        st.sampled_from([None, "rack"]),
+        st.sampled_from([(), (("metadata.version", 1, 20),)]),
+    ),
+    st.builds(UnregisterBroker, _small, _small),
+    st.builds(FenceBroker, _small, _small),
+    st.builds(UnfenceBroker, _small, _small),
+    st.builds(StopBroker, _small, _small, _small),
+    st.builds(TopicRecord, _names, _ids),
+    st.builds(PartitionRecord, _ids, _small, _replicas, _replicas, st.integers(-1, 3), _small, _small, _replicas),
+    st.builds(RemoveTopic, _ids),
+    st.builds(ConfigRecord, st.just(2), _names, _names, st.sampled_from([None, "1"])),
+    st.builds(ConfigRecord, st.just(4), st.sampled_from(["", "1", "2"]), _names, st.sampled_from([None, "1"])),
+    st.builds(
+        ClientQuotaRecord,
+        st.sampled_from([(("ip", None),), (("ip", "::1"),), (("client-id", "x"), ("user", None))]),
+        st.sampled_from(["connection_creation_rate", "producer_byte_rate"]),
+        st.sampled_from([None, 1.5]),
+    ),
+    st.builds(ProducerIdsRecord, _small, _small, st.integers(1, 9).map(lambda n: n * 1000)),
+)
+_histories = st.lists(_records, max_size=60)
+
+
+def image_of(history: list[Record]) -> MetadataImage:
+    """Records that do not fit what came before are left out, as no controller writes them."""
+    image = MetadataImage()
+    for offset, record in enumerate(history):
+        try:
+            image.apply(record, offset)
+        except ValueError:
+            continue
+    return image
+
+
+@settings(max_examples=300, deadline=None)
+@given(_histories)
+def test_a_snapshot_is_the_image(history: list[Record]) -> None:
+    image = image_of([ClusterRecord("cluster"), *history])
+    again = load_image(write_snapshot(image, 5), image.offset + 1)
+    assert vars(again) == vars(image)
+    assert write_snapshot(again, 5) == write_snapshot(image, 5)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_histories, _histories)
+def test_an_image_that_is_replaced_is_the_other_and_says_what_is_new(old: list[Record], new: list[Record]) -> None:
+    image, fresh, expected = image_of(old), image_of(new), image_of(new)
+    before = image_of(old)
+    changes = replace_image(image, fresh)
+    assert vars(image) == vars(expected)
+    for name in before.topics.keys() | image.topics.keys():
+        was, now = before.topics.get(name), image.topics.get(name)
+        assert (name in changes.topics) == (now is not None and was != now)
+        assert (name in changes.topics_removed) == (was is not None and (now is None or now.id != was.id))
+    for broker_id in range(4):
+        assert (broker_id in changes.brokers) == (before.brokers.get(broker_id) != image.brokers.get(broker_id))
+        different = before.broker_configs(broker_id) != image.broker_configs(broker_id)
+        assert (broker_id in changes.broker_configs) == different
+    for ip in (None, "::1"):
+        assert (ip in changes.ip_quotas) == (before.ip_rate(ip) != image.ip_rate(ip))
+
+
+def test_the_same_metadata_changes_nothing() -> None:
+    history: list[Record] = [TopicRecord("t", UUID(int=1)), ConfigRecord(2, "t", "retention.ms", "1")]
+    assert replace_image(image_of(history), image_of(history)) == Changes()
+
+
+def test_same_looks_at_the_offset_too() -> None:
+    one, other = image_of([ClusterRecord("c")]), image_of([ClusterRecord("c")])
+    assert same(one, other)
+    other.apply(ClusterRecord("c"), 1)
+    assert not same(one, other)
+    assert image_records(one) == image_records(other)
+
+
+def test_a_damaged_or_cut_snapshot_is_refused() -> None:
+    image = image_of([ClusterRecord("cluster"), *(ConfigRecord(4, "", f"key-{n}", "x" * 100) for n in range(6000))])
+    whole = write_snapshot(image, 0)
+    assert load_image(whole, 6001).broker_configs(None) == image.broker_configs(None)
+    for damaged in (b"", whole[:-1], whole[:30], whole[:700_000] + b"!" + whole[700_001:]):
+        with pytest.raises(SnapshotFormatError):
+            load_image(damaged, 6001)
