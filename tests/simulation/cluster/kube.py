@@ -12,7 +12,7 @@ from tests.support.journal_store import MemoryStore, SharedObjects
 
 T = TypeVar("T")
 API_SERVER = "10.0.3.1"
-_TIMEOUT_S = 0.5
+_TIMEOUT_S = 2 / 3
 _LOST = 0.005
 
 

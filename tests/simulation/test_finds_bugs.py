@@ -1,0 +1,95 @@
+"""The simulation is not blind: each rule that is broken here on purpose is found within some seeds.
+
+How many it takes depends on every other line of the code, so a range of seeds is tried; which one was first at the time
+of writing is noted beside each rule.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from broker_runtime.controller import elections, partition_changes
+from broker_runtime.controller.image import Partition
+from broker_runtime.controller.journal.file import FileJournal
+from broker_runtime.replication import fetcher
+from broker_runtime.replication.follower import Cut
+from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.storage.producers import ProducerStates
+from tests.simulation.cluster.cluster import simulate
+from tests.simulation.cluster.shape import Shape
+
+SEEDS = range(1_000, 1_060)
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def acknowledge_before_replication(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The high watermark follows the leader alone."""
+    monkeypatch.setattr(LeaderReplica, "maximal_isr", property(lambda self: self.isr[:0]))
+
+
+def elect_outside_the_in_sync_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every election may be unclean."""
+    monkeypatch.setattr(elections, "unclean_allowed", lambda topic, image: True)
+    monkeypatch.setattr(partition_changes, "unclean_allowed", lambda topic, image: True)
+
+
+def follow_without_truncation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower takes for granted that its log is a beginning of the new leader's."""
+    monkeypatch.setattr(fetcher, "cut_for", lambda log, epoch, end: Cut(log.log_end_offset, True))
+
+
+def count_a_removal_before_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that is cut off shrinks the in-sync set on its own word (what KIP-497's maximal set is against)."""
+
+    def as_wanted(self: LeaderReplica) -> Sequence[int]:
+        return self.isr if self.pending is None else self.pending.isr
+
+    monkeypatch.setattr(LeaderReplica, "maximal_isr", property(as_wanted))
+
+
+def join_without_catching_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller adds whoever asks: every replica that is alive is in sync as soon as anything changes."""
+    real = elections.settled
+
+    def everybody(old: Partition, wanted: Partition, candidates: elections.Candidates) -> Partition:
+        isr = tuple(r for r in wanted.replicas if r in wanted.isr or r in candidates.active)
+        parts = (wanted.leader, wanted.leader_epoch, wanted.partition_epoch, wanted.adding, wanted.removing)
+        return real(old, Partition(wanted.replicas, isr, *parts), candidates)
+
+    monkeypatch.setattr(elections, "settled", everybody)
+    monkeypatch.setattr(partition_changes, "settled", everybody)
+
+
+def forget_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A retried batch is appended again."""
+    monkeypatch.setattr(ProducerStates, "duplicate_or_check", lambda *_: None)
+
+
+def answer_before_the_journal_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller does without fsync."""
+
+    async def commit(self: Any) -> None:
+        """Nothing."""
+
+    monkeypatch.setattr(FileJournal, "commit", commit)
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        acknowledge_before_replication,  # 1016
+        elect_outside_the_in_sync_set,  # 1013
+        follow_without_truncation,  # 1008
+        count_a_removal_before_it_is_committed,  # 1017
+        join_without_catching_up,  # 1004
+        forget_producers,  # 1000
+        answer_before_the_journal_is_durable,  # 1000
+    ],
+)
+def test_a_broken_rule_is_found(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
+    break_it(monkeypatch)
+    for seed in SEEDS:
+        if simulate(seed, Shape(partitions=1)).problems:
+            return
+    pytest.fail(f"no seed of {SEEDS} finds out: {break_it.__doc__}")
