@@ -1,0 +1,163 @@
+"""Following the metadata of a real controller in memory, by its frames: records, snapshots, restored backups."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.clock import ManualClock
+from broker_runtime.cluster.follower import MetadataFollower
+from broker_runtime.cluster.link import ControllerClient, LoopbackLink
+from broker_runtime.config import TopicConfig, broker_settings
+from broker_runtime.controller.image import Changes, MetadataImage
+from broker_runtime.controller.journal.choice import JournalParts
+from broker_runtime.controller.records import ConfigRecord, PartitionRecord, Record, RemoveTopic, TopicRecord
+from broker_runtime.controller.snapshots import same
+from broker_runtime.controller_node import ControllerNode
+from broker_runtime.network.metrics import Sample
+from broker_runtime.storage.manager import LogManager
+from tests.support.inline_executor import InlineExecutor
+from tests.support.memory_filesystem import MemoryFileSystem
+
+TOPIC = UUID(int=9)
+
+
+class NoServer:
+    """The frames come by the loopback link."""
+
+    def add_listener(self, name: str, host: str, port: int) -> tuple[str, int]:
+        return host, port
+
+    def start(self) -> None: ...
+
+    def collect(self) -> Sequence[Sample]:
+        return ()
+
+    async def shutdown(self, drain_s: float) -> None: ...
+
+
+@asynccontextmanager
+async def controller(fs: MemoryFileSystem | None = None, snapshot_bytes: int = 2_000) -> AsyncIterator[ControllerNode]:
+    clock = ManualClock()
+    settings = broker_settings(
+        {
+            "node.id": "100",
+            "process.roles": "controller",
+            "listeners": "CONTROLLER://127.0.0.1:9093",
+            "controller.listener.names": "CONTROLLER",
+            "metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes),
+        }
+    )
+    logs = LogManager(Path("/data"), fs=fs or MemoryFileSystem(), clock=clock)
+    logs.open(lambda _topic: TopicConfig(retention_ms=-1, retention_bytes=-1))
+    parts = JournalParts(InlineExecutor(), "test")
+    node = ControllerNode(settings, clock, logs, "cluster", parts=parts, server=NoServer())
+    await node.start()
+    yield node
+    await node.stop()
+    logs.close()
+
+
+class Node:
+    """What follows: an image and what it was told."""
+
+    def __init__(self, source: ControllerNode) -> None:
+        self.image = MetadataImage()
+        self.changes: list[Changes] = []
+        self.follow(source)
+
+    def follow(self, source: ControllerNode) -> None:
+        client = ControllerClient(LoopbackLink(source.dispatcher), 5.0)
+        next_offset = self.follower.next_offset if hasattr(self, "follower") else 0
+        self.follower = MetadataFollower(client, self.image, self.changes.append)
+        self.follower.next_offset = next_offset
+
+    async def catch_up(self, source: ControllerNode) -> None:
+        """Until it has the same metadata."""
+        running = asyncio.ensure_future(self.follower.run())
+        try:
+            assert await self.follower.wait_until(lambda image: same(image, source.image), 10.0)
+        finally:
+            running.cancel()
+
+
+async def write(source: ControllerNode, *records: Record) -> None:
+    await source.controller.submit(lambda image: (records, None))
+
+
+async def write_much(source: ControllerNode, rounds: int = 200) -> None:
+    for number in range(rounds):
+        await write(source, ConfigRecord(4, "", f"key-{number % 10}", str(number)))
+
+
+async def snapshot_taken(source: ControllerNode) -> None:
+    async with asyncio.timeout(10):
+        while source.controller.snapshot is None or source.logs.logs()[0].log_start_offset == 0:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+async def test_records_come_as_they_are_written() -> None:
+    async with controller() as source:
+        node = Node(source)
+        await node.catch_up(source)
+        await write(source, TopicRecord("orders", TOPIC), PartitionRecord(TOPIC, 0, (1,), (1,), 1, 0, 0))
+        await node.catch_up(source)
+    assert node.changes[-1].topics == {"orders"}
+
+
+async def test_who_was_away_for_long_takes_a_snapshot_and_hears_what_is_gone() -> None:
+    async with controller() as source:
+        await write(source, TopicRecord("gone", TOPIC), PartitionRecord(TOPIC, 0, (1,), (1,), 1, 0, 0))
+        node = Node(source)
+        await node.catch_up(source)
+        assert "gone" in node.image.topics
+        node.changes.clear()
+        await write(source, RemoveTopic(TOPIC))
+        await write_much(source)
+        await snapshot_taken(source)
+        assert source.logs.logs()[0].log_start_offset > node.follower.next_offset
+        await node.catch_up(source)
+        assert node.changes[0].topics_removed == {"gone"}
+        assert node.changes[0].broker_configs == {None}
+        fresh = Node(source)
+        await fresh.catch_up(source)
+        assert fresh.image.broker_configs(None)["key-9"] == "199"
+
+
+async def test_a_controller_starts_from_its_snapshot_with_the_log_behind_it() -> None:
+    fs = MemoryFileSystem()
+    async with controller(fs) as source:
+        await write_much(source)
+        await snapshot_taken(source)
+        before = dict(source.image.broker_configs(None))
+        disk = fs.process_killed()
+        names = [name for name in fs.listdir(Path("/data/__cluster_metadata-0")) if name.endswith(".checkpoint")]
+        assert len([name for name in names if name[0].isdigit()]) == 2
+    async with controller(disk) as again:
+        assert again.controller.snapshot is not None
+        assert again.image.broker_configs(None) == before
+        node = Node(again)
+        await node.catch_up(again)
+
+
+async def test_a_node_that_knows_more_than_the_controller_says_so_and_believes_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The controller's volume was restored from an older copy."""
+    async with controller(snapshot_bytes=1_000_000) as source:
+        await write(source, TopicRecord("lost", TOPIC))
+        await write_much(source, rounds=50)
+        node = Node(source)
+        await node.catch_up(source)
+    async with controller() as older:
+        node.follow(older)
+        node.changes.clear()
+        with caplog.at_level(logging.ERROR):
+            await node.catch_up(older)
+    assert "restored from an older copy" in caplog.text
+    assert node.changes[0].topics_removed == {"lost"}
+    assert node.image.topics == {}
