@@ -261,6 +261,9 @@ def simulate(
                 loop.run_until_complete(cluster.run())
             except SimulationError as error:
                 cluster.around.mistakes.append(str(error))
+            except Exception as error:  # noqa: BLE001 - with the seed and the trace it is told like any other mistake
+                trace.raised(error)
+                cluster.around.mistakes.append(repr(error))
             finally:
                 result.virtual_s = loop.time()
                 result.problems = list(cluster.around.mistakes)
