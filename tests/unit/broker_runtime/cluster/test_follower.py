@@ -68,12 +68,15 @@ class Node:
     def __init__(self, source: ControllerNode) -> None:
         self.image = MetadataImage()
         self.changes: list[Changes] = []
-        self.follow(source)
+        self.follower = self._follower_of(source)
+
+    def _follower_of(self, source: ControllerNode) -> MetadataFollower:
+        client = ControllerClient(LoopbackLink(source.dispatcher), 5.0)
+        return MetadataFollower(client, self.image, self.changes.append)
 
     def follow(self, source: ControllerNode) -> None:
-        client = ControllerClient(LoopbackLink(source.dispatcher), 5.0)
-        next_offset = self.follower.next_offset if hasattr(self, "follower") else 0
-        self.follower = MetadataFollower(client, self.image, self.changes.append)
+        next_offset = self.follower.next_offset
+        self.follower = self._follower_of(source)
         self.follower.next_offset = next_offset
 
     async def catch_up(self, source: ControllerNode) -> None:
