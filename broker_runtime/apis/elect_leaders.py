@@ -31,42 +31,51 @@ def _kind(asked: int) -> ElectionType:
         ) from None
 
 
+_Results = Sequence[tuple[str, Sequence[tuple[int, KafkaError | None]]]]
+
+
 def _elect_all(request: Entity, kind: ElectionType, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
     """Who asks for all partitions hears of those that had something to elect."""
     everything = request.topic_partitions is None
-    records: list[Record] = []
-    results: dict[str, dict[int, KafkaError | None]] = {}
-    for name, index in _asked(request, image):
-        error = None
-        try:
-            topic = image.topics.get(name)
-            if topic is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
-            records.append(elect(topic, index, kind, image))
-        except KafkaError as refusal:
-            error = refusal
-        if not everything or error is None or error.code != ErrorCode.ELECTION_NOT_NEEDED:
-            results.setdefault(name, {})[index] = error
-    return records, _answer(results)
+    elected: dict[tuple[str, int], Record | KafkaError] = {}
+    results = []
+    for name, indexes in _asked(request, image):
+        told: list[tuple[int, KafkaError | None]] = []
+        for index in indexes:
+            # A partition that is named twice is elected once, and each mention is answered.
+            if (name, index) not in elected:
+                elected[name, index] = _elect(name, index, kind, image)
+            outcome = elected[name, index]
+            error = outcome if isinstance(outcome, KafkaError) else None
+            if not everything or error is None or error.code != ErrorCode.ELECTION_NOT_NEEDED:
+                told.append((index, error))
+        results.append((name, told))
+    return [record for record in elected.values() if not isinstance(record, KafkaError)], _answer(results)
 
 
-def _asked(request: Entity, image: MetadataImage) -> list[tuple[str, int]]:
-    """Each partition once."""
+def _asked(request: Entity, image: MetadataImage) -> list[tuple[str, Sequence[int]]]:
     if request.topic_partitions is None:
-        return [(topic.name, index) for topic in image.topics.values() for index in topic.partitions]
-    named = ((each.topic, index) for each in request.topic_partitions for index in each.partitions)
-    return list(dict.fromkeys(named))
+        return [(topic.name, list(topic.partitions)) for topic in image.topics.values()]
+    return [(each.topic, each.partitions) for each in request.topic_partitions]
+
+
+def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> Record | KafkaError:
+    topic = image.topics.get(name)
+    if topic is None:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+    try:
+        return elect(topic, index, kind, image)
+    except KafkaError as refusal:
+        return refusal
 
 
 def _refused(request: Entity, error: KafkaError) -> Fields:
     """Version 0 has no error of the whole request: each partition has it."""
-    results: dict[str, dict[int, KafkaError | None]] = {}
-    for each in request.topic_partitions or ():
-        results.setdefault(each.topic, {}).update((index, error) for index in each.partitions)
+    results = [(each.topic, [(index, error) for index in each.partitions]) for each in request.topic_partitions or ()]
     return {"error_code": error.code, "replica_election_results": _answer(results)}
 
 
-def _answer(results: dict[str, dict[int, KafkaError | None]]) -> Sequence[Fields]:
+def _answer(results: _Results) -> Sequence[Fields]:
     return [
         {
             "topic": name,
@@ -76,10 +85,10 @@ def _answer(results: dict[str, dict[int, KafkaError | None]]) -> Sequence[Fields
                     "error_code": ErrorCode.NONE if error is None else error.code,
                     "error_message": None if error is None else error.message,
                 }
-                for index, error in partitions.items()
+                for index, error in partitions
             ],
         }
-        for name, partitions in results.items()
+        for name, partitions in results
     ]
 
 

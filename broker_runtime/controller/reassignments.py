@@ -35,9 +35,9 @@ def reassign(
     if target is None:
         wanted = _cancelled(name, index, part, unclean)
     else:
+        check_assignment(target, image, None)
         if keep_factor:
             _check_factor(part, target)
-        check_assignment(target, image, None)
         wanted = _begun(name, index, part, target)
     new = settled(part, wanted, Candidates(active_brokers(image), unclean))
     return () if new is part else (partition_record(topic.id, index, new),)

@@ -2,7 +2,16 @@
 
 from collections.abc import Mapping
 
-from tests.integration.differential import client_quotas, configs, connections, frames, records, static_limits, topics
+from tests.integration.differential import (
+    client_quotas,
+    configs,
+    connections,
+    frames,
+    partitions,
+    records,
+    static_limits,
+    topics,
+)
 from tests.integration.differential.play import Sequence
 
 SEQUENCES: Mapping[str, Sequence] = {
@@ -22,6 +31,10 @@ SEQUENCES: Mapping[str, Sequence] = {
     "cluster": topics.cluster,
     "coordinators": topics.coordinators,
     "producer ids": topics.producer_ids,
+    "leaders elected": partitions.elections,
+    "partitions moved": partitions.reassignments,
+    "brokers unregistered": partitions.brokers,
+    "folders": partitions.folders,
     "records produced": records.produced,
     "records unanswered": records.unanswered,
     "records of idempotent producers": records.idempotent,

@@ -49,6 +49,7 @@ ENTRY, ABSENT = "(an entry)", "(absent)"
 
 NOT_SERVED = "The API or version serves what this broker does not have (yet): groups, transactions, replication."
 TOPIC_IDS = "Newer versions name topics by id (KIP-516), which is not served."
+NO_LEADERS_TOLD = "Newer versions tell where a new leader is (KIP-951) and serve Kafka's own replicas."
 UNKNOWN_KEY = "Kafka stores keys that it does not know; here a typing mistake must not look like a limit that is set."
 OTHER_KEYS = "Each broker has the keys of what it can do; strategy, limits and the HTTP listener are ours alone."
 LISTENER_KEYS = "Kafka calls every key with a listener's prefix read-only, also those that it lets change."
@@ -71,7 +72,7 @@ WHOLE_BATCHES = (
 TABLE: Sequence[Wanted] = (
     Wanted("advertised ranges", "ranges/*", ENTRY, ABSENT, NOT_SERVED),
     Wanted("advertised ranges", "ranges/0/max", "13", "12", TOPIC_IDS),
-    Wanted("advertised ranges", "ranges/1/max", "18", "12", TOPIC_IDS),
+    Wanted("advertised ranges", "ranges/1/max", "18", "15", NO_LEADERS_TOLD),
     Wanted("advertised ranges", "ranges/2/max", "11", "8", "Tiered storage (KIP-1005, KIP-1023) is not served."),
     Wanted("advertised ranges", "ranges/3/max", "13", "12", "Clients are not told to bootstrap anew (KIP-1102)."),
     Wanted("advertised ranges", "ranges/10/max", "6", "4", NOT_SERVED),
@@ -194,6 +195,8 @@ TABLE: Sequence[Wanted] = (
         "Each way of naming the topic gets its answer with the error; Kafka merges them into one.",
     ),
     Wanted("cluster", "*/cluster_authorized_operations", "8096", "-2147483648", NO_OPERATIONS),
+    Wanted("partitions moved", "cancelled*/error_message", "None", "?*", TELLS_MORE),
+    Wanted("partitions moved", "nothing/error_message", "", "None", "Where nothing is wrong there is no message."),
     Wanted("coordinators", "version 4/*/error_message", "", "?*", TELLS_MORE),
     Wanted(
         "producer ids", "with a transactional id/error_code", "not_coordinator", "coordinator_not_available", NO_GROUPS
