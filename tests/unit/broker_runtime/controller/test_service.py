@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import re
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -15,6 +17,7 @@ from broker_runtime.controller.snapshots import image_records
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import encode_batch
 from tests.support.controller import CLUSTER_ID, ControllerInMemory, endpoints
+from tests.support.memory_filesystem import MemoryFileSystem
 
 
 def config(number: int) -> ConfigRecord:
@@ -168,3 +171,56 @@ async def test_who_waits_at_a_stop_is_told() -> None:
     with pytest.raises(KafkaError) as told:
         await waiting
     assert told.value.code == ErrorCode.NOT_CONTROLLER
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_snapshots_and_power_losses_take_nothing_that_was_answered(seed: int) -> None:
+    rng = random.Random(seed)
+    small = {"metadata.log.max.record.bytes.between.snapshots": "1500"}
+    disk: MemoryFileSystem | None = None
+    answered: dict[str, str] = {}
+    started_from: set[bool] = set()
+    for _ in range(6):
+        async with ControllerInMemory(disk, small) as node:
+            started_from.add(node.controller.snapshot is not None)
+            stored = node.image.broker_configs(None)
+            assert {key: stored.get(key) for key in answered} == answered
+            for number in range(rng.randrange(5, 60)):
+                key, value = f"key-{rng.randrange(8)}", f"{seed}-{number}"
+                await node.write(ConfigRecord(4, "", key, value))
+                answered[key] = value
+                if rng.random() < 0.2:
+                    # Snapshots are written beside, segments go with the tick.
+                    await asyncio.sleep(0)
+                    node.clock.advance(rng.choice((0.1, 90.0)))
+                    node.logs.tick()
+            disk = node.fs.power_loss(rng)
+    assert started_from == {False, True}
+
+
+async def test_the_log_is_bounded_by_snapshots() -> None:
+    async with ControllerInMemory(properties={"metadata.log.max.record.bytes.between.snapshots": "5000"}) as node:
+        for number in range(1_000):
+            await node.write(ConfigRecord(4, "", f"key-{number % 10}", str(number)))
+        await asyncio.sleep(0.05)
+        node.logs.tick()
+        assert node.journal.size < 4 * 5000
+        assert node.controller.snapshot is not None
+        assert node.journal.log_start_offset > 800
+
+
+async def test_a_snapshot_that_is_damaged_is_passed_by_for_the_one_before() -> None:
+    small = {"metadata.log.max.record.bytes.between.snapshots": "1500"}
+    async with ControllerInMemory(properties=small) as node:
+        for number in range(200):
+            await node.write(config(number))
+            await asyncio.sleep(0)
+        before = of_content(node.image)
+        disk = node.fs.process_killed()
+    folder = Path("/data/__cluster_metadata-0")
+    newest = max(name for name in disk.listdir(folder) if re.fullmatch(r"\d{20}-\d{10}\.checkpoint", name))
+    disk.open(folder / newest).write_at([b"!"], 40)
+    async with ControllerInMemory(disk, small) as again:
+        assert of_content(again.image) == before
+        assert again.controller.snapshot is not None
+        assert f"{again.controller.snapshot.end_offset:020d}" < newest
