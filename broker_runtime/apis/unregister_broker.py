@@ -16,7 +16,8 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
         await controller.submit(partial(unregister, request.broker_id))
     except KafkaError as error:
         return {"error_code": error.code, "error_message": error.message}
-    return {"error_code": ErrorCode.NONE, "error_message": None}
+    # Kafka leaves the field's default here, which is not null.
+    return {"error_code": ErrorCode.NONE, "error_message": ""}
 
 
 API = ApiSpec(key=UNREGISTER_BROKER, name="UnregisterBroker", versions=(0, 0), handle=handle, runs_on="controller")

@@ -247,7 +247,7 @@ async def test_partitions_that_cannot_be_moved() -> None:
 async def test_a_broker_is_unregistered() -> None:
     async with Cluster() as node:
         answer = await node.ask(unregister_broker.API, 0, {"broker_id": 1})
-        assert answer == {"error_code": ErrorCode.NONE, "error_message": None}
+        assert answer == {"error_code": ErrorCode.NONE, "error_message": ""}
         assert list(node.image.brokers) == [2, 3]
         assert (node.part(0).leader, node.part(0).isr, node.part(1).isr) == (2, (2,), (2, 3))
         again = await node.ask(unregister_broker.API, 0, {"broker_id": 1})
