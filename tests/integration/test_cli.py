@@ -74,6 +74,16 @@ def test_up_refuses_invalid_manifests_and_starts_nothing(tmp_path: Path) -> None
     assert not (tmp_path / "data" / "shop").exists()
 
 
+def test_up_refuses_what_only_kubernetes_can_run(tmp_path: Path) -> None:
+    manifests = copy_quickstart(tmp_path)
+    edit(manifests / "cluster.yaml", "replicas: 1", "replicas: 3")
+
+    done = run_command("up", "-f", str(manifests), "--data-dir", str(tmp_path / "data"))
+
+    assert done.returncode == 1
+    assert "BrokerCluster shop: spec.controllers.replicas is 3, and `sluicegate up` runs one controller" in done.stderr
+
+
 def test_up_without_a_cluster_says_so(tmp_path: Path) -> None:
     manifests = copy_quickstart(tmp_path)
     (manifests / "cluster.yaml").unlink()
@@ -95,7 +105,7 @@ def test_crds_are_printed_and_written(tmp_path: Path) -> None:
 
     assert printed.returncode == written.returncode == 0
     kinds = [document["spec"]["names"]["kind"] for document in yaml.safe_load_all(printed.stdout)]
-    assert sorted(kinds) == ["BrokerCluster", "BrokerListener", "ConnectionQuota", "Topic"]
+    assert sorted(kinds) == ["BrokerCluster", "BrokerListener", "BrokerRegistration", "ConnectionQuota", "Topic"]
     files = [yaml.safe_load(path.read_text()) for path in sorted((tmp_path / "crds").iterdir())]
     assert sorted(document["spec"]["names"]["kind"] for document in files) == sorted(kinds)
 

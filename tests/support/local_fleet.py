@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -64,16 +65,17 @@ def edit(path: Path, pattern: str, replacement: str) -> None:
 class LocalUp:
     """Use as a context manager; `stop` or the end of the block ends it, and it ends its children."""
 
-    def __init__(self, manifests: Path, data_dir: Path) -> None:
+    def __init__(self, manifests: Path, data_dir: Path, *options: str) -> None:
         self.manifests = manifests
         self.data_dir = data_dir
+        self.options = options
         self.log = data_dir.with_suffix(".log")
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*COMMAND, "up", "--watch", "-f", str(self.manifests), "--data-dir", str(self.data_dir)],
+                [*COMMAND, "up", "--watch", "-f", str(self.manifests), "--data-dir", str(self.data_dir), *self.options],
                 cwd=ROOT,
                 env=ENVIRONMENT,
                 stdout=log,
@@ -134,6 +136,23 @@ class LocalUp:
             raise RuntimeError(done.stderr)
         cluster: State = json.loads(done.stdout)["clusters"][0]
         return cluster
+
+    def bootstrap(self) -> str:
+        return ",".join(node["listeners"]["EXTERNAL"] for node in self.nodes("broker"))
+
+    def brokers(self) -> dict[int, State]:
+        """The controller's view by broker id; empty while the controller does not say."""
+        try:
+            with urllib.request.urlopen(f"http://{self.nodes('controller')[0]['http']}/brokers", timeout=5) as answer:
+                return {broker["id"]: broker for broker in json.load(answer)["brokers"]}
+        except OSError:
+            return {}
+
+    def all_online(self, count: int) -> bool:
+        """And in sync."""
+        brokers = self.brokers()
+        states = [(broker["state"], broker["outOfSync"]) for broker in brokers.values()]
+        return states == [("Online", 0)] * count
 
     def wait_for_line(self, text: str, *, count: int = 1, timeout_s: float = TIMEOUT_S) -> None:
         self.wait_until(lambda: self.output().count(text) >= count, f"{text!r} in its output", timeout_s)

@@ -77,7 +77,6 @@ class _Said:
     """What a person was told last, so that it is told once."""
 
     scale: str = ""
-    config: str = ""
     roll: _Roll = field(default_factory=_Roll)
 
 

@@ -1,0 +1,163 @@
+"""The life of a cluster under `sluicegate up`: brokers that die, settings that roll, brokers that come and go."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.acknowledged import AcknowledgedWorkload, Partitions, create_topic
+from tests.support.local_fleet import LocalUp, copy_quickstart, edit, run_command
+
+TOPIC = "payments"
+PARTITIONS = 6
+SESSION_TIMEOUT_S = 9.0
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalUp]:
+    """Three brokers, one topic with three replicas of which two must be in sync."""
+    folder = tmp_path_factory.mktemp("life")
+    with LocalUp(copy_quickstart(folder, brokers=3), folder / "data") as up:
+        create_topic(up.bootstrap(), TOPIC, PARTITIONS, 3, min_insync_replicas="2")
+        up.wait_until(lambda: up.all_online(3), "every broker in sync")
+        yield up
+
+
+def new_topic(up: LocalUp, name: str) -> str:
+    create_topic(up.bootstrap(), name, PARTITIONS, 3, min_insync_replicas="2")
+    up.wait_until(lambda: Partitions(up.bootstrap(), name).all_in_sync(3), f"{name} in sync")
+    return name
+
+
+def set_config(up: LocalUp, key: str, value: str) -> None:
+    edit(up.manifests / "cluster.yaml", r"  config:\n", f'  config:\n    {key}: "{value}"\n')
+
+
+def test_status_shows_what_the_controller_thinks_of_each_broker(three: LocalUp) -> None:
+    shown = three.status()["brokers"]
+
+    seen = three.brokers()
+    for row in shown:
+        node = three.nodes("broker")[row["id"]]
+        assert (row["state"], row["epoch"]) == ("Online", seen[row["id"]]["epoch"])
+        assert (row["pid"], row["address"]) == (node["pid"], node["listeners"]["EXTERNAL"])
+        assert row["heartbeat_age_s"] < SESSION_TIMEOUT_S
+    assert [row["id"] for row in shown] == [0, 1, 2]
+    assert sum(row["leaders"] for row in shown) == PARTITIONS + 6, "those of the quickstart's topic as well"
+    table = run_command("status", "--data-dir", str(three.data_dir)).stdout
+    assert "Brokers of shop" in table
+    assert re.search(rf"1 +│ Online +│ +{seen[1]['epoch']} │", table), table
+
+
+def test_a_killed_broker_is_fenced_at_once_and_comes_back(three: LocalUp) -> None:
+    before = three.brokers()[1]
+    topic = new_topic(three, "killed")
+    with AcknowledgedWorkload(three.bootstrap(), topic, PARTITIONS) as workload:
+        three.wait_until(lambda: workload.count > 100, "a producer that runs")
+        killed_s = time.monotonic()
+        os.kill(three.nodes("broker")[1]["pid"], signal.SIGKILL)
+        three.wait_until(lambda: three.brokers()[1]["state"] == "Offline", "the session ended on the fleet's word")
+        fenced_after_s = time.monotonic() - killed_s
+        assert three.brokers()[1]["leaders"] == 0
+        three.wait_until(lambda: three.all_online(3), "broker 1 back and in sync")
+
+    assert fenced_after_s < SESSION_TIMEOUT_S / 3
+    assert three.brokers()[1]["epoch"] > before["epoch"]
+    assert "broker 1 of shop is fenced: its process ended" in three.output()
+    workload.check()
+
+
+def test_a_dynamic_setting_is_changed_and_taken_back_without_a_restart(three: LocalUp) -> None:
+    pids = three.pids()
+
+    set_config(three, "log.retention.ms", "7200000")
+    three.wait_for_line("log.retention.ms changed on every broker, none restarted")
+    edit(three.manifests / "cluster.yaml", r'    log.retention.ms: "7200000"\n', "")
+    three.wait_for_line("log.retention.ms changed on every broker, none restarted", count=2)
+
+    assert three.pids() == pids
+    assert three.status()["progress"]["roll"]["phase"] == ""
+
+
+def test_a_static_setting_rolls_every_node_and_loses_nothing(three: LocalUp) -> None:
+    before = {node["id"]: node["pid"] for node in three.nodes()}
+    topic = new_topic(three, "rolled")
+    with AcknowledgedWorkload(three.bootstrap(), topic, PARTITIONS) as workload:
+        three.wait_until(lambda: workload.count > 100, "a producer that runs")
+        set_config(three, "connections.max.idle.ms", "590000")
+        three.wait_for_line("restarting broker 0 of shop")
+        progress = three.state()["clusters"]["shop"]["progress"]["roll"]
+        edit(three.manifests / "quotas.yaml", "maxConnectionCreationRate: 50", "maxConnectionCreationRate: 77")
+        three.wait_for_line("listener EXTERNAL 50/s -> 77/s")
+        three.wait_for_line("shop: the roll is complete")
+        three.wait_until(lambda: three.all_online(3), "every broker in sync")
+
+    assert progress["phase"] == "Rolling"
+    assert "controller 1000 of shop" in progress["waiting"]
+    restarts = re.findall(r"restarting (\w+ \d+) of shop: ConfigChanged \(connections.max.idle.ms\)", three.output())
+    assert restarts == ["broker 0", "broker 1", "broker 2", "controller 1000"]
+    assert all(node["pid"] != before[node["id"]] for node in three.nodes())
+    quota_at = three.output().index("50/s -> 77/s")
+    assert quota_at < three.output().index("restarting controller 1000"), "limits do not wait for the roll"
+    assert workload.longest_gap_s < SESSION_TIMEOUT_S / 2
+    workload.check()
+    assert "killed" not in three.output(), "each stopped by itself"
+
+
+def test_a_crash_loop_is_shown_with_its_last_words(tmp_path: Path) -> None:
+    manifests = copy_quickstart(tmp_path, brokers=1)
+    with LocalUp(manifests, tmp_path / "data", "--restart-after", "0.1") as up:
+        identity = tmp_path / "data" / "shop" / "node-0" / "data" / "meta.properties"
+        good = identity.read_text()
+        identity.write_text(re.sub("cluster.id=.*", "cluster.id=someone-elses", good))
+        os.kill(up.nodes("broker")[0]["pid"], signal.SIGKILL)
+        up.wait_for_line("broker 0 of shop is in a crash loop")
+
+        up.wait_until(lambda: up.nodes("broker")[0]["failing"] != "", "the loop in the state")
+        assert "someone-elses" in up.nodes("broker")[0]["failing"]
+        problem = next(node["problem"] for node in up.status()["nodes"] if node["role"] == "broker")
+        assert problem is not None
+        assert up.status()["brokers"][0]["state"] == "Offline"
+
+        identity.write_text(good)
+        up.wait_until(lambda: up.all_online(1), "broker 0 back")
+
+
+def test_brokers_are_added_and_leave_when_they_hold_nothing(tmp_path: Path) -> None:
+    manifests = copy_quickstart(tmp_path, brokers=2)
+    cluster = manifests / "cluster.yaml"
+    with LocalUp(manifests, tmp_path / "data") as up:
+        edit(cluster, "replicas: 2", "replicas: 3")
+        up.wait_until(lambda: up.all_online(3), "the third broker")
+        up.wait_for_line("all limits are enforced on 3/3 brokers")
+        create_topic(up.bootstrap(), TOPIC, PARTITIONS, 2)
+        with AcknowledgedWorkload(up.bootstrap(), TOPIC, PARTITIONS) as workload:
+            up.wait_until(lambda: workload.count > 100, "a producer that runs")
+            edit(cluster, "replicas: 3", "replicas: 2")
+            up.wait_for_line("replicas are left on broker 2, for example of payments-")
+            assert len(up.nodes("broker")) == 3
+            assert "brokers.drain: true" in up.status()["progress"]["scale"]["message"]
+
+            edit(cluster, "replicas: 2", "replicas: 2\n    drain: true")
+            up.wait_for_line("broker 2 is unregistered")
+        up.wait_until(lambda: up.all_online(2), "two brokers in sync")
+        assert len(up.nodes("broker")) == 2
+        up.wait_until(lambda: Partitions(up.bootstrap(), TOPIC).all_in_sync(2), "both replicas of each partition")
+        workload.check()
+
+
+def test_ctrl_c_leaves_the_cluster_in_order(tmp_path: Path) -> None:
+    manifests = copy_quickstart(tmp_path, brokers=2)
+    with LocalUp(manifests, tmp_path / "data") as up:
+        assert up.stop(signal.SIGINT) == 0
+        assert "killed" not in up.output()
+    with LocalUp(manifests, tmp_path / "data") as again:
+        again.wait_until(lambda: again.all_online(2), "both brokers back")
+        assert "is fenced" not in again.output()
+    for broker in (0, 1):
+        log = (tmp_path / "data" / "shop" / f"node-{broker}" / "broker.log").read_text()
+        assert "duplicate" not in log.lower(), "its id was free at once"
