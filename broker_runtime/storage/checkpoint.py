@@ -9,6 +9,7 @@ from broker_runtime.storage.filesystem import FileSystem, read_file, replace_fil
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _CLEAN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
@@ -33,9 +34,9 @@ def read_offsets(fs: FileSystem, path: Path) -> dict[Partition, int]:
     return found
 
 
-def write_offsets(fs: FileSystem, path: Path, offsets: Mapping[Partition, int]) -> None:
+def write_offsets(fs: FileSystem, path: Path, offsets: Mapping[Partition, int], *, sync: bool = True) -> None:
     lines = ["0", str(len(offsets)), *(f"{topic} {number} {at}" for (topic, number), at in sorted(offsets.items()))]
-    replace_file(fs, path, ("\n".join(lines) + "\n").encode())
+    replace_file(fs, path, ("\n".join(lines) + "\n").encode(), sync=sync)
 
 
 def topic_id_text(topic_id: UUID) -> str:
@@ -47,14 +48,20 @@ def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
     path = folder / PARTITION_METADATA
     if not fs.exists(path):
         raise ValueError(f"{path} is missing")
-    fields = dict(line.split(": ", 1) for line in read_file(fs, path).decode().splitlines() if ": " in line)
+    text = read_file(fs, path).decode(errors="replace")
+    fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     if fields.get("version") != "0" or "topic_id" not in fields:
         raise ValueError(f"{path} has no topic id of version 0")
-    return UUID(bytes=urlsafe_b64decode(fields["topic_id"] + "=="))
+    try:
+        return UUID(bytes=urlsafe_b64decode(fields["topic_id"] + "=="))
+    except ValueError:
+        raise ValueError(f"{path} has a damaged topic id") from None
 
 
 def write_topic_id(fs: FileSystem, folder: Path, topic_id: UUID) -> None:
-    replace_file(fs, folder / PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id_text(topic_id)}\n".encode())
+    """The content is synced; the name is with the folder's other new names, when the log first is."""
+    path = folder / PARTITION_METADATA
+    replace_file(fs, path, f"version: 0\ntopic_id: {topic_id_text(topic_id)}\n".encode(), sync=False)
 
 
 def write_clean_shutdown(fs: FileSystem, log_dir: Path) -> None:

@@ -6,7 +6,7 @@ records are known.
 
 from collections.abc import Iterable
 
-CHECKPOINT = "leader-epoch-checkpoint"
+EPOCHS_FILE = "leader-epoch-checkpoint"
 UNKNOWN = -1
 
 
@@ -30,16 +30,22 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(the greatest known epoch up to the asked one, where it ends); (-1, -1) when none is known."""
-        if epoch < 0 or epoch > self.latest:
+        """(the greatest known epoch up to the asked one, where it ends); (-1, -1) for no epoch.
+
+        An epoch older than all that are known ends where the first of them begins, as in Kafka. One that is newer
+        than all left nothing here: Kafka's leaders note their own epoch before they write, so they answer the same.
+        """
+        if epoch < 0:
             return UNKNOWN, UNKNOWN
-        found, end = UNKNOWN, log_end_offset
+        if epoch > self.latest >= 0:
+            return self.latest, log_end_offset
+        found, end = epoch, log_end_offset
         for known, start in self._entries:
             if known > epoch:
                 end = start
                 break
             found = known
-        return (found, end) if found >= 0 else (UNKNOWN, UNKNOWN)
+        return found, end
 
     def truncate_end(self, end_offset: int) -> bool:
         kept = [entry for entry in self._entries if entry[1] < end_offset]
@@ -72,6 +78,8 @@ class LeaderEpochs:
             entries = [(int(epoch), int(start)) for epoch, start in (line.split(" ") for line in lines)]
         except ValueError as error:
             raise ValueError(f"no leader epoch checkpoint: {error}") from None
-        if version != "0" or int(count) != len(entries) or entries != sorted(entries):
+        starts = [start for _, start in entries]
+        whole = content.endswith(b"\n") and version == "0" and count == str(len(entries))
+        if not whole or entries != sorted(dict(entries).items()) or starts != sorted(starts):
             raise ValueError("a damaged leader epoch checkpoint")
         return cls(entries)

@@ -73,14 +73,19 @@ def read_file(fs: FileSystem, path: Path) -> bytes:
     return file.pread(file.size(), 0)
 
 
-def replace_file(fs: FileSystem, path: Path, content: bytes) -> None:
-    """Write a small file so that a crash leaves either the old content or the new one."""
+def replace_file(fs: FileSystem, path: Path, content: bytes, *, sync: bool = True) -> None:
+    """Write a small file so that a crash leaves either the old content or the new one.
+
+    Without `sync` that holds for a killed process; a power loss may leave an empty or a torn file.
+    """
     draft = path.with_name(path.name + ".tmp")
     file = fs.open(draft, create=True)
     file.write_at([content], 0)
-    file.fsync()
+    if sync:
+        file.fsync()
     fs.rename(draft, path)
-    fs.fsync_dir(path.parent)
+    if sync:
+        fs.fsync_dir(path.parent)
 
 
 class OsFile:

@@ -11,7 +11,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, parse_header
 
 
-def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) -> Iterator[tuple[Header, memoryview]]:
+def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) -> Iterator[Header]:
     """Raises KafkaError at the first batch that does not fit; a batch that was cut off at the end is left out."""
     at = 0
     while at + HEADER_BYTES <= len(records):
@@ -21,8 +21,7 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
         end = at + header.size
         if end > len(records):
             return
-        batch = records[at:end]
-        if crc32c(batch[CRC_FROM:]) != header.crc:
+        if crc32c(records[at + CRC_FROM : end]) != header.crc:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of the batch at {header.base_offset} is wrong")
         if header.base_offset != next_offset or header.leader_epoch < latest_epoch:
             raise KafkaError(
@@ -30,6 +29,29 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
                 f"the leader sent offset {header.base_offset} of epoch {header.leader_epoch}; {next_offset} of epoch "
                 f"{latest_epoch} or later comes next",
             )
-        yield header, batch
+        yield header
         next_offset, latest_epoch = header.last_offset + 1, header.leader_epoch
         at = end
+
+
+class Run:
+    """Batches next to each other in what the leader sent, which one write can store."""
+
+    __slots__ = ("_at", "_records", "headers", "size")
+
+    def __init__(self, records: memoryview) -> None:
+        self._records = records
+        self._at = 0
+        self.headers: list[Header] = []
+        self.size = 0
+
+    def add(self, header: Header) -> None:
+        self.headers.append(header)
+        self.size += header.size
+
+    def take(self) -> tuple[list[Header], memoryview]:
+        """What was added since the last time; the run begins anew behind it."""
+        headers, data = self.headers, self._records[self._at : self._at + self.size]
+        self._at += self.size
+        self.headers, self.size = [], 0
+        return headers, data

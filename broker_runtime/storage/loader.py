@@ -1,15 +1,17 @@
 """From the files of a partition's folder to a `Log`, and from nothing to a new one."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.storage.epochs import LeaderEpochs
-from broker_runtime.storage.filesystem import FileSystem
+from broker_runtime.storage.checkpoint import PARTITION_METADATA
+from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
+from broker_runtime.storage.filesystem import FileSystem, read_file
 from broker_runtime.storage.log import LoadedLog, Log, LogPlace
 from broker_runtime.storage.producers import ProducerStates
 from broker_runtime.storage.recovery import RecoveryReport, load_segment
 from broker_runtime.storage.segment import Segment
-from broker_runtime.storage.snapshots import load_snapshot
+from broker_runtime.storage.snapshots import load_snapshot, replay_producers
 
 _LEFTOVERS = (".deleted", ".tmp", ".cleaned", ".swap")
 _INDEXES = (".index", ".timeindex")
@@ -29,28 +31,28 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
     """`found` brings the checkpoints' offsets; unless the report says clean, what lies behind them is scanned."""
     bases = _tidy(place.fs, place.folder)
     loaded = found
+    scan_from = None if report.clean else found.recovery_point
     loaded.segments = _load_segments(place, config, bases, loaded.recovery_point, report)
     end = loaded.segments[-1].next_offset if loaded.segments else 0
     if not loaded.segments or end < loaded.log_start_offset:
         # Everything that is left lies below the log's start: go on at the start.
         for segment in loaded.segments:
-            _drop(segment)
+            segment.unlink()
         loaded.segments = [_new_segment(place, loaded.log_start_offset)]
     loaded.log_start_offset = max(loaded.log_start_offset, loaded.segments[0].base_offset)
     end = loaded.segments[-1].next_offset
     if report.clean:
         loaded.recovery_point = min(loaded.recovery_point, end)
     else:
-        # What was scanned is synced; the names of segments that the crash left must be too before that counts.
+        # What was scanned is synced; whose it is and the names that the crash left must be too before that counts.
+        place.fs.open(place.folder / PARTITION_METADATA).fsync()
         place.fs.fsync_dir(place.folder)
+        place.fs.fsync_dir(place.folder.parent)
         loaded.recovery_point = end
     snapshot = load_snapshot(place.fs, place.folder, end, loaded.producers)
-    _replay(loaded, snapshot, place.clock.wall_ms())
+    replay_producers(loaded.segments, loaded.producers, snapshot, place.clock.wall_ms())
     report.partitions += 1
-    loaded.epochs = LeaderEpochs()
-    for segment in loaded.segments:
-        for _, header in segment.headers(0):
-            loaded.epochs.assign(header.leader_epoch, header.base_offset)
+    loaded.epochs = _load_epochs(place, loaded.segments, scan_from)
     log = Log(place, config, loaded)
     log.snapshot_offset = snapshot
     return log
@@ -77,7 +79,7 @@ def _load_segments(
         if broken or (segments and _is_torn_off(base, segments[-1], report, recovery_point)):
             # Behind a cut there is no telling what belongs: the log ends at the cut.
             broken = True
-            _drop(segment)
+            segment.unlink()
             report.segments_dropped += 1
             continue
         is_last = number == len(bases) - 1
@@ -95,17 +97,19 @@ def _is_torn_off(base: int, before: Segment, report: RecoveryReport, recovery_po
     return base < end or (base > end and not report.clean and base > recovery_point)
 
 
-def _drop(segment: Segment) -> None:
-    for path in (segment.path, segment.offsets.path, segment.times.path):
-        if segment.fs.exists(path):
-            segment.fs.unlink(path)
-
-
-def _replay(loaded: LoadedLog, from_offset: int, now_ms: int) -> None:
-    for segment in loaded.segments:
-        position = segment.position_of(max(from_offset, segment.base_offset))
-        if position is None:
-            continue
-        for _, header in segment.headers(position):
-            if header.base_offset >= from_offset:
-                loaded.producers.replay(header, now_ms)
+def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | None) -> LeaderEpochs:
+    """From their file; what a crash may have kept from it, or all without a good file, from the batches."""
+    path = place.folder / EPOCHS_FILE
+    try:
+        epochs = LeaderEpochs.decode(read_file(place.fs, path)) if place.fs.exists(path) else LeaderEpochs()
+    except ValueError:
+        epochs = LeaderEpochs()
+    epochs.truncate_end(segments[-1].next_offset)
+    if epochs.latest < 0:
+        scan_from = 0
+    if scan_from is not None:
+        for segment in segments:
+            position = segment.position_of(max(scan_from, segment.base_offset))
+            for _, header in () if position is None else segment.headers(position):
+                epochs.assign(header.leader_epoch, header.base_offset)
+    return epochs

@@ -13,27 +13,20 @@ from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
-from crc32c import crc32c
-
 from broker_runtime.clock import Clock
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import (
-    CRC,
-    CRC_FROM,
-    HEADER,
-    HEADER_BYTES,
-    LOG_APPEND_TIME,
-    advance_sequence,
-)
-from broker_runtime.storage.epochs import CHECKPOINT, LeaderEpochs
+from broker_runtime.storage.batch import HEADER_BYTES, advance_sequence
+from broker_runtime.storage.checkpoint import PARTITION_METADATA
+from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
 from broker_runtime.storage.filesystem import Buffer, FileSystem, replace_file
-from broker_runtime.storage.following import leaders_batches
+from broker_runtime.storage.following import Run, leaders_batches
 from broker_runtime.storage.producers import ProducerStates, StoredBatch
 from broker_runtime.storage.retention import count_expired, is_idle_roll_due, is_roll_due
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.snapshots import take_snapshot
-from broker_runtime.storage.validation import RawHeader, check_batch
+from broker_runtime.storage.truncation import cut_back, drop_all, reload_producers
+from broker_runtime.storage.validation import RawHeader, check_batch, stamped_header
 from broker_runtime.wire.reply import FileRegion
 
 _PREFIX = Struct(">qii")
@@ -79,7 +72,12 @@ class LoadedLog:
 
 
 class Log:
-    """`sole_replica` lets each append move the high watermark; replication sets it False and moves it itself."""
+    """`sole_replica` lets each append move the high watermark, as a new log does; replication moves it itself.
+
+    A log that was loaded is not the sole replica until it is told to be: its high watermark is the checkpoint's.
+    What survives: a killed process loses nothing that was written; a power loss takes what lies behind
+    `recovery_point`, which flush.messages and flush.ms move, of leaders and followers alike.
+    """
 
     def __init__(self, place: LogPlace, config: TopicConfig, loaded: LoadedLog) -> None:
         self.place = place
@@ -94,26 +92,22 @@ class Log:
         self.log_end_offset = self._active.next_offset
         self.high_watermark = self.log_end_offset
         self.epochs = loaded.epochs
-        self.sole_replica = True
+        self._epochs_are_synced = True
+        self._sole_replica = True
         self.snapshot_offset = -1
         self.last_flush_ms = place.clock.wall_ms()
         self.on_start_moved: Callable[[], None] | None = None
+        self.on_cut: Callable[[], None] | None = None
         self.renamed: list[tuple[int, list[Path]]] = []
         """(wall ms, files) of segments that are no longer part of the log and whose files go later."""
         self._clock = place.clock
         self._offline: str | None = None
         self._tail_is_dirty = False
-        self._new_names = True
+        self._new_names = self._new_folder = True
+        """What the first sync must make durable beside the batches: making a partition costs no sync."""
         self._waiters: dict[int, tuple[int, Callable[[], None]]] = {}
         self._waiter_ids = 0
         self._end_waiters: dict[int, tuple[int, Callable[[], None]]] = {}
-
-    @property
-    def latest_epoch(self) -> int:
-        return self.epochs.latest
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
     def _active(self) -> Segment:
@@ -122,6 +116,21 @@ class Log:
     @property
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
+
+    @property
+    def sole_replica(self) -> bool:
+        return self._sole_replica
+
+    @sole_replica.setter
+    def sole_replica(self, value: bool) -> None:
+        self._sole_replica = value
+        if value:
+            self.advance_high_watermark(self.log_end_offset)
+
+    def start_replicating(self, high_watermark: int) -> None:
+        """As one of several replicas, of which everything below `high_watermark` is known to be the same."""
+        self._sole_replica = False
+        self.high_watermark = max(min(high_watermark, self.log_end_offset), self.log_start_offset)
 
     # The produce path
 
@@ -147,7 +156,7 @@ class Log:
             buffers = [_PREFIX.pack(base, raw[1], leader_epoch), records[_PREFIX_BYTES:]]
         else:
             appended_ms = max_timestamp = now_ms
-            buffers = [_stamp(raw, records, base, leader_epoch, now_ms), records[HEADER_BYTES:]]
+            buffers = [stamped_header(raw, records, base, leader_epoch, now_ms), records[HEADER_BYTES:]]
         segment = self.segments[-1]
         if segment.size and self._is_roll_due(segment, size, last, max_timestamp, now_ms):
             segment = self.roll()
@@ -165,94 +174,137 @@ class Log:
 
     def _end_moved(self, end: int) -> None:
         self.log_end_offset = end
-        if self.sole_replica:
+        if self._sole_replica:
             self.high_watermark = end
             if self._waiters:
                 self._wake()
         if self._end_waiters:
-            for number, (min_offset, callback) in list(self._end_waiters.items()):
-                if end > min_offset and self._end_waiters.pop(number, None) is not None:
-                    callback()
+            self._wake_end()
 
-    def _begin_epoch(self, epoch: int, start: int) -> None:
-        if epoch > self.epochs.latest:
-            now = LeaderEpochs((*self.epochs.entries, (epoch, start)))
-            self._write_epochs(now)
-            self.epochs = now
-
-    def _write_epochs(self, epochs: LeaderEpochs) -> None:
-        try:
-            replace_file(self.place.fs, self.place.folder / CHECKPOINT, epochs.encode())
-        except OSError as error:
-            raise _storage_error("writing the leader epochs", self, error) from error
+    # The follower's path
 
     def append_as_follower(self, records: memoryview) -> int:
-        """Append whole batches as the leader sent them; the log's end after it. Raises KafkaError at a bad one."""
+        """Append whole batches as the leader sent them; the log's end after it.
+
+        Raises KafkaError at the first bad batch, CORRUPT_MESSAGE or OFFSET_OUT_OF_RANGE; those before it are stored.
+        """
         if self._offline is not None or self._tail_is_dirty:
             self._make_usable()
         now_ms = self._clock.wall_ms()
-        for header, batch in leaders_batches(records, self.log_end_offset, self.epochs.latest):
-            segment = self.segments[-1]
-            if segment.size and self._is_roll_due(
-                segment, header.size, header.last_offset, header.max_timestamp, now_ms
-            ):
-                segment = self.roll()
-            self._begin_epoch(header.leader_epoch, header.base_offset)
-            self._write(segment, [batch], header.last_offset)
-            segment.commit(header.size, header.last_offset, header.max_timestamp, self.config.index_interval_bytes)
-            if segment.offsets.write_due or segment.times.write_due:
-                self._write_indexes_soon(segment)
-            self.producers.replay(header, now_ms)
-            self._end_moved(header.last_offset + 1)
+        run = Run(records)
+        try:
+            for header in leaders_batches(records, self.log_end_offset, self.epochs.latest):
+                if header.leader_epoch > self.epochs.latest:
+                    self._append_run(run, now_ms)
+                    self._begin_epoch(header.leader_epoch, header.base_offset)
+                size = run.size + header.size
+                last, timestamp = header.last_offset, header.max_timestamp
+                active = self.segments[-1]
+                if (active.size or run.size) and self._is_roll_due(active, size, last, timestamp, now_ms):
+                    self._append_run(run, now_ms)
+                    self.roll()
+                run.add(header)
+        finally:
+            self._append_run(run, now_ms)
         return self.log_end_offset
 
+    def _append_run(self, run: Run, now_ms: int) -> None:
+        """Batches that lie next to each other and go to one segment: one write."""
+        headers, data = run.take()
+        if not headers:
+            return
+        segment = self.segments[-1]
+        last = headers[-1].last_offset
+        self._write(segment, [data], last)
+        for header in headers:
+            segment.commit(header.size, header.last_offset, header.max_timestamp, self.config.index_interval_bytes)
+            self.producers.replay(header, now_ms)
+        if segment.offsets.write_due or segment.times.write_due:
+            self._write_indexes_soon(segment)
+        self._end_moved(last + 1)
+
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that ends at or above `offset`."""
+        """Drop every batch that ends at or above `offset`, for good once it returns. Raises KafkaError."""
         if offset >= self.log_end_offset:
             return
-        values = self._all_batches(offset)
-        self._rebuild(values, min(offset, self.log_end_offset))
+        if offset <= self.segments[0].base_offset:
+            self.restart_at(max(offset, 0))
+            return
+        try:
+            cut_back(self.segments, offset, self.config.index_interval_bytes)
+            self.place.fs.fsync_dir(self.place.folder)
+            end = self._active.next_offset
+            self.epochs.truncate_end(end)
+            self._write_epochs(sync=True)
+            self.snapshot_offset = reload_producers(self.place, self.segments, self.producers)
+        except OSError as error:
+            self._go_offline("truncation", error)
+            raise _storage_error("truncate", self, error) from error
+        self._end_cut(end)
 
     def restart_at(self, offset: int) -> None:
-        self.log_start_offset = offset
-        self._rebuild([], offset)
+        """Drop everything and go on at `offset`: the leader has nothing older any more. Raises KafkaError."""
+        try:
+            drop_all(self.segments)
+            self.epochs.clear()
+            self._write_epochs(sync=True)
+            fresh = Segment(self.place.fs, self.place.folder, offset, self._clock.wall_ms())
+            fresh.create()
+            self.segments[:] = [fresh]
+            self.place.fs.fsync_dir(self.place.folder)
+            self.snapshot_offset = reload_producers(self.place, self.segments, self.producers)
+        except OSError as error:
+            self._go_offline("truncation", error)
+            raise _storage_error("truncate", self, error) from error
+        self.high_watermark = self.log_start_offset = offset
+        self._end_cut(offset)
+
+    def _end_cut(self, end: int) -> None:
+        """Whoever keeps offsets of this log on disk hears of it: none of them may lie behind what is appended next."""
+        self._tail_is_dirty = False
+        self.log_end_offset = end
+        self.recovery_point = min(self.recovery_point, end)
+        self.log_start_offset = min(self.log_start_offset, end)
+        self.high_watermark = max(min(self.high_watermark, end), self.log_start_offset)
+        if self.on_cut is not None:
+            self.on_cut()
 
     def move_log_start(self, offset: int) -> None:
+        """A follower takes over the leader's log start."""
         if offset > self.log_start_offset:
-            self.log_start_offset = offset
+            self.log_start_offset = min(offset, self.log_end_offset)
             if self.on_start_moved is not None:
                 self.on_start_moved()
 
-    def _all_batches(self, offset: int) -> list[bytes]:
-        kept = []
-        for segment in self.segments:
-            for at, header in segment.headers(0):
-                if header.last_offset < offset:
-                    kept.append(segment.file.pread(header.size, at))
-        return kept
+    # Leader epochs
 
-    def _rebuild(self, batches: list[bytes], end: int) -> None:
-        for segment in self.segments:
-            for path in (segment.path, segment.offsets.path, segment.times.path):
-                self.place.fs.unlink(path)
-        base = HEADER.unpack_from(batches[0])[0] if batches else end
-        fresh = Segment(self.place.fs, self.place.folder, base, self._clock.wall_ms())
-        fresh.create()
-        self.segments[:] = [fresh]
-        self.producers.clear()
-        self.epochs.clear()
-        self.recovery_point = min(self.recovery_point, base)
-        self.log_end_offset = base
-        for batch in batches:
-            self.append_as_follower(memoryview(batch))
-        self.high_watermark = min(self.high_watermark, self.log_end_offset)
-        self._write_epochs(self.epochs)
+    @property
+    def latest_epoch(self) -> int:
+        """Of the newest batch; -1 when nothing was written under an epoch."""
+        return self.epochs.latest
 
-    def add_end_waiter(self, min_offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        self._waiter_ids += 1
-        number = self._waiter_ids
-        self._end_waiters[number] = (min_offset, callback)
-        return lambda: self._end_waiters.pop(number, None) and None
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(greatest known epoch up to this one, where it ends here); (-1, -1) when none is known."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def _begin_epoch(self, epoch: int, start: int) -> None:
+        """Known before the first batch that was written under it. Raises KafkaError."""
+        self.epochs.assign(epoch, start)
+        try:
+            self._write_epochs(sync=False)
+        except OSError as error:
+            self.epochs.truncate_end(start)
+            raise _storage_error("writing the leader epochs", self, error) from error
+
+    def _write_epochs(self, *, sync: bool) -> None:
+        """Synced with the batches; until then a start finds missing epochs in the batches themselves."""
+        replace_file(self.place.fs, self.place.folder / EPOCHS_FILE, self.epochs.encode(), sync=sync)
+        self._epochs_are_synced = sync
+
+    def _forget_new_epoch(self) -> None:
+        """Nothing was written under it after all."""
+        if self.epochs.truncate_end(self.log_end_offset):
+            self._tail_is_dirty = True
 
     def _check_producer(self, raw: RawHeader) -> AppendResult | None:
         stored = self.producers.duplicate_or_check(raw[9], raw[10], raw[11], advance_sequence(raw[11], raw[6]))
@@ -272,13 +324,15 @@ class Log:
             segment.append(buffers)
         except OSError as error:
             self._cut_tail(segment)
+            self._forget_new_epoch()
             raise _storage_error("append", self, error) from error
         if last + 1 - self.recovery_point >= self.config.flush_messages:
             try:
                 self._sync()
             except OSError as error:
-                self._go_offline(error)
+                self._go_offline("an fsync", error)
                 self._cut_tail(segment)
+                self._forget_new_epoch()
                 raise _storage_error("fsync", self, error) from error
             self.recovery_point = last + 1
             self.last_flush_ms = self._clock.wall_ms()
@@ -302,14 +356,15 @@ class Log:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._offline)
         try:
             self._active.truncate_tail()
+            self._write_epochs(sync=False)
         except OSError as error:
             raise _storage_error("truncate", self, error) from error
         self._tail_is_dirty = False
 
-    def _go_offline(self, error: OSError) -> None:
+    def _go_offline(self, what: str, error: OSError) -> None:
         # After a failed fsync the kernel may have dropped the pages and call them clean: only a restart, which reads
         # what is really there, can say what survived.
-        self._offline = f"{self.topic}-{self.partition} takes no records since an fsync failed ({error}); restart"
+        self._offline = f"{self.topic}-{self.partition} takes no records since {what} failed ({error}); restart"
 
     def roll(self) -> Segment:
         """Begin a new segment at the end of the log; the old one's indexes are complete in their files then."""
@@ -346,7 +401,7 @@ class Log:
             segment = self.segments[number]
             start = segment.position_of(offset)
             if start is not None:
-                return _region(segment, start, max_bytes, min_one, up_to)
+                return segment.region(start, max_bytes, min_one=min_one, up_to=up_to)
         return None
 
     def _segment_number(self, offset: int) -> int:
@@ -373,9 +428,25 @@ class Log:
 
         return remove
 
+    def add_end_waiter(self, min_offset: int, callback: Callable[[], None]) -> Callable[[], None]:
+        """As add_waiter, but for the log's end: a follower is sent what is not replicated yet."""
+        self._waiter_ids += 1
+        number = self._waiter_ids
+        self._end_waiters[number] = (min_offset, callback)
+
+        def remove() -> None:
+            self._end_waiters.pop(number, None)
+
+        return remove
+
     def _wake(self, *, everyone: bool = False) -> None:
         for number, (min_offset, callback) in list(self._waiters.items()):
             if (everyone or self.high_watermark > min_offset) and self._waiters.pop(number, None) is not None:
+                callback()
+
+    def _wake_end(self, *, everyone: bool = False) -> None:
+        for number, (min_offset, callback) in list(self._end_waiters.items()):
+            if (everyone or self.log_end_offset > min_offset) and self._end_waiters.pop(number, None) is not None:
                 callback()
 
     def advance_high_watermark(self, offset: int) -> None:
@@ -439,6 +510,8 @@ class Log:
             if self.on_start_moved is not None:
                 self.on_start_moved()
         self.recovery_point = max(self.recovery_point, first)
+        if self.epochs.truncate_start(first):
+            self._write_epochs(sync=False)
         return count
 
     def _sync(self) -> None:
@@ -446,9 +519,18 @@ class Log:
         for segment in self.segments:
             if segment.next_offset > self.recovery_point or segment is self._active:
                 segment.flush()
+        self._sync_names()
+
+    def _sync_names(self) -> None:
+        """What the batches need to be found and understood; raises OSError."""
+        if not self._epochs_are_synced:
+            self._write_epochs(sync=True)
+        if self._new_folder:
+            self.place.fs.open(self.place.folder / PARTITION_METADATA).fsync()
+            self.place.fs.fsync_dir(self.place.folder.parent)
         if self._new_names:
             self.place.fs.fsync_dir(self.place.folder)
-            self._new_names = False
+        self._new_folder = self._new_names = False
 
     def flush(self) -> None:
         """Make everything appended so far survive a power loss."""
@@ -459,7 +541,7 @@ class Log:
         try:
             self._sync()
         except OSError as error:
-            self._go_offline(error)
+            self._go_offline("an fsync", error)
             raise _storage_error("fsync", self, error) from error
         self.recovery_point = self.log_end_offset
         self.last_flush_ms = self._clock.wall_ms()
@@ -477,10 +559,13 @@ class Log:
         return None
 
     def sealed_is_flushed(self, segment: Segment) -> None:
-        self.recovery_point = max(self.recovery_point, segment.next_offset)
+        """Raises OSError."""
+        if any(known is segment for known in self.segments[:-1]):
+            self._sync_names()
+            self.recovery_point = max(self.recovery_point, segment.next_offset)
 
     def fsync_failed(self, error: OSError) -> None:
-        self._go_offline(error)
+        self._go_offline("an fsync", error)
 
     def release_idle(self) -> None:
         for segment in self.segments[:-1]:
@@ -504,32 +589,7 @@ class Log:
         """The log is closed or deleted: nobody waits for it any longer."""
         self._offline = f"{self.topic}-{self.partition} is closed on this broker"
         self._wake(everyone=True)
-
-
-def _stamp(raw: RawHeader, records: memoryview, base: int, leader_epoch: int, now_ms: int) -> bytearray:
-    """The header with LogAppendTime; as in Kafka the maximum timestamp counts for every record then."""
-    head = bytearray(
-        HEADER.pack(base, raw[1], leader_epoch, raw[3], 0, raw[5] | LOG_APPEND_TIME, *raw[6:8], now_ms, *raw[9:])
-    )
-    crc = crc32c(records[HEADER_BYTES:], crc32c(memoryview(head)[CRC_FROM:]))
-    CRC.pack_into(head, CRC_FROM - 4, crc)
-    return head
-
-
-def _region(segment: Segment, start: int, max_bytes: int, min_one: bool, up_to: int) -> FileRegion | None:
-    size, next_offset = segment.size, segment.next_offset
-    if up_to < next_offset:
-        bound = segment.position_of(up_to)
-        size, next_offset = (size, next_offset) if bound is None else (bound, up_to)
-    if start >= size:
-        return None
-    if size - start > max_bytes:
-        end, next_offset = segment.end_within(start, start + max_bytes)
-        if (end - start > max_bytes and not min_one) or end > size:
-            return None
-        size = end
-    segment.remember(next_offset, size)
-    return FileRegion(segment.file, start, size - start)
+        self._wake_end(everyone=True)
 
 
 def _storage_error(what: str, log: Log, error: OSError) -> KafkaError:

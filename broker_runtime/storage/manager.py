@@ -16,8 +16,8 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 from broker_runtime.storage.checkpoint import (
     CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
     LOG_STARTS,
-    PARTITION_METADATA,
     RECOVERY_POINTS,
     Partition,
     read_offsets,
@@ -36,9 +36,11 @@ from broker_runtime.storage.segment import Segment
 _LOGGER = logging.getLogger(__name__)
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 _DELETED = "-delete"
+_STRAY = "-stray"
 _LOGS_PER_TICK = 256
 _CHECKPOINT_INTERVAL_S = 60.0
 PRODUCER_EXPIRATION_MS = 86_400_000
+HIGH_WATERMARK_INTERVAL_MS = 5_000
 
 
 class LogManager:
@@ -66,6 +68,9 @@ class LogManager:
         self._flushing: tuple[Future[None], Log, Segment] | None = None
         self._checkpointed: dict[Partition, int] = {}
         self._checkpoint_at = clock.monotonic() + _CHECKPOINT_INTERVAL_S
+        self.high_watermark_interval_ms = HIGH_WATERMARK_INTERVAL_MS
+        self._watermarks_at = clock.monotonic()
+        self._watermarks: dict[Partition, int] = {}
 
     # Opening
 
@@ -80,18 +85,23 @@ class LogManager:
             self._fs.unlink(marker)
             self._fs.fsync_dir(self._log_dir)
         points, starts = self._read_checkpoint(RECOVERY_POINTS), self._read_checkpoint(LOG_STARTS)
+        watermarks = self._read_checkpoint(HIGH_WATERMARKS)
         for name in folders:
             folder = self._log_dir / name
             if name.endswith(_DELETED):
                 self._remove_folder(folder)
                 continue
             match = _FOLDER.fullmatch(name)
-            if match is None or self._is_unfinished(folder):
+            if match is None:
                 continue
             key = (match["topic"], int(match["partition"]))
+            if not points.get(key) and self._set_aside(folder):
+                continue
             place = self._place(key, self._topic_id(folder))
             found = LoadedLog([], ProducerStates(), starts.get(key, 0), points.get(key, 0))
-            self._add(key, load_log(place, config_of(key[0]), found, report))
+            log = load_log(place, config_of(key[0]), found, report)
+            log.start_replicating(watermarks.get(key, 0))
+            self._add(key, log)
         self._write_recovery_points()
         report.took_ms = round((self._clock.monotonic() - began) * 1000)
         return report
@@ -123,19 +133,26 @@ class LogManager:
         except ValueError as error:
             raise ConfigError(f"{error}; restore it or move the folder away from log.dirs") from None
 
-    def _is_unfinished(self, folder: Path) -> bool:
-        """A crash inside `create` leaves a folder that no topic id was written to: it holds nothing."""
-        names = self._fs.listdir(folder)
-        if PARTITION_METADATA in names or any(name.endswith(".log") for name in names):
-            return False
-        self._remove_folder(folder)
-        return True
+    def _set_aside(self, folder: Path) -> bool:
+        """Nothing of this folder was ever synced, and a crash may have left nothing to tell whose it is."""
+        try:
+            read_topic_id(self._fs, folder)
+        except ValueError as error:
+            if any(name.endswith(".log") and self._fs.open(folder / name).size() for name in self._fs.listdir(folder)):
+                stray = folder.with_name(f"{folder.name}.{uuid4().hex}{_STRAY}")
+                self._fs.rename(folder, stray)
+                _LOGGER.error("%s: it was never synced; its records are kept in %s", error, stray)
+            else:
+                self._remove_folder(folder)
+            return True
+        return False
 
     def _place(self, key: Partition, topic_id: UUID) -> LogPlace:
         return LogPlace(self._log_dir / f"{key[0]}-{key[1]}", *key, topic_id, self._fs, self._clock)
 
     def _add(self, key: Partition, log: Log) -> None:
         log.on_start_moved = self._write_log_starts
+        log.on_cut = self._write_all_offsets
         self._logs[key] = log
 
     # Partitions
@@ -156,8 +173,6 @@ class LogManager:
             self._fs.mkdir(place.folder)
             write_topic_id(self._fs, place.folder, topic_id)
             log = new_log(place, config)
-            self._fs.fsync_dir(place.folder)
-            self._fs.fsync_dir(self._log_dir)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"creating {topic}-{partition} failed: {error}") from error
         self._add(key, log)
@@ -174,7 +189,7 @@ class LogManager:
         log = self._logs.pop((topic, partition), None)
         if log is None:
             return
-        log.on_start_moved = None
+        log.on_start_moved = log.on_cut = None
         log.end()
         folder = log.place.folder
         doomed = folder.with_name(f"{folder.name}.{uuid4().hex}{_DELETED}")
@@ -199,6 +214,9 @@ class LogManager:
         self._flush_sealed()
         try:
             self._remove_one_doomed(now_ms)
+            if self._clock.monotonic() >= self._watermarks_at:
+                self._watermarks_at = self._clock.monotonic() + self.high_watermark_interval_ms / 1000
+                self._write_high_watermarks(sync=False)
             if self._clock.monotonic() >= self._checkpoint_at:
                 self._checkpoint_at = self._clock.monotonic() + _CHECKPOINT_INTERVAL_S
                 self._write_recovery_points()
@@ -246,11 +264,10 @@ class LogManager:
     def _finish_flush(self, log: Log, segment: Segment, future: Future[None]) -> None:
         try:
             future.result()
+            log.sealed_is_flushed(segment)
         except OSError as error:
             log.fsync_failed(error)
             _LOGGER.error("fsync of %s-%d failed: %s", log.topic, log.partition, error)
-        else:
-            log.sealed_is_flushed(segment)
 
     def _remove_one_doomed(self, now_ms: int) -> None:
         for number, (due_ms, folder) in enumerate(self._doomed):
@@ -269,6 +286,22 @@ class LogManager:
         if points != self._checkpointed:
             write_offsets(self._fs, self._log_dir / RECOVERY_POINTS, points)
             self._checkpointed = points
+
+    def _write_high_watermarks(self, *, sync: bool) -> None:
+        """Where a restarted replica surely agrees with the others; a crash may lose it, too low is only slower."""
+        watermarks = {key: log.high_watermark for key, log in self._logs.items()}
+        if watermarks != self._watermarks:
+            write_offsets(self._fs, self._log_dir / HIGH_WATERMARKS, watermarks, sync=sync)
+            self._watermarks = watermarks
+
+    def _write_all_offsets(self) -> None:
+        """A log was cut: offsets behind its new end would vouch for records that are yet to come."""
+        try:
+            self._write_recovery_points()
+            self._write_high_watermarks(sync=True)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
+        self._write_log_starts()
 
     def _write_log_starts(self) -> None:
         starts = {
@@ -297,6 +330,7 @@ class LogManager:
         try:
             self._write_recovery_points()
             self._write_log_starts()
+            self._write_high_watermarks(sync=True)
             if clean:
                 write_clean_shutdown(self._fs, self._log_dir)
         except (OSError, KafkaError) as error:

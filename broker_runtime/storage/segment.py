@@ -20,6 +20,7 @@ from broker_runtime.storage.batch import (
 )
 from broker_runtime.storage.filesystem import Buffer, File, FileSystem
 from broker_runtime.storage.index import OFFSET_ENTRY, TIME_ENTRY, Index
+from broker_runtime.wire.reply import FileRegion
 
 _SCAN_BYTES = 64 * 1024
 _LOOK_BYTES = 4 * 1024
@@ -92,6 +93,22 @@ class Segment:
         """Cut what a failed write left behind the last good byte."""
         self.file.truncate(self.size)
 
+    def cut(self, position: int, index_interval: int) -> None:
+        """End at the batch boundary `position`, with indexes of what is left."""
+        self.file.truncate(position)
+        self.reset()
+        self.offsets.create()
+        self.times.create()
+        for _, header in self.headers(0, position):
+            self.commit(header.size, header.last_offset, header.max_timestamp, index_interval)
+        self.index_time()
+
+    def unlink(self) -> None:
+        """Take the files away, the log first; readers that have it open may finish."""
+        for path in (self.path, self.offsets.path, self.times.path):
+            if self.fs.exists(path):
+                self.fs.unlink(path)
+
     def index_is_full(self, index_bytes_max: int) -> bool:
         return self.offsets.size() + OFFSET_ENTRY.size > index_bytes_max or (
             self.times.size() + 2 * TIME_ENTRY.size > index_bytes_max
@@ -135,15 +152,16 @@ class Segment:
     def _damaged(self, position: int) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path} is damaged at byte {position}")
 
-    def headers(self, position: int) -> Iterator[tuple[int, Header]]:
-        """(position, header) of the batches from `position` on."""
+    def headers(self, position: int, end: int | None = None) -> Iterator[tuple[int, Header]]:
+        """(position, header) of the batches from `position` on, up to the segment's size unless told where."""
+        size = self.size if end is None else end
         chunk = b""
         start = position
-        while position + HEADER_BYTES <= self.size:
+        while position + HEADER_BYTES <= size:
             at = position - start
             if at + HEADER_BYTES > len(chunk):
                 start, at = position, 0
-                chunk = self.file.pread(min(_SCAN_BYTES, self.size - position), position)
+                chunk = self.file.pread(min(_SCAN_BYTES, size - position), position)
             header = parse_header(chunk, at)
             if header.magic != MAGIC or header.length < HEADER_BYTES - OVERHEAD_BYTES:
                 raise self._damaged(position)
@@ -175,6 +193,22 @@ class Segment:
             if end >= limit:
                 return end, last_offset + 1
         return self.size, self.next_offset
+
+    def region(self, start: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
+        """Whole batches from the position `start`, below the offset `up_to`."""
+        size, next_offset = self.size, self.next_offset
+        if up_to < next_offset:
+            bound = self.position_of(up_to)
+            size, next_offset = (size, next_offset) if bound is None else (bound, up_to)
+        if start >= size:
+            return None
+        if size - start > max_bytes:
+            end, next_offset = self.end_within(start, start + max_bytes)
+            if (end - start > max_bytes and not min_one) or end > size:
+                return None
+            size = end
+        self.remember(next_offset, size)
+        return FileRegion(self.file, start, size - start)
 
     def remember(self, offset: int, position: int) -> None:
         """A reader that goes on asks for this offset next: save it the look-up."""

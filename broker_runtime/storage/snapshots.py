@@ -1,10 +1,11 @@
 """The .snapshot files of a partition: producer state at an offset, so that a start replays only what came after."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
 from broker_runtime.storage.producers import ProducerStates
-from broker_runtime.storage.segment import segment_path
+from broker_runtime.storage.segment import Segment, segment_path
 
 SUFFIX = ".snapshot"
 _KEPT = 2
@@ -34,3 +35,14 @@ def load_snapshot(fs: FileSystem, folder: Path, end_offset: int, producers: Prod
             return offset
         fs.unlink(path)
     return -1
+
+
+def replay_producers(segments: Sequence[Segment], producers: ProducerStates, from_offset: int, now_ms: int) -> None:
+    """Take over the batches from a snapshot's offset on."""
+    for segment in segments:
+        position = segment.position_of(max(from_offset, segment.base_offset))
+        if position is None:
+            continue
+        for _, header in segment.headers(position):
+            if header.base_offset >= from_offset:
+                producers.replay(header, now_ms)

@@ -11,6 +11,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import (
     COMPRESSION_MASK,
     CONTROL,
+    CRC,
     CRC_FROM,
     HEADER,
     HEADER_BYTES,
@@ -111,3 +112,13 @@ def _check_keys(records: memoryview) -> None:
     for record in iter_records(records):
         if record.key is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "a compacted topic takes records with keys only")
+
+
+def stamped_header(raw: RawHeader, records: memoryview, base: int, leader_epoch: int, now_ms: int) -> bytearray:
+    """The header with LogAppendTime; as in Kafka the maximum timestamp counts for every record then."""
+    head = bytearray(
+        HEADER.pack(base, raw[1], leader_epoch, raw[3], 0, raw[5] | LOG_APPEND_TIME, *raw[6:8], now_ms, *raw[9:])
+    )
+    crc = crc32c(records[HEADER_BYTES:], crc32c(memoryview(head)[CRC_FROM:]))
+    CRC.pack_into(head, CRC_FROM - 4, crc)
+    return head

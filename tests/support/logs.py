@@ -29,6 +29,7 @@ class LogHouse:
         self.logs = LogManager(LOG_DIR, fs=self.fs, clock=self.clock)
         report = self.logs.open(lambda _topic: self.config)
         self.log: Log = self.logs.create("orders", 0, TOPIC_ID, self.config)
+        self.log.sole_replica = True
         return report
 
     def restart(self) -> RecoveryReport:

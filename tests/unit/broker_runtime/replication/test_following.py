@@ -138,7 +138,7 @@ def test_a_forgotten_partition_is_left_alone() -> None:
         ({0: 3, 2: 2}, 2, 9, Cut(5, True)),
         ({0: 3, 2: 2}, -1, -1, Cut(1, True)),
         ({0: 3, 2: 2}, 1, 7, Cut(3, False)),
-        ({2: 4}, 1, 3, Cut(3, True)),
+        ({2: 4}, 1, 3, Cut(0, True)),
     ],
     ids=[
         "the leader has less of it",

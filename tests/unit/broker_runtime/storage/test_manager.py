@@ -182,11 +182,20 @@ def test_a_crash_before_the_files_went_is_made_good_at_start() -> None:
     assert [name for name in house.fs.listdir(LOG_DIR) if "delete" in name] == []
 
 
-def test_a_folder_without_a_topic_id_is_named() -> None:
+def test_a_synced_folder_without_a_topic_id_is_named() -> None:
     house = _filled()
+    house.restart()
     house.fs.unlink(FOLDER / "partition.metadata")
     with pytest.raises(ConfigError, match=r"partition\.metadata is missing"):
         house.kill()
+
+
+def test_a_folder_that_was_never_synced_and_lost_its_topic_id_is_set_aside() -> None:
+    house = _filled()
+    house.fs.unlink(FOLDER / "partition.metadata")
+    house.kill()
+    assert house.log.log_end_offset == 0
+    assert len([name for name in house.fs.listdir(LOG_DIR) if name.endswith("-stray")]) == 1
 
 
 def test_a_folder_that_a_crash_left_empty_is_removed() -> None:
