@@ -50,6 +50,7 @@ class BrokerPod:
     restarts: int
     http_port: int
     internal_port: int
+    deleting: bool = False
 
 
 class Shop:
@@ -169,10 +170,10 @@ class Shop:
 
     # -- brokers -----------------------------------------------------------------------------------------------
 
-    def broker_pods(self, cluster: str = CLUSTER) -> list[BrokerPod]:
+    def broker_pods(self, cluster: str = CLUSTER, *, deleting: bool = False) -> list[BrokerPod]:
         selector = f"app.kubernetes.io/component=broker,sluicegate.dev/cluster={cluster}"
         listed = self.plane.get("pods", "-l", selector)["items"]
-        pods = [broker_pod(pod) for pod in listed if "deletionTimestamp" not in pod["metadata"]]
+        pods = [pod for pod in map(broker_pod, listed) if deleting or not pod.deleting]
         return sorted(pods, key=lambda pod: pod.id)
 
     def pod(self, broker_id: int) -> BrokerPod:
@@ -266,6 +267,7 @@ def broker_pod(pod: Json) -> BrokerPod:
         restarts=statuses[0]["restartCount"],
         http_port=ports["http"],
         internal_port=ports["internal"],
+        deleting="deletionTimestamp" in pod["metadata"],
     )
 
 

@@ -1,0 +1,170 @@
+"""Rolls under load: nothing acknowledged is lost or repeated, quotas do not wait, and an operator may die at any step.
+
+A roll is dear, so no test here undoes its own: each takes the other of two values of a static key.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.waiting import wait_for
+from e2e.shop import (
+    BROKERS,
+    NAMESPACE,
+    ROLLED_TIMEOUT_S,
+    Shop,
+    condition_of,
+    quota_document,
+)
+from sluicegate_operator.kafka_admin.configs import ConfigChange
+from tests.support.acknowledged import AcknowledgedWorkload, create_topic
+
+PARTITIONS = 6
+KUBECTL_S = 0.5
+"""For kubectl itself and for asking the brokers."""
+
+
+@pytest.fixture(scope="module")
+def rolled(standing_shop: Shop) -> Shop:
+    standing_shop.settle()
+    return standing_shop
+
+
+@pytest.fixture
+def shop(rolled: Shop) -> Iterator[Shop]:
+    """As the test before left it, with all brokers back and an operator that runs."""
+    wait_for("rolled out", lambda: rolled_out(rolled), timeout_s=ROLLED_TIMEOUT_S, interval_s=0.2)
+    yield rolled
+    if not rolled.operator.running:
+        rolled.operator.start()
+    rolled.kubelet.release_pod(NAMESPACE, rolled.pod(1).name)
+
+
+def other_value(shop: Shop) -> dict[str, str]:
+    """Of a key that Kafka calls static and that changes nothing for this test's topics."""
+    return {"num.partitions": "4" if shop.cluster()["spec"]["config"]["num.partitions"] == "3" else "3"}
+
+
+def load_on(shop: Shop, topic: str) -> AcknowledgedWorkload:
+    create_topic(shop.bootstrap(), topic, PARTITIONS, BROKERS, min_insync_replicas="2")
+    return AcknowledgedWorkload(shop.bootstrap(), topic, PARTITIONS)
+
+
+def check(shop: Shop, load: AcknowledgedWorkload, topic: str) -> None:
+    """By a client of its own: every broker has another address than when the load began."""
+    reader = AcknowledgedWorkload(shop.bootstrap(), topic, PARTITIONS)
+    reader.acknowledged, reader.repeated = load.acknowledged, load.repeated
+    reader.failures, reader.count = load.failures, load.count
+    reader.check()
+
+
+def uids(shop: Shop) -> dict[int, str]:
+    return {pod.id: pod.uid for pod in shop.broker_pods()}
+
+
+def rolled_out(shop: Shop) -> bool:
+    """The newest generation is out, on every node, and all are back."""
+    shop.operator.must_run()
+    cluster = shop.cluster()
+    rolling = condition_of(cluster, "Rolling")
+    current = cluster["status"].get("observedGeneration") == cluster["metadata"]["generation"]
+    return current and rolling["status"] == "False" and shop.all_brokers_ready() and shop.all_in_sync()
+
+
+class Watched:
+    """Who was away together, as clients see it; asked again and again while a roll goes on."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._shop = shop
+        self.away_together: list[set[int]] = []
+
+    def look(self) -> bool:
+        present = {pod.id for pod in self._shop.broker_pods() if pod.ready}
+        away = set(range(BROKERS)) - present
+        if len(away) > 1:
+            self.away_together.append(away)
+        return rolled_out(self._shop)
+
+
+def test_a_changed_static_key_rolls_brokers_one_by_one_and_loses_nothing(shop: Shop) -> None:
+    before, watched = uids(shop), Watched(shop)
+    with load_on(shop, "rolled") as load:
+        wait_for("the load runs", lambda: load.count > 100)
+        shop.change_cluster(config=other_value(shop))
+        wait_for("the first broker is replaced", lambda: uids(shop) != before, timeout_s=20)
+        wait_for("rolled out", watched.look, timeout_s=ROLLED_TIMEOUT_S, interval_s=0.2)
+        assert watched.away_together == []
+        count = load.count
+        wait_for("the load goes on", lambda: load.count > count + 100)
+    after = uids(shop)
+    assert all(after[broker_id] != uid for broker_id, uid in before.items())
+    check(shop, load, "rolled")
+    restarts = [event for event in shop.events() if event["reason"] == "ConfigChanged"]
+    assert sum(event.get("count", 1) for event in restarts) >= BROKERS
+    assert all("num.partitions" in event["message"] for event in restarts)
+
+
+def test_a_changed_dynamic_key_restarts_nothing_and_drift_is_mended(shop: Shop) -> None:
+    before = shop.fingerprint()
+    config = shop.cluster()["spec"]["config"]
+
+    def values() -> list[int]:
+        return [shop.broker_config(pod, "log.retention.ms") for pod in shop.broker_pods()]
+
+    [unset, *_] = values()
+    shop.change_cluster(config={**config, "log.retention.ms": "7200000"})
+    wait_for("in force on every broker", lambda: values() == [7200000] * BROKERS, timeout_s=10)
+    shop.alter_by_hand(shop.pod(1), None, ConfigChange(set={"log.retention.ms": "60000"}))
+    wait_for("the hand's value arrives", lambda: 60000 in values(), timeout_s=5, interval_s=0.02)
+    wait_for("mended", lambda: values() == [7200000] * BROKERS, timeout_s=15)
+    shop.change_cluster(config=config)
+    wait_for("taken away", lambda: values() == [unset] * BROKERS, timeout_s=10)
+    assert shop.fingerprint() == before
+    wait_for("forgotten", lambda: not shop.cluster()["status"].get("dynamicConfigKeys"), timeout_s=10)
+
+
+def test_a_roll_that_waits_says_for_whom_and_quotas_do_not_wait_with_it(shop: Shop) -> None:
+    away = shop.pod(1)
+    before = uids(shop)
+    shop.kubelet.hold_pod(NAMESPACE, away.name)
+    wait_for("the broker is away", lambda: not shop.pod(1).ready)
+    shop.change_cluster(config=other_value(shop))
+
+    def says_why() -> bool:
+        cluster = shop.cluster()
+        rolling = condition_of(cluster, "Rolling")
+        named = away.name in rolling["message"] or "broker 1" in rolling["message"]
+        waiting = set(cluster["status"]["rollout"].get("waiting", []))
+        return rolling["status"] == "True" and named and {shop.pod(0).name, shop.pod(2).name} <= waiting
+
+    wait_for("the status names what it waits for", says_why, timeout_s=15)
+    rate = 60 + len(shop.events()) % 7
+    started_s = time.monotonic()
+    shop.apply(quota_document("shop-external-rate", {"listener": "EXTERNAL"}, maxConnectionCreationRate=rate))
+    wait_for("in force where brokers are up", lambda: shop.external_rates() == [rate] * 2, timeout_s=5)
+    assert time.monotonic() - started_s < 1.0 + KUBECTL_S
+    after = uids(shop)
+    assert (after[0], after[2]) == (before[0], before[2]), "nothing else is restarted while a broker is away"
+    shop.kubelet.release_pod(NAMESPACE, away.name)
+    wait_for("it goes on", lambda: {*uids(shop).values()}.isdisjoint(before.values()), timeout_s=ROLLED_TIMEOUT_S)
+    shop.await_enforced("shop-external-rate", timeout_s=ROLLED_TIMEOUT_S)
+
+
+def test_an_operator_killed_at_each_step_of_a_roll_goes_on_where_it_was(shop: Shop) -> None:
+    before, watched = uids(shop), Watched(shop)
+    steps: list[object] = []
+    with load_on(shop, "unattended") as load:
+        shop.change_cluster(config=other_value(shop))
+        deadline = time.monotonic() + ROLLED_TIMEOUT_S
+        while not (uids(shop) != before and watched.look()):
+            assert time.monotonic() < deadline, f"not rolled out after {len(steps)} steps: {shop.cluster()['status']}"
+            step = [(pod.uid, pod.ready, pod.deleting) for pod in shop.broker_pods(deleting=True)]
+            if step not in steps:
+                steps.append(step)
+                shop.operator.kill()
+                shop.operator.start()
+    assert watched.away_together == []
+    assert len(steps) >= 2 * BROKERS, "each broker goes and comes back"
+    assert {pod.id: pod.uid for pod in shop.broker_pods()}.items().isdisjoint(before.items())
+    check(shop, load, "unattended")
