@@ -108,23 +108,30 @@ def test_a_static_setting_rolls_every_node_and_loses_nothing(three: LocalUp) -> 
     assert "killed" not in three.output(), "each stopped by itself"
 
 
-def test_a_crash_loop_is_shown_with_its_last_words(tmp_path: Path) -> None:
-    manifests = copy_quickstart(tmp_path, brokers=1)
+def test_a_crash_loop_is_shown_with_its_last_words_and_blocks_a_roll(tmp_path: Path) -> None:
+    manifests = copy_quickstart(tmp_path, brokers=2)
     with LocalUp(manifests, tmp_path / "data", "--restart-after", "0.1") as up:
         identity = tmp_path / "data" / "shop" / "node-0" / "data" / "meta.properties"
         good = identity.read_text()
         identity.write_text(re.sub("cluster.id=.*", "cluster.id=someone-elses", good))
-        os.kill(up.nodes("broker")[0]["pid"], signal.SIGKILL)
+        pids = {node["id"]: node["pid"] for node in up.nodes()}
+        os.kill(pids[0], signal.SIGKILL)
         up.wait_for_line("broker 0 of shop is in a crash loop")
 
         up.wait_until(lambda: up.nodes("broker")[0]["failing"] != "", "the loop in the state")
         assert "someone-elses" in up.nodes("broker")[0]["failing"]
-        problem = next(node["problem"] for node in up.status()["nodes"] if node["role"] == "broker")
-        assert problem is not None
-        assert up.status()["brokers"][0]["state"] == "Offline"
+        status = up.status()
+        assert next(node["problem"] for node in status["nodes"] if node["id"] == 0) is not None
+        assert [broker["state"] for broker in status["brokers"]] == ["Offline", "Online"]
+
+        set_config(up, "connections.max.idle.ms", "590000")
+        up.wait_for_line("the roll is blocked: broker 0 of shop does not start: crash loop")
+        assert up.status()["progress"]["roll"]["phase"] == "Blocked"
+        assert up.nodes("broker")[1]["pid"] == pids[1], "the other one is left alone"
 
         identity.write_text(good)
-        up.wait_until(lambda: up.all_online(1), "broker 0 back")
+        up.wait_for_line("shop: the roll is complete")
+        assert all(node["pid"] != pids[node["id"]] for node in up.nodes())
 
 
 def test_brokers_are_added_and_leave_when_they_hold_nothing(tmp_path: Path) -> None:

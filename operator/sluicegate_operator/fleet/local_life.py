@@ -28,6 +28,8 @@ from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView
 
 BUSY_S = 0.2
 IDLE_S = 5.0
+RETRY_S = 1.0
+"""Until brokers that lacked configuration are asked again."""
 WAIT_PATIENCE_S = 3.0
 BLOCK_PATIENCE_S = 1.0
 """A roll that waits longer for the same thing, or is blocked longer by it, says so."""
@@ -97,6 +99,8 @@ class ClusterLife:
         self._task: asyncio.Task[None] | None = None
         self._admin: AdminClient | None = None
         self._config_due_s = 0.0
+        self._changing: set[str] = set()
+        """Keys that were set and have not been seen on every broker yet."""
 
     async def start(self) -> None:
         """Every node is started; returns when all are ready or late."""
@@ -218,14 +222,15 @@ class ClusterLife:
         desired, managed = dynamic_config(target.cluster), self._data.read_managed(self.name)
         remember = partial(self._data.write_managed, self.name)
         result = await enforce_config(await self._pool(), desired, managed, remember)
-        changed = sorted({key for action in result.changes for key in (*action.set, *action.delete)})
-        if result.is_complete and changed:
-            self._say(f"{', '.join(changed)} changed on every broker, none restarted")
+        self._changing.update(key for action in result.changes for key in (*action.set, *action.delete))
+        if result.is_complete and self._changing:
+            self._say(f"{', '.join(sorted(self._changing))} changed on every broker, none restarted")
+            self._changing.clear()
         behind = [f"broker {broker_id}: {why}" for broker_id, why in result.lagging.items()]
         behind += [str(failure.error) for failure in result.failures]
         sentence = "; ".join(behind)
         self.config = Progress("Lagging", sentence) if sentence else Progress()
-        wait_s = float(target.cluster.spec.resync_seconds) if result.is_complete else 1.0
+        wait_s = float(target.cluster.spec.resync_seconds) if result.is_complete else RETRY_S
         self._config_due_s = now_s + wait_s
         return result.is_complete
 
@@ -266,7 +271,7 @@ class ClusterLife:
         elif isinstance(step, Wait):
             self.roll = Progress("Blocked" if step.blocked else "Rolling", step.message, step.waiting)
             self._say_waiting(step.message, blocked=step.blocked)
-        elif missing := _not_back(nodes, overview):
+        elif missing := what_is_left(nodes, overview):
             self.roll = Progress("Rolling", missing)
             self._say_waiting(missing, blocked=False)
         else:
@@ -284,7 +289,7 @@ class ClusterLife:
             self._say(f"the roll {'is blocked' if blocked else 'waits'}: {message}")
 
 
-def _not_back(nodes: list[NodeView], overview: ClusterOverview | None) -> str:
+def what_is_left(nodes: list[NodeView], overview: ClusterOverview | None) -> str:
     """What is left of a roll whose nodes have all been restarted."""
     if unready := [node for node in nodes if not node.ready]:
         return f"{unready[0].name} is not ready" + (f": {unready[0].failing}" if unready[0].failing else "")

@@ -62,7 +62,7 @@ class ChildSpec:
 
 
 class Child:
-    """`failing` says why it does not stay up, while it waits for another start: empty until it is a crash loop."""
+    """`failing` says why it does not stay up: empty until it is a crash loop, and again once it was ready."""
 
     def __init__(self, spec: ChildSpec, watcher: Watcher, back_off: BackOff) -> None:
         self.spec = spec
@@ -92,12 +92,12 @@ class Child:
             self._tell(code, exits, delay_s)
             await asyncio.gather(self._watcher.died(), asyncio.sleep(delay_s))
             self.restarts += 1
-            self.failing = ""
 
     def _tell(self, code: int, exits: int, delay_s: float) -> None:
         name, lines = self.spec.name, self._last_lines()
         again = f"it is started again in {delay_s:g} s"
         if exits < CRASH_LOOP_EXITS:
+            self.failing = ""
             # Of a child that a signal ended the last line tells nothing.
             words = f"; its last words: {lines[-1]} (see {self.spec.log_file})" if code > 0 and lines else ""
             self._watcher.say(f"{name} {describe_exit(code)}; {again}{words}")
@@ -147,8 +147,11 @@ class Child:
         try:
             answer = await http_get(self.spec.http, "/readyz", timeout_s=1.0)
         except OSError:
-            return "not listening yet"
-        return None if answer.status == 200 else answer.body.strip() or f"HTTP {answer.status}"
+            return self.failing or "not listening yet"
+        if answer.status == 200:
+            self.failing = ""
+            return None
+        return answer.body.strip() or f"HTTP {answer.status}"
 
     async def wait_ready(self, timeout_s: float) -> str | None:
         """None when it became ready in time, otherwise why not."""

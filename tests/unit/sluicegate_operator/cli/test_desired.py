@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 from sluicegate_operator.api import Manifests, load_manifests, parse_resource
-from sluicegate_operator.cli.desired import broken_transitions, changed_limits, plan, removed_topics
+from sluicegate_operator.cli.desired import broken_transitions, changed_limits, not_for_a_laptop, plan, removed_topics
 
 QUICKSTART = Path(__file__).resolve().parents[4] / "examples" / "quickstart"
 
@@ -39,7 +39,8 @@ def test_the_quickstart_has_a_layout_limits_and_a_topic_and_nothing_to_complain_
     desired = plan(load_manifests([QUICKSTART]))
     shop = desired.clusters["shop"]
     assert desired.complaints == ()
-    assert shop.layout.broker_ids == (0, 1, 2)
+    assert shop.target.broker_count == 3
+    assert [listener.spec.name for listener in shop.target.listeners] == ["EXTERNAL"]
     assert shop.quotas.desired.configs == {"listener.name.external.max.connection.creation.rate": "50"}
     assert shop.quotas.desired.ip_rates == {"127.0.1.7": 5.0}
     assert list(shop.topics) == ["orders"]
@@ -94,3 +95,11 @@ def test_only_topics_whose_policy_says_so_are_deleted() -> None:
     before, after = plan(manifests(documents)), plan(manifests([cluster()]))
     assert removed_topics(before.clusters["shop"], after.clusters["shop"]) == ["gone"]
     assert removed_topics(None, after.clusters["shop"]) == []
+
+
+def test_standby_controllers_are_for_kubernetes() -> None:
+    several = cluster()
+    several["spec"]["controllers"] = {"replicas": 3}
+    (sentence,) = not_for_a_laptop(manifests([several]))
+    assert sentence.startswith("BrokerCluster shop: spec.controllers.replicas is 3")
+    assert not_for_a_laptop(manifests([cluster()])) == []

@@ -1,0 +1,80 @@
+"""Dynamic configuration over an in-memory cluster."""
+
+from collections.abc import Collection, Mapping
+
+from sluicegate_operator.fleet.dynamic_config import ConfigResult, enforce_config
+from tests.support.scripted_cluster import REFUSED, ScriptedCluster
+
+RETENTION, MESSAGE = "log.retention.ms", "message.max.bytes"
+
+
+class Memory:
+    """What was remembered, with what the brokers had at that moment."""
+
+    def __init__(self, cluster: ScriptedCluster) -> None:
+        self._cluster = cluster
+        self.kept: list[tuple[tuple[str, ...], dict[str, str]]] = []
+
+    def __call__(self, keys: tuple[str, ...]) -> None:
+        self.kept.append((keys, dict(self._cluster.defaults)))
+
+
+async def run(
+    cluster: ScriptedCluster, desired: Mapping[str, str], managed: Collection[str], memory: Memory
+) -> ConfigResult:
+    pool = cluster.pool()
+    async with pool.admin:
+        return await enforce_config(pool, desired, managed, memory)
+
+
+async def test_a_key_is_remembered_before_it_is_set_and_then_seen_on_every_broker() -> None:
+    cluster = ScriptedCluster(brokers=3)
+    memory = Memory(cluster)
+    result = await run(cluster, {RETENTION: "7"}, (), memory)
+    assert memory.kept == [((RETENTION,), {})]
+    assert cluster.defaults == {RETENTION: "7"}
+    assert result.is_complete
+    assert result.managed == (RETENTION,)
+
+
+async def test_a_key_that_left_the_manifest_is_taken_back_and_forgotten_when_it_was_seen_gone() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.defaults = {RETENTION: "7", MESSAGE: "9"}
+    memory = Memory(cluster)
+    result = await run(cluster, {}, (RETENTION,), memory)
+    assert cluster.defaults == {MESSAGE: "9"}, "what somebody else set stays"
+    assert memory.kept == [((), {MESSAGE: "9"})]
+    assert result.is_complete
+
+
+async def test_nothing_is_sent_or_remembered_when_nothing_differs() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.defaults = {RETENTION: "7"}
+    memory = Memory(cluster)
+    result = await run(cluster, {RETENTION: "7"}, (RETENTION,), memory)
+    assert (cluster.alterations, memory.kept, result.changes) == (0, [], ())
+    assert result.is_complete
+
+
+async def test_a_broker_that_is_away_keeps_it_incomplete_and_the_others_are_done() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.peers[1].refuse = True
+    result = await run(cluster, {RETENTION: "7"}, (), Memory(cluster))
+    assert cluster.defaults == {RETENTION: "7"}
+    assert list(result.lagging) == [1]
+    assert not result.is_complete
+
+
+async def test_a_refused_value_is_told() -> None:
+    cluster = ScriptedCluster(brokers=1)
+    result = await run(cluster, {RETENTION: REFUSED, MESSAGE: "9"}, (), Memory(cluster))
+    assert cluster.defaults == {MESSAGE: "9"}
+    assert [failure.is_refusal for failure in result.failures] == [True]
+    assert f"{RETENTION} is not {REFUSED}" in result.lagging[0]
+
+
+async def test_a_broker_that_still_shows_the_past_is_lagging() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.lags = {1}
+    result = await run(cluster, {RETENTION: "7"}, (), Memory(cluster))
+    assert result.lagging == {1: f"{RETENTION} is not 7"}
