@@ -56,6 +56,8 @@ def in_sync(cluster: "Cluster") -> bool | str:
         return "there is no active controller"
     for topic in image.topics.values():
         for index, part in topic.partitions.items():
+            if part.adding or part.removing:
+                return f"{topic.name}-{index} is reassigned to {part.replicas}, without {part.removing}"
             if set(part.isr) != set(part.replicas) or part.leader not in part.isr:
                 return f"{topic.name}-{index} is led by {part.leader} with {part.isr} of {part.replicas} in sync"
     return True
@@ -123,7 +125,22 @@ async def judge(cluster: "Cluster") -> None:
             cluster.around.mistake(f"replicas of {key} are not the same bytes; sizes {sizes}")
         entries = _entries(contents[part.leader])
         _judge_partition(cluster, key, entries)
+    for process in cluster.brokers:
+        _judge_folder(cluster, process, image)
     await _judge_metadata(cluster, image)
+
+
+def _judge_folder(cluster: "Cluster", process: Process, image: MetadataImage) -> None:
+    node = None if process.broker is None else process.broker.broker
+    has = {} if node is None else {(log.topic, log.partition): log.topic_id for log in node.logs.logs()}
+    wanted = {
+        (topic.name, index): topic.id
+        for topic in image.topics.values()
+        for index, part in topic.partitions.items()
+        if process.node_id in part.replicas
+    }
+    if has != wanted:
+        cluster.around.mistake(f"{process.name} has the logs {sorted(has)}, its replicas are {sorted(wanted)}")
 
 
 def _read(cluster: "Cluster", number: int, key: Key) -> bytes:

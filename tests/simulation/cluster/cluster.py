@@ -16,7 +16,12 @@ from typing import Any
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import Entity, Fields
-from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS, CREATE_TOPICS
+from broker_runtime.wire.versions import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    ELECT_LEADERS,
+)
 from tests.simulation.cluster import check, schedule
 from tests.simulation.cluster.client import Address, ClusterView, Consumer, Key, Lane, Producer, Unanswered
 from tests.simulation.cluster.loop import Owner, SimulationError, VirtualLoop
@@ -196,11 +201,23 @@ class Cluster:
             await asyncio.sleep(0.5)
         self.around.mistake(f"topic {topic} cannot be made")
 
-    async def reassign(self, topic: str, index: int, replicas: Sequence[int]) -> None:
+    async def delete_topic(self, name: str) -> bool:
+        answer = await self.as_admin(DELETE_TOPICS, 4, {"topic_names": (name,), "timeout": 3000})
+        return answer is not None and ErrorCode(int(answer.responses[0].error_code)) == ErrorCode.NONE
+
+    async def reassign(self, topic: str, index: int, replicas: Sequence[int]) -> str:
+        """What the controller says to it."""
         partition = {"partition_index": index, "replicas": tuple(replicas)}
         content = {"timeout": 3000, "topics": [{"name": topic, "partitions": [partition]}]}
         answer = await self.as_admin(ALTER_PARTITION_REASSIGNMENTS, 0, content)
-        self.note(f"  reassignment: {'no answer' if answer is None else ErrorCode(int(answer.error_code)).name}")
+        if answer is None:
+            return "no answer"
+        codes = [answer.error_code, *(part.error_code for found in answer.responses for part in found.partitions)]
+        return ", ".join(ErrorCode(int(code)).name for code in codes)
+
+    async def elect_preferred(self) -> str:
+        answer = await self.as_admin(ELECT_LEADERS, 2, {"election_type": 0, "topic_partitions": None, "timeout": 3000})
+        return "no answer" if answer is None else ErrorCode(int(answer.error_code)).name
 
     # A run
 

@@ -199,6 +199,27 @@ async def _new_topic(cluster: "Cluster", rng: random.Random) -> None:
         cluster.add_clients(name, 1)
 
 
+async def _temporary_topic(cluster: "Cluster", rng: random.Random) -> None:
+    """Made and deleted, perhaps under a name that was deleted before, while brokers come and go."""
+    name = f"temporary-{rng.randrange(2)}"
+    if await cluster.create_topic(name, rng.randint(1, 3)):
+        cluster.note(f"topic {name} is made")
+    await asyncio.sleep(rng.uniform(0.0, 3.0))
+    if await cluster.delete_topic(name):
+        cluster.note(f"topic {name} is deleted")
+
+
+async def _reassign(cluster: "Cluster", rng: random.Random) -> None:
+    topic, index = "orders", rng.randrange(cluster.shape.partitions)
+    replicas = rng.sample([broker.node_id for broker in cluster.brokers], cluster.shape.replication_factor)
+    said = await cluster.reassign(topic, index, replicas)
+    cluster.note(f"{topic}-{index} is to be on {replicas}: {said}")
+
+
+async def _elect_preferred(cluster: "Cluster", rng: random.Random) -> None:
+    cluster.note(f"preferred leaders are elected: {await cluster.elect_preferred()}")
+
+
 _ACTIONS: list[tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]] = [
     (_kill, 4),
     (_kill_controller, 2),
@@ -214,4 +235,7 @@ _ACTIONS: list[tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]
     (_jump, 1),
     (_controlled_restart, 3),
     (_new_topic, 1),
+    (_temporary_topic, 2),
+    (_reassign, 2),
+    (_elect_preferred, 1),
 ]
