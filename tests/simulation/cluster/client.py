@@ -183,12 +183,20 @@ class Lane:
 
 
 class Producer:
-    def __init__(self, lane: Lane, view: ClusterView, wrong: Callable[[str], None], wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        view: ClusterView,
+        wrong: Callable[[str], None],
+        wall_ms: Callable[[], int],
+        pause_max_s: float,
+    ) -> None:
         self.lane = lane
         self.stopped = False
         self._view = view
         self._wrong = wrong
         self._wall_ms = wall_ms
+        self._pause_max_s = pause_max_s
         self._id = -1
         self._sequence = 0
         self._number = 0
@@ -202,7 +210,7 @@ class Producer:
             self.lane.batches.append(batch)
             await self._deliver(batch)
             self._sequence += len(batch.values)
-            await asyncio.sleep(rng.uniform(0.0, 0.4))
+            await asyncio.sleep(rng.uniform(0.0, self._pause_max_s))
 
     async def _take_id(self) -> None:
         while self._id < 0:

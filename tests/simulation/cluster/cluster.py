@@ -32,7 +32,7 @@ from tests.simulation.cluster.trace import Trace
 
 CLUSTER_ID = "simulated-cluster"
 _LIMIT_S = 600.0
-_RECOVERY_S = 90.0
+_RECOVERY_S = 40.0
 _BROKER_KEYS = {
     "process.roles": "broker",
     "broker.heartbeat.interval.ms": "500",
@@ -77,7 +77,7 @@ class Cluster:
         self.loop = loop
         self.trace = trace
         self.random = random.Random(f"{seed}/cluster")
-        self.network = loop.connector = Network(loop, seed)
+        self.network = loop.connector = Network(loop, seed, shape.delay_factor)
         self.around = Surroundings(loop, self.network, trace.note)
         self.lanes: list[Lane] = []
         self.consumers: list[Consumer] = []
@@ -152,7 +152,7 @@ class Cluster:
 
     def _produce(self, lane: Lane) -> None:
         owner, view = self.client(lane.name)
-        producer = Producer(lane, view, self.around.mistake, self.around.wall_ms)
+        producer = Producer(lane, view, self.around.mistake, self.around.wall_ms, self.shape.pause_max_s)
         self.lanes.append(lane)
         self.producers.append(producer)
         self._run(owner, producer.run())

@@ -44,8 +44,9 @@ class NetworkFigures:
 
 
 class Network:
-    def __init__(self, loop: VirtualLoop, seed: int) -> None:
+    def __init__(self, loop: VirtualLoop, seed: int, delay_factor: float) -> None:
         self.loop = loop
+        self.delay_factor = delay_factor
         self.random = random.Random(f"{seed}/network")
         self.figures = NetworkFigures()
         self.dead_hosts: set[str] = set()
@@ -120,7 +121,7 @@ class Network:
             del self._listeners[address]
 
     def delay_s(self, source: str, target: str) -> float:
-        usual = self.random.uniform(0.0002, 0.002)
+        usual = self.random.uniform(0.0002, 0.002) * self.delay_factor
         if self.random.random() < 0.005:
             usual += self.random.uniform(0.01, 0.2)
         return usual + self._slow.get(source, 0.0) + self._slow.get(target, 0.0)

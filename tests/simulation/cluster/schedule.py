@@ -25,7 +25,8 @@ async def run(cluster: "Cluster") -> None:
     while cluster.loop.time() < end_s:
         action = rng.choices([names[n] for n in chosen], [weights[n] for n in chosen])[0]
         pending.add(asyncio.ensure_future(action(cluster, rng)))
-        await asyncio.sleep(rng.choice((rng.uniform(0.0, 0.5), rng.uniform(0.3, 3.0))))
+        mean_s = cluster.shape.fault_interval_s
+        await asyncio.sleep(rng.choice((rng.uniform(0.0, mean_s / 3), rng.uniform(0.3 * mean_s, 3.0 * mean_s))))
     supervisor.cancel()
     for waiting in pending:
         waiting.cancel()

@@ -14,6 +14,12 @@ class Shape:
     replication_factor: int = 3
     min_insync_replicas: int = 2
     faults_s: float = 12.0
+    fault_interval_s: float = 1.5
+    """Mean time between two faults."""
+    delay_factor: float = 1.0
+    """Of the network's usual 0.2 to 2 ms."""
+    pause_max_s: float = 0.4
+    """Of a producer between two batches."""
 
 
 def shape_of(seed: int) -> Shape:
@@ -24,4 +30,7 @@ def shape_of(seed: int) -> Shape:
         controllers=rng.choice((1, 1, 2, 3)),
         partitions=rng.choice((1, 2, 3)),
         faults_s=rng.uniform(6.0, 16.0),
+        fault_interval_s=rng.choice((0.3, 0.8, 1.5, 1.5)),
+        delay_factor=rng.choice((1.0, 1.0, 1.0, 10.0, 40.0)),
+        pause_max_s=rng.choice((0.02, 0.4, 0.4, 1.0)),
     )
