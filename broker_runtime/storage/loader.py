@@ -6,7 +6,7 @@ from pathlib import Path
 from broker_runtime.config import TopicConfig
 from broker_runtime.storage.checkpoint import PARTITION_METADATA
 from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
-from broker_runtime.storage.filesystem import FileSystem, read_file
+from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
 from broker_runtime.storage.log import LoadedLog, Log, LogPlace
 from broker_runtime.storage.producers import ProducerStates
 from broker_runtime.storage.recovery import RecoveryReport, load_segment
@@ -41,6 +41,9 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
         loaded.segments = [_new_segment(place, loaded.log_start_offset)]
     loaded.log_start_offset = max(loaded.log_start_offset, loaded.segments[0].base_offset)
     end = loaded.segments[-1].next_offset
+    snapshot = load_snapshot(place.fs, place.folder, end, loaded.producers)
+    replay_producers(loaded.segments, loaded.producers, snapshot, place.clock.wall_ms())
+    loaded.epochs = _load_epochs(place, loaded.segments, scan_from)
     if report.clean:
         loaded.recovery_point = min(loaded.recovery_point, end)
     else:
@@ -49,10 +52,7 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
         place.fs.fsync_dir(place.folder)
         place.fs.fsync_dir(place.folder.parent)
         loaded.recovery_point = end
-    snapshot = load_snapshot(place.fs, place.folder, end, loaded.producers)
-    replay_producers(loaded.segments, loaded.producers, snapshot, place.clock.wall_ms())
     report.partitions += 1
-    loaded.epochs = _load_epochs(place, loaded.segments, scan_from)
     log = Log(place, config, loaded)
     log.snapshot_offset = snapshot
     return log
@@ -100,8 +100,9 @@ def _is_torn_off(base: int, before: Segment, report: RecoveryReport, recovery_po
 def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | None) -> LeaderEpochs:
     """From their file; what a crash may have kept from it, or all without a good file, from the batches."""
     path = place.folder / EPOCHS_FILE
+    content = read_file(place.fs, path) if place.fs.exists(path) else LeaderEpochs().encode()
     try:
-        epochs = LeaderEpochs.decode(read_file(place.fs, path)) if place.fs.exists(path) else LeaderEpochs()
+        epochs = LeaderEpochs.decode(content)
     except ValueError:
         epochs = LeaderEpochs()
     epochs.truncate_end(segments[-1].next_offset)
@@ -112,4 +113,6 @@ def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | 
             position = segment.position_of(max(scan_from, segment.base_offset))
             for _, header in () if position is None else segment.headers(position):
                 epochs.assign(header.leader_epoch, header.base_offset)
+    if epochs.encode() != content:
+        replace_file(place.fs, path, epochs.encode())
     return epochs

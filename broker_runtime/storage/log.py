@@ -194,9 +194,8 @@ class Log:
         run = Run(records)
         try:
             for header in leaders_batches(records, self.log_end_offset, self.epochs.latest):
-                if header.leader_epoch > self.epochs.latest:
+                if run.headers and header.leader_epoch != run.headers[-1].leader_epoch:
                     self._append_run(run, now_ms)
-                    self._begin_epoch(header.leader_epoch, header.base_offset)
                 size = run.size + header.size
                 last, timestamp = header.last_offset, header.max_timestamp
                 active = self.segments[-1]
@@ -209,12 +208,14 @@ class Log:
         return self.log_end_offset
 
     def _append_run(self, run: Run, now_ms: int) -> None:
-        """Batches that lie next to each other and go to one segment: one write."""
+        """Batches of one epoch that lie next to each other and go to one segment: one write."""
         headers, data = run.take()
         if not headers:
             return
         segment = self.segments[-1]
         last = headers[-1].last_offset
+        if headers[0].leader_epoch > self.epochs.latest:
+            self._begin_epoch(headers[0].leader_epoch, headers[0].base_offset)
         self._write(segment, [data], last)
         for header in headers:
             segment.commit(header.size, header.last_offset, header.max_timestamp, self.config.index_interval_bytes)
@@ -231,13 +232,12 @@ class Log:
             self.restart_at(max(offset, 0))
             return
         try:
-            cut_back(self.segments, offset, self.config.index_interval_bytes)
-            self.place.fs.fsync_dir(self.place.folder)
+            cut_back(self.place, self.segments, offset, self.config.index_interval_bytes)
             end = self._active.next_offset
             self.epochs.truncate_end(end)
             self._write_epochs(sync=True)
             self.snapshot_offset = reload_producers(self.place, self.segments, self.producers)
-        except OSError as error:
+        except (OSError, KafkaError) as error:
             self._go_offline("truncation", error)
             raise _storage_error("truncate", self, error) from error
         self._end_cut(end)
@@ -245,7 +245,7 @@ class Log:
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at `offset`: the leader has nothing older any more. Raises KafkaError."""
         try:
-            drop_all(self.segments)
+            drop_all(self.place, self.segments)
             self.epochs.clear()
             self._write_epochs(sync=True)
             fresh = Segment(self.place.fs, self.place.folder, offset, self._clock.wall_ms())
@@ -253,7 +253,7 @@ class Log:
             self.segments[:] = [fresh]
             self.place.fs.fsync_dir(self.place.folder)
             self.snapshot_offset = reload_producers(self.place, self.segments, self.producers)
-        except OSError as error:
+        except (OSError, KafkaError) as error:
             self._go_offline("truncation", error)
             raise _storage_error("truncate", self, error) from error
         self.high_watermark = self.log_start_offset = offset
@@ -273,6 +273,7 @@ class Log:
         """A follower takes over the leader's log start."""
         if offset > self.log_start_offset:
             self.log_start_offset = min(offset, self.log_end_offset)
+            self.advance_high_watermark(self.log_start_offset)
             if self.on_start_moved is not None:
                 self.on_start_moved()
 
@@ -361,7 +362,7 @@ class Log:
             raise _storage_error("truncate", self, error) from error
         self._tail_is_dirty = False
 
-    def _go_offline(self, what: str, error: OSError) -> None:
+    def _go_offline(self, what: str, error: Exception) -> None:
         # After a failed fsync the kernel may have dropped the pages and call them clean: only a restart, which reads
         # what is really there, can say what survived.
         self._offline = f"{self.topic}-{self.partition} takes no records since {what} failed ({error}); restart"
@@ -592,5 +593,5 @@ class Log:
         self._wake_end(everyone=True)
 
 
-def _storage_error(what: str, log: Log, error: OSError) -> KafkaError:
+def _storage_error(what: str, log: Log, error: Exception) -> KafkaError:
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what} on {log.topic}-{log.partition} failed: {error}")

@@ -37,6 +37,13 @@ def load_snapshot(fs: FileSystem, folder: Path, end_offset: int, producers: Prod
     return -1
 
 
+def forget_snapshots(fs: FileSystem, folder: Path, above: int) -> None:
+    """Remove those of offsets above `above`: they tell of records that were cut."""
+    for offset in snapshot_offsets(fs, folder):
+        if offset > above:
+            fs.unlink(segment_path(folder, offset, SUFFIX))
+
+
 def replay_producers(segments: Sequence[Segment], producers: ProducerStates, from_offset: int, now_ms: int) -> None:
     """Take over the batches from a snapshot's offset on."""
     for segment in segments:

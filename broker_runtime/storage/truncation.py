@@ -11,7 +11,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.producers import ProducerStates
 from broker_runtime.storage.segment import Segment
-from broker_runtime.storage.snapshots import load_snapshot, replay_producers
+from broker_runtime.storage.snapshots import forget_snapshots, load_snapshot, replay_producers
 
 
 class Place(Protocol):
@@ -25,8 +25,11 @@ class Place(Protocol):
     def clock(self) -> Clock: ...
 
 
-def cut_back(segments: list[Segment], offset: int, index_interval: int) -> None:
-    """Drop what ends at or above `offset`; at least one segment begins below it. Raises OSError."""
+def cut_back(place: Place, segments: list[Segment], offset: int, index_interval: int) -> None:
+    """Drop what ends at or above `offset`, for good; at least one segment begins below it.
+
+    Raises OSError, or KafkaError when the segment that stays is damaged.
+    """
     while segments[-1].base_offset >= offset:
         segments.pop().unlink()
     last = segments[-1]
@@ -38,13 +41,16 @@ def cut_back(segments: list[Segment], offset: int, index_interval: int) -> None:
         last.cut(position, index_interval)
         segments[-1] = last
     last.flush()
+    forget_snapshots(place.fs, place.folder, last.next_offset)
+    place.fs.fsync_dir(place.folder)
 
 
-def drop_all(segments: list[Segment]) -> None:
+def drop_all(place: Place, segments: list[Segment]) -> None:
     """Raises OSError; what is left then still is a beginning of the log."""
     while segments:
         segments[-1].unlink()
         segments.pop()
+    forget_snapshots(place.fs, place.folder, -1)
 
 
 def reload_producers(place: Place, segments: list[Segment], producers: ProducerStates) -> int:

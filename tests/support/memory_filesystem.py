@@ -6,7 +6,8 @@ with `fsync_dir`. `power_loss` returns the file system as the next boot would fi
 
 import errno
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from pathlib import Path
 
 from broker_runtime.storage.filesystem import Buffer
@@ -71,7 +72,10 @@ class _Folder:
 
 
 class MemoryFileSystem:
-    """`capacity_bytes` limits all contents together; `failing_*` and `read_only` make those calls raise EIO."""
+    """`capacity_bytes` limits all contents together; `failing_*` and `read_only` make those calls raise EIO.
+
+    `before_change` is called before each change to the disk or the page cache: a test looks there what a crash leaves.
+    """
 
     def __init__(self) -> None:
         self.capacity_bytes: int | None = None
@@ -79,6 +83,7 @@ class MemoryFileSystem:
         self.failing_truncate = False
         self.read_only = False
         self.fsyncs = 0
+        self.before_change: Callable[[], None] = _nothing
         self._root = _Folder()
         self._locks: set[Path] = set()
 
@@ -92,6 +97,7 @@ class MemoryFileSystem:
         return _used(self._root)
 
     def check_writable(self) -> None:
+        self.before_change()
         if self.read_only:
             raise OSError(errno.EIO, "input/output error")
 
@@ -102,6 +108,7 @@ class MemoryFileSystem:
 
     def check_fsync(self) -> None:
         self.fsyncs += 1
+        self.before_change()
         if self.failing_fsync:
             raise OSError(errno.EIO, "input/output error")
 
@@ -158,12 +165,14 @@ class MemoryFileSystem:
 
     def rename(self, source: Path, target: Path) -> None:
         moved = self._find(source)
+        self.before_change()
         self._folder(target.parent).entries[target.name] = moved
         del self._folder(source.parent).entries[source.name]
 
     def unlink(self, path: Path) -> None:
         if isinstance(self._find(path), _Folder):
             raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
+        self.before_change()
         del self._folder(path.parent).entries[path.name]
 
     def rmdir(self, path: Path) -> None:
@@ -182,6 +191,12 @@ class MemoryFileSystem:
         self._folder(path.parent).entries.setdefault(path.name, _Inode())
         return _Held(self._locks, path)
 
+    def copy(self) -> "MemoryFileSystem":
+        """As it is now, for a look at what a crash at this moment leaves."""
+        after = MemoryFileSystem()
+        after._root = deepcopy(self._root)
+        return after
+
     def process_killed(self) -> "MemoryFileSystem":
         """The next process sees the whole page cache; locks are gone."""
         after = MemoryFileSystem()
@@ -193,6 +208,10 @@ class MemoryFileSystem:
         after = MemoryFileSystem()
         after._root = _survivor(self._root, rng)
         return after
+
+
+def _nothing() -> None:
+    pass
 
 
 def _used(folder: _Folder) -> int:
