@@ -5,6 +5,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do $$p -c '
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
+SEEDS ?= 200
+FIRST ?= 0
 
 .PHONY: help
 help:  ## show this help
@@ -43,6 +45,10 @@ test: check unit integration e2e  ## everything: what CI runs
 .PHONY: unit
 unit: venv  ## pure tests: unit, contracts in memory, simulation
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/simulation
+
+.PHONY: simulate
+simulate: venv  ## whole clusters on virtual time under seeded faults: make simulate SEEDS=1000 FIRST=5000
+	PYTHONPATH=.:operator $(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST)
 
 .PHONY: integration
 integration: venv  ## real sockets, processes and clients; Apache Kafka beside ours

@@ -64,6 +64,7 @@ class LeaderFetcher:
         self._replicas: dict[tuple[UUID, int], FollowerReplica] = {}
         self._changed = asyncio.Event()
         self._failures = 0
+        self._waits_for_records = False
         self._sorted: list[FollowerReplica] | None = None
 
     # Which partitions
@@ -79,6 +80,8 @@ class LeaderFetcher:
     def _partitions_changed(self) -> None:
         self._sorted = None
         self._changed.set()
+        if self._waits_for_records:
+            self._link.close()
 
     def __bool__(self) -> bool:
         return bool(self._replicas)
@@ -138,27 +141,14 @@ class LeaderFetcher:
         """Whether it is still the same: metadata may have changed while an answer was under way."""
         return self._replicas.get((replica.topic_id, replica.index)) is replica
 
-    async def _exchange(self, api_key: int, version: int, body: bytes, *, give_up_on_change: bool) -> memoryview | None:
-        """The answer; None when the partitions changed meanwhile and nobody needs it any more."""
-        call = asyncio.ensure_future(self._link.exchange(api_key, version, body))
-        change = asyncio.ensure_future(self._changed.wait()) if give_up_on_change else None
-        waited = [call] if change is None else [call, change]
+    async def _exchange(self, api_key: int, version: int, body: bytes) -> memoryview:
         try:
-            done, _ = await asyncio.wait(
-                waited, timeout=self._settings.request_timeout_s, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            if change is not None:
-                change.cancel()
-            if not call.done():
-                # Answers come in order: what is not waited for must not be taken for the next one's.
-                call.cancel()
-                self._link.close()
-        if call in done:
-            return call.result()
-        if not done:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"broker {self.leader} did not answer in time")
-        return None
+            async with asyncio.timeout(self._settings.request_timeout_s):
+                return await self._link.exchange(api_key, version, body)
+        except TimeoutError:
+            # Answers come in order: what is not waited for must not be taken for the next one's.
+            self._link.close()
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"broker {self.leader} did not answer in time") from None
 
     # Truncation
 
@@ -199,8 +189,7 @@ class LeaderFetcher:
             ],
         }
         body = encode_request_body(OFFSET_FOR_LEADER_EPOCH, _EPOCHS_VERSION, content)
-        answer = await self._exchange(OFFSET_FOR_LEADER_EPOCH, _EPOCHS_VERSION, body, give_up_on_change=False)
-        assert answer is not None
+        answer = await self._exchange(OFFSET_FOR_LEADER_EPOCH, _EPOCHS_VERSION, body)
         found = {
             (topic.topic, part.partition): part
             for topic in decode_response(OFFSET_FOR_LEADER_EPOCH, _EPOCHS_VERSION, answer).topics
@@ -248,11 +237,23 @@ class LeaderFetcher:
         ]
         settings = self._settings
         body = pack_fetch(settings.broker_id, self._broker_epoch(), wanted, settings.limits)
-        answer = await self._exchange(FETCH, FETCH_VERSION, body, give_up_on_change=True)
+        answer = await self._long_poll(body)
         if answer is not None:
             for fetched in read_answer(answer):
                 await self._take(fetched)
         return True
+
+    async def _long_poll(self, body: bytes) -> memoryview | None:
+        """The answer; None when the partitions changed meanwhile, which hangs up on the leader."""
+        self._waits_for_records = True
+        try:
+            return await self._exchange(FETCH, FETCH_VERSION, body)
+        except KafkaError:
+            if self._changed.is_set():
+                return None
+            raise
+        finally:
+            self._waits_for_records = False
 
     async def _take(self, fetched: Fetched) -> None:
         replica = self._replicas.get((fetched.topic_id, fetched.partition))
@@ -293,8 +294,7 @@ class LeaderFetcher:
             ],
         }
         body = encode_request_body(LIST_OFFSETS, _LIST_OFFSETS_VERSION, content)
-        answer = await self._exchange(LIST_OFFSETS, _LIST_OFFSETS_VERSION, body, give_up_on_change=False)
-        assert answer is not None
+        answer = await self._exchange(LIST_OFFSETS, _LIST_OFFSETS_VERSION, body)
         part = decode_response(LIST_OFFSETS, _LIST_OFFSETS_VERSION, answer).topics[0].partitions[0]
         if not self._is_followed(replica):
             return
