@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.cluster.waiting import wait_for
-from e2e.shop import CLUSTER, NAMESPACE, BrokerPod, Json, Shop, condition_of
+from e2e.shop import BROKERS, CLUSTER, NAMESPACE, BrokerPod, Json, Shop, condition_of
+from tests.support.acknowledged import create_topic
 
 SESSION_S = 9.0
 """broker.session.timeout.ms: when the controller would find out by itself."""
@@ -59,6 +60,8 @@ def test_people_see_what_the_controller_sees(shop: Shop) -> None:
 
 def test_a_pod_that_stops_and_starts_is_stopping_fenced_and_online(shop: Shop, thaw: list[int]) -> None:
     """The broker is caught in each state: its release waits for another that is frozen, then it is frozen itself."""
+    create_topic(shop.bootstrap(), "led-by-all", BROKERS, BROKERS)
+    wait_for("it has something to hand over", lambda: shop.controllers_view()[2]["leaders"] > 0)
     before = shop.registration(2)
     freeze(shop, 1, thaw)
     shop.plane.kubectl("delete", "pod", f"{CLUSTER}-brokers-2", "--wait=false")

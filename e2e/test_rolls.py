@@ -21,8 +21,10 @@ from sluicegate_operator.kafka_admin.configs import ConfigChange
 from tests.support.acknowledged import AcknowledgedWorkload, create_topic
 
 PARTITIONS = 6
-KUBECTL_S = 0.5
-"""For kubectl itself and for asking the brokers."""
+PAUSE_S = 0.01
+"""Between two records: a roll is tested here, not how much a broker bears."""
+ASK_S = 0.5
+"""For asking the brokers on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +50,13 @@ def other_value(shop: Shop) -> dict[str, str]:
 
 def load_on(shop: Shop, topic: str) -> AcknowledgedWorkload:
     create_topic(shop.bootstrap(), topic, PARTITIONS, BROKERS, min_insync_replicas="2")
-    return AcknowledgedWorkload(shop.bootstrap(), topic, PARTITIONS)
+    return AcknowledgedWorkload(shop.bootstrap(), topic, PARTITIONS, pause_s=PAUSE_S)
 
 
 def check(shop: Shop, load: AcknowledgedWorkload, topic: str) -> None:
     """By a client of its own: every broker has another address than when the load began."""
     reader = AcknowledgedWorkload(shop.bootstrap(), topic, PARTITIONS)
-    reader.acknowledged, reader.repeated = load.acknowledged, load.repeated
+    reader.acknowledged, reader.acknowledged_somewhere = load.acknowledged, load.acknowledged_somewhere
     reader.failures, reader.count = load.failures, load.count
     reader.check()
 
@@ -116,8 +118,8 @@ def test_a_changed_dynamic_key_restarts_nothing_and_drift_is_mended(shop: Shop) 
     shop.change_cluster(config={**config, "log.retention.ms": "7200000"})
     wait_for("in force on every broker", lambda: values() == [7200000] * BROKERS, timeout_s=10)
     shop.alter_by_hand(shop.pod(1), None, ConfigChange(set={"log.retention.ms": "60000"}))
-    wait_for("the hand's value arrives", lambda: 60000 in values(), timeout_s=5, interval_s=0.02)
-    wait_for("mended", lambda: values() == [7200000] * BROKERS, timeout_s=15)
+    wait_for("drift is told", lambda: "ConfigDriftMended" in {event["reason"] for event in shop.events()}, timeout_s=15)
+    wait_for("mended", lambda: values() == [7200000] * BROKERS, timeout_s=5)
     shop.change_cluster(config=config)
     wait_for("taken away", lambda: values() == [unset] * BROKERS, timeout_s=10)
     assert shop.fingerprint() == before
@@ -125,8 +127,7 @@ def test_a_changed_dynamic_key_restarts_nothing_and_drift_is_mended(shop: Shop) 
 
 
 def test_a_roll_that_waits_says_for_whom_and_quotas_do_not_wait_with_it(shop: Shop) -> None:
-    away = shop.pod(1)
-    before = uids(shop)
+    away, before = shop.pod(1), uids(shop)
     shop.kubelet.hold_pod(NAMESPACE, away.name)
     wait_for("the broker is away", lambda: not shop.pod(1).ready)
     shop.change_cluster(config=other_value(shop))
@@ -140,24 +141,25 @@ def test_a_roll_that_waits_says_for_whom_and_quotas_do_not_wait_with_it(shop: Sh
 
     wait_for("the status names what it waits for", says_why, timeout_s=15)
     rate = 60 + len(shop.events()) % 7
-    started_s = time.monotonic()
     shop.apply(quota_document("shop-external-rate", {"listener": "EXTERNAL"}, maxConnectionCreationRate=rate))
+    started_s = time.monotonic()
     wait_for("in force where brokers are up", lambda: shop.external_rates() == [rate] * 2, timeout_s=5)
-    assert time.monotonic() - started_s < 1.0 + KUBECTL_S
+    assert time.monotonic() - started_s < 1.0 + ASK_S
     after = uids(shop)
     assert (after[0], after[2]) == (before[0], before[2]), "nothing else is restarted while a broker is away"
     shop.kubelet.release_pod(NAMESPACE, away.name)
-    wait_for("it goes on", lambda: {*uids(shop).values()}.isdisjoint(before.values()), timeout_s=ROLLED_TIMEOUT_S)
-    shop.await_enforced("shop-external-rate", timeout_s=ROLLED_TIMEOUT_S)
+    _roll_with_an_operator_that_dies_at_each_step(shop)
+    assert {*uids(shop).values()}.isdisjoint(before.values())
+    shop.await_enforced("shop-external-rate")
 
 
-def test_an_operator_killed_at_each_step_of_a_roll_goes_on_where_it_was(shop: Shop) -> None:
-    before, watched = uids(shop), Watched(shop)
+def _roll_with_an_operator_that_dies_at_each_step(shop: Shop) -> None:
+    """It goes on where it was, for nothing is remembered but what is there."""
+    watched = Watched(shop)
     steps: list[object] = []
     with load_on(shop, "unattended") as load:
-        shop.change_cluster(config=other_value(shop))
         deadline = time.monotonic() + ROLLED_TIMEOUT_S
-        while not (uids(shop) != before and watched.look()):
+        while not watched.look():
             assert time.monotonic() < deadline, f"not rolled out after {len(steps)} steps: {shop.cluster()['status']}"
             step = [(pod.uid, pod.ready, pod.deleting) for pod in shop.broker_pods(deleting=True)]
             if step not in steps:
@@ -165,6 +167,5 @@ def test_an_operator_killed_at_each_step_of_a_roll_goes_on_where_it_was(shop: Sh
                 shop.operator.kill()
                 shop.operator.start()
     assert watched.away_together == []
-    assert len(steps) >= 2 * BROKERS, "each broker goes and comes back"
-    assert {pod.id: pod.uid for pod in shop.broker_pods()}.items().isdisjoint(before.items())
+    assert len(steps) >= 2 * (BROKERS - 1), "each broker goes and comes back"
     check(shop, load, "unattended")

@@ -34,7 +34,7 @@ def test_a_broker_comes_gets_replicas_gives_them_away_and_goes(scaled: Shop) -> 
     shop.await_enforced("shop-external-rate", brokers=f"{MORE}/{MORE}")
     create_topic(shop.bootstrap(), TOPIC, PARTITIONS, BROKERS, min_insync_replicas="2")
     wait_for("the new broker has replicas", lambda: on_broker(shop, BROKERS) > 0)
-    with AcknowledgedWorkload(shop.bootstrap(), TOPIC, PARTITIONS) as load:
+    with AcknowledgedWorkload(shop.bootstrap(), TOPIC, PARTITIONS, pause_s=0.01) as load:
         wait_for("the load runs", lambda: load.count > 100)
         shop.change_cluster(brokers={"replicas": BROKERS})
         blocked = shop.await_condition("brokercluster", CLUSTER, "Ready", "False")

@@ -27,6 +27,8 @@ _BEAT_S = 5.0
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # It would say of every event of every pod that it was looked at.
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     try:
         settings = read_settings(os.environ, options.namespace, options.kubeconfig, options.metrics_listener)
         if settings.kubeconfig:

@@ -16,6 +16,8 @@ Answer = TypeVar("Answer")
 Question = Callable[[BrokerAddress, BrokerHandle], Awaitable[Answer]]
 
 ASK_TIMEOUT_S = 2.0
+DOWN_TIMEOUT_S = 0.25
+"""For a broker that is not up. It may answer all the same, and is asked with patience once it is ready."""
 
 
 class NoBrokerError(Exception):
@@ -45,11 +47,12 @@ class BrokerPool:
         return replace(self, brokers=tuple(broker for broker in self.brokers if broker.broker_id == broker_id))
 
     async def ask(self, broker: BrokerAddress, question: Question[Answer]) -> Answer | Unreachable:
+        timeout_s = self.ask_timeout_s if broker.up else min(DOWN_TIMEOUT_S, self.ask_timeout_s)
         try:
-            async with asyncio.timeout(self.ask_timeout_s):
+            async with asyncio.timeout(timeout_s):
                 return await question(broker, self.handle(broker))
         except TimeoutError:
-            return Unreachable(broker.broker_id, f"no answer within {self.ask_timeout_s:g} s")
+            return Unreachable(broker.broker_id, f"no answer within {timeout_s:g} s")
         except KafkaAdminError as error:
             return Unreachable(broker.broker_id, str(error))
 
@@ -67,7 +70,7 @@ class BrokerPool:
         Only for what may be asked twice: a broker that did not answer may have done it.
         """
         reasons = []
-        for broker in sorted(self.brokers, key=lambda broker: self.handle(broker).is_away):
+        for broker in sorted(self.brokers, key=lambda broker: (not broker.up, self.handle(broker).is_away)):
             try:
                 async with asyncio.timeout(self.ask_timeout_s):
                     return await question(broker, self.handle(broker))

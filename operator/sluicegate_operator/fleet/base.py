@@ -3,19 +3,21 @@
 Nothing here does I/O. A broker is known by its id and reached by its own address, never through a Service.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class BrokerAddress:
-    """Where one broker answers: the Kafka listener that the operator uses, and its /metrics and /readyz."""
+    """Where one broker answers: the Kafka listener that the operator uses, and its /metrics and /readyz. `up`: whoever
+    runs it says that it is ready; one that is not is asked with little patience, so that a roll holds no limit up."""
 
     broker_id: int
     host: str
     port: int
     http_host: str | None = None
     http_port: int | None = None
+    up: bool = field(default=True, compare=False)
 
 
 class Fleet(Protocol):

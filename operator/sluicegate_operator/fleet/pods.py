@@ -67,7 +67,7 @@ class NodePod:
         """Where the operator asks; nobody asks a pod that is going."""
         if self.role is not Role.BROKER or not self.host or self.deleting:
             return None
-        return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, self.host, HTTP_PORT)
+        return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, self.host, HTTP_PORT, up=self.ready)
 
 
 def node_pod(pod: Json) -> NodePod | None:

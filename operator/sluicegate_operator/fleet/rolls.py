@@ -93,7 +93,7 @@ def _node_view(cluster: str, role: Role, ordinal: int, wanted: NodeSetSeen, pod:
         name=name,
         role=role,
         node_id=node_id,
-        ready=pod.containers_ready and not pod.node_lost,
+        ready=pod.ready,
         deleting=pod.deleting,
         failing=pod.failing,
         reasons=restart_reasons(decode_revision(pod.annotations.get(REVISION)), wanted.revision),

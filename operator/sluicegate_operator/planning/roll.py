@@ -32,8 +32,9 @@ class RollStrategy(StrEnum):
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """A node that should be there, as it is seen. `present`: its pod or process is there; `deleting`: it is on its way
-    out; `ready`: the process says so (of a broker's pod ContainersReady, without the readiness gate, which follows the
-    controller). `failing` says why it cannot start, for example CrashLoopBackOff. `reasons`: see restart_reasons."""
+    out; `ready`: the process says so, and of a broker's pod the readiness gate too: Services send clients to it again
+    before the next one goes. `failing` says why it cannot start, for example CrashLoopBackOff. `reasons`: see
+    restart_reasons."""
 
     name: str
     role: Role

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from kio.schema.describe_cluster.v0.response import DescribeClusterResponse
@@ -102,3 +103,18 @@ async def test_a_cluster_without_brokers_cannot_be_asked() -> None:
     pool = BrokerPool(AdminClient([("b0", 9092)]), ())
     with pytest.raises(NoBrokerError, match="the cluster has no brokers"):
         await pool.ask_any(cluster_id)
+
+
+async def test_a_broker_that_is_not_up_is_not_waited_for_as_long() -> None:
+    pool = pool_of(answering("a"), silent())
+    patient = replace(pool, brokers=(pool.brokers[0], replace(pool.brokers[1], up=False)), ask_timeout_s=60)
+    async with pool.admin, asyncio.timeout(10):
+        answers = await patient.ask_each(cluster_id)
+    assert answers == {0: "a", 1: Unreachable(1, "no answer within 0.25 s")}
+
+
+async def test_a_broker_that_is_up_is_asked_before_one_that_is_not() -> None:
+    pool = pool_of(silent(), answering("b"))
+    async with pool.admin, asyncio.timeout(10):
+        asked = replace(pool, brokers=(replace(pool.brokers[0], up=False), pool.brokers[1]), ask_timeout_s=60)
+        assert await asked.ask_any(cluster_id) == "b"
