@@ -35,7 +35,8 @@ def _partition(topic: str, part: Entity, follower: bool, node: Node) -> Fields:
             epoch, end = leader.leader_epoch, leader.log.log_end_offset
         elif leader.log.latest_epoch < part.leader_epoch < leader.leader_epoch:
             # Whoever led in that epoch wrote nothing that is here, and this leader has written nothing yet.
-            epoch, end = max(leader.log.latest_epoch, 0), leader.log.log_end_offset
+            known = leader.log.latest_epoch
+            epoch, end = known if known >= 0 else part.leader_epoch, leader.log.log_end_offset
         else:
             epoch, end = leader.log.end_offset_for_epoch(part.leader_epoch)
         if not follower:
