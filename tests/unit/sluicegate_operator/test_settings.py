@@ -36,3 +36,10 @@ def test_resync_comes_from_each_cluster_unless_it_is_set_for_all() -> None:
 def test_values_that_cannot_be_used_are_named(environment: dict[str, str], metrics: str | None, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         read_settings(environment, None, None, metrics)
+
+
+def test_how_often_controllers_are_asked_can_be_set() -> None:
+    assert read_settings({}, None, None, None).view_every_s == 3.0
+    assert read_settings({"SLUICEGATE_VIEW_SECONDS": "0.5"}, None, None, None).view_every_s == 0.5
+    with pytest.raises(SettingsError, match=r"at least 0\.2"):
+        read_settings({"SLUICEGATE_VIEW_SECONDS": "0.1"}, None, None, None)

@@ -1,0 +1,69 @@
+"""When a cluster is quiet enough to be looked at less often, and who is to be fenced."""
+
+from dataclasses import replace
+
+import pytest
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.controllers import ControllerView
+from sluicegate_operator.fleet.kubernetes import Sighting
+from sluicegate_operator.fleet.pods import NodePod
+from sluicegate_operator.handlers.registrations import fence_orders, settled
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
+
+CLUSTER = BrokerCluster.model_validate(
+    {"metadata": {"name": "shop"}, "spec": {"brokers": {"replicas": 2, "storage": {"size": "1Gi"}}}}
+)
+
+
+def pod(ordinal: int) -> NodePod:
+    return NodePod(f"shop-brokers-{ordinal}", Role.BROKER, ordinal, f"10.0.0.{ordinal}", ready=True)
+
+
+def broker(id_: int) -> BrokerOverview:
+    return BrokerOverview(id_, 7, "i", BrokerState.ONLINE, host=f"10.0.0.{id_}", heartbeat_age_s=0.5)
+
+
+def seen(pods: list[NodePod], brokers: list[BrokerOverview] | None) -> Sighting:
+    overview = None if brokers is None else ClusterOverview("c", 1000, 1, 9, tuple(brokers))
+    return Sighting(ControllerView(overview), tuple(pods))
+
+
+BOTH, ONLINE = [pod(0), pod(1)], [broker(0), broker(1)]
+
+
+@pytest.mark.parametrize(
+    ("sighting", "quiet"),
+    [
+        (seen(BOTH, ONLINE), True),
+        (seen(BOTH, None), False),
+        (seen(BOTH, [broker(0)]), False),
+        (seen(BOTH, [broker(0), replace(broker(1), state=BrokerState.FENCED)]), False),
+        (seen(BOTH, [broker(0), replace(broker(1), out_of_sync=1)]), False),
+        (seen([pod(0), replace(pod(1), ready=False)], ONLINE), False),
+        (seen([pod(0), replace(pod(1), deleting=True)], ONLINE), False),
+        # One that is scaled away is watched until it is unregistered.
+        (seen(BOTH, [*ONLINE, broker(2)]), False),
+    ],
+)
+def test_only_a_cluster_in_which_nothing_moves_is_looked_at_less_often(sighting: Sighting, quiet: bool) -> None:
+    assert settled(CLUSTER, sighting) is quiet
+
+
+def test_a_pod_that_is_going_hands_over_by_itself_and_one_that_is_gone_cannot() -> None:
+    going = [pod(0), replace(pod(1), deleting=True)]
+    assert fence_orders(seen(going, ONLINE)) == ()
+    [order] = fence_orders(seen([pod(0)], ONLINE))
+    assert (order.broker_id, order.epoch) == (1, 7)
+
+
+def test_nobody_is_fenced_on_a_lost_node_while_the_controller_hears_of_it() -> None:
+    lost = [pod(0), replace(pod(1), node_lost=True)]
+    assert fence_orders(seen(lost, ONLINE)) == ()
+    silent = [broker(0), replace(broker(1), heartbeat_age_s=4.0)]
+    assert [order.broker_id for order in fence_orders(seen(lost, silent))] == [1]
+
+
+def test_without_a_controllers_word_nobody_is_fenced() -> None:
+    assert fence_orders(seen([], None)) == ()
