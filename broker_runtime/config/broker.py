@@ -200,6 +200,12 @@ _CONTROLLER = [
     _static("sluicegate.controller.journal.name", STRING, None, "kubernetes: beginning of the names of its objects."),
     _static("sluicegate.controller.journal.namespace", STRING, None, "kubernetes: where its objects are."),
     _static(
+        "sluicegate.controller.journal.owner",
+        STRING,
+        None,
+        "kubernetes: whose end is the end of its objects, as apiVersion/kind/name/uid; without one they stay.",
+    ),
+    _static(
         "sluicegate.controller.lease.duration.ms",
         INT,
         4_000,

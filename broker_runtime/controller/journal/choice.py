@@ -42,9 +42,14 @@ def backing(settings: BrokerSettings, metadata: Log, clock: Clock, parts: Journa
     duration_ms = settings.integer("sluicegate.controller.lease.duration.ms")
     store: ObjectStore | None = parts.store
     if store is None:
-        namespace = settings.values["sluicegate.controller.journal.namespace"]
+        namespace, owner = _text(settings, "namespace"), _text(settings, "owner")
         # Imported by those who need it: its HTTP client costs every other broker 14 MB of memory.
         kube_store = import_module("broker_runtime.controller.journal.kube_store")
-        store = kube_store.KubeStore(name, None if namespace is None else str(namespace), duration_ms / 1000)
+        store = kube_store.KubeStore(name, namespace, duration_ms / 1000, owner=owner)
     election = LeaseElection(store, f"{settings.node_id}_{parts.incarnation}", duration_ms, clock)
     return Backing(metadata, KubernetesJournal(metadata, store, name, duration_ms / 1000), election)
+
+
+def _text(settings: BrokerSettings, what: str) -> str | None:
+    value = settings.values[f"sluicegate.controller.journal.{what}"]
+    return None if value is None else str(value)

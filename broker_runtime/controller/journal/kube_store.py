@@ -2,7 +2,8 @@
 
 The only module of the broker runtime that knows Kubernetes. It speaks plain HTTP with urllib3 in its own threads, each
 request bounded in time. The account is the pod's (its token is read each time, as it is renewed), or KUBECONFIG's.
-Batches and chunks are immutable ConfigMaps; the manifest is not.
+Batches and chunks are immutable ConfigMaps; the manifest is not. All of it may have an owner: the API server's garbage
+collector deletes it when the owner is gone, also what a controller that still runs writes after that.
 Rights needed: configmaps create, get, list, update, delete; leases create, get, update.
 """
 
@@ -30,6 +31,7 @@ _JOURNAL_LABEL = "sluicegate.dev/journal"
 _PART_LABEL = "sluicegate.dev/journal-part"
 _DURATION = "sluicegate.dev/lease-duration-ms"
 _FIELD = "data"
+_OWNER_FIELDS = ("apiVersion", "kind", "name", "uid")
 _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 50
 _THREADS = 4
@@ -91,11 +93,26 @@ def _from_kubeconfig(path: Path, namespace: str | None) -> Account:
     )
 
 
+def owner_reference(text: str) -> dict[str, str]:
+    """Of `apiVersion/kind/name/uid`; raises ConfigError. One that is wrong is an owner that is gone."""
+    parts = text.rsplit("/", 3)
+    if len(parts) != len(_OWNER_FIELDS) or not all(parts):
+        raise ConfigError(f"sluicegate.controller.journal.owner={text}: apiVersion/kind/name/uid is expected")
+    return dict(zip(_OWNER_FIELDS, parts, strict=True))
+
+
 class KubeStore:
     def __init__(
-        self, name: str, namespace: str | None, lease_duration_s: float, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        namespace: str | None,
+        lease_duration_s: float,
+        environment: Mapping[str, str] | None = None,
+        *,
+        owner: str | None = None,
     ) -> None:
-        """`name` is the Lease's and labels every object. Raises ConfigError."""
+        """`name` is the Lease's and labels every object. `owner`: see owner_reference. Raises ConfigError."""
+        self._owners = [] if owner is None else [owner_reference(owner)]
         self._account = find_account(namespace, os.environ if environment is None else environment)
         self._name = name
         tls = ssl.create_default_context(cafile=self._account.certificate_file, cadata=self._account.certificate)
@@ -209,7 +226,11 @@ class KubeStore:
         return {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": name, "labels": {_JOURNAL_LABEL: self._name, _PART_LABEL: part}},
+            "metadata": {
+                "name": name,
+                "labels": {_JOURNAL_LABEL: self._name, _PART_LABEL: part},
+                "ownerReferences": self._owners,
+            },
             "immutable": part != "manifest",
             "binaryData": {_FIELD: base64.b64encode(data).decode()},
         }
@@ -223,6 +244,7 @@ class KubeStore:
                 "name": self._name,
                 "labels": {_JOURNAL_LABEL: self._name},
                 "annotations": {_DURATION: str(lease.duration_ms)},
+                "ownerReferences": self._owners,
             },
             "spec": {
                 "holderIdentity": lease.holder,

@@ -20,6 +20,7 @@ OPERATOR_KEYS = (
     "sluicegate.controller.journal",
     "sluicegate.controller.journal.name",
     "sluicegate.controller.journal.namespace",
+    "sluicegate.controller.journal.owner",
     "sluicegate.controller.lease.duration.ms",
     "sluicegate.http.listener",
 )

@@ -15,6 +15,7 @@ from enum import StrEnum
 from sluicegate_operator.api.broker_cluster import BrokerCluster, ConnectionQuotaSettings
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS
+from sluicegate_operator.api.metadata import API_VERSION
 
 INTERNAL = "INTERNAL"
 """Brokers reach each other by it, and the operator reaches brokers; no ConnectionQuota can target it."""
@@ -124,23 +125,33 @@ def plan_cluster(
 
 
 def _journal(cluster: BrokerCluster) -> dict[str, str]:
-    """One controller has a file on its own volume; several share a journal that any of them can go on with."""
+    """One controller has a file on its own volume; several share a journal that any of them can go on with.
+
+    Its name is of this very cluster: one that was deleted and made again under its name must not load what the garbage
+    collector is about to delete.
+    """
     if not cluster.spec.shares_journal:
         return {"sluicegate.controller.journal": "file"}
-    return {
+    journal = {
         "sluicegate.controller.journal": "kubernetes",
-        "sluicegate.controller.journal.name": f"{cluster.name}-journal",
+        "sluicegate.controller.journal.name": f"{cluster.name}-journal-{_identity(cluster).hex[:8]}",
         "sluicegate.controller.journal.namespace": cluster.namespace,
     }
+    if uid := cluster.metadata.uid:
+        owner = f"{API_VERSION}/{type(cluster).__name__}/{cluster.name}/{uid}"
+        journal["sluicegate.controller.journal.owner"] = owner
+    return journal
 
 
 def cluster_id(cluster: BrokerCluster) -> str:
-    """Kafka's form, 22 characters of base64, made of the object's uid; without an API server, of its name."""
+    """Kafka's form, 22 characters of base64."""
+    return base64.urlsafe_b64encode(_identity(cluster).bytes).decode().rstrip("=")
+
+
+def _identity(cluster: BrokerCluster) -> uuid.UUID:
+    """The object's uid; without an API server, made of its name."""
     uid = cluster.metadata.uid
-    identity = (
-        uuid.UUID(uid) if _is_uuid(uid) else uuid.uuid5(uuid.NAMESPACE_DNS, f"{cluster.name}.{cluster.namespace}")
-    )
-    return base64.urlsafe_b64encode(identity.bytes).decode().rstrip("=")
+    return uuid.UUID(uid) if _is_uuid(uid) else uuid.uuid5(uuid.NAMESPACE_DNS, f"{cluster.name}.{cluster.namespace}")
 
 
 def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place: NodePlace) -> dict[str, str]:

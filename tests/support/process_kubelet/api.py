@@ -47,6 +47,14 @@ class KubeApi:
         self._lock = threading.Lock()
         self._connection: http.client.HTTPSConnection | None = None
 
+    @property
+    def host(self) -> str:
+        return urlsplit(self._access.url).hostname or "127.0.0.1"
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self._access.url).port or 443
+
     def get(self, path: str) -> Json:
         return self.request("GET", path)
 
@@ -97,9 +105,7 @@ class KubeApi:
 
     def _connected(self) -> http.client.HTTPSConnection:
         if self._connection is None:
-            parts = urlsplit(self._access.url)
-            host = parts.hostname or "127.0.0.1"
-            self._connection = http.client.HTTPSConnection(host, parts.port, context=self._tls, timeout=TIMEOUT_S)
+            self._connection = http.client.HTTPSConnection(self.host, self.port, context=self._tls, timeout=TIMEOUT_S)
         return self._connection
 
     def _drop(self) -> None:

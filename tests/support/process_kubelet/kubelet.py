@@ -207,7 +207,16 @@ class ProcessKubelet:
         folder.mkdir(parents=True, exist_ok=True)
         volumes = PodVolumes(self._api, manifest, folder / metadata["uid"], self._folder / "claims")
         address = self._addresses.take()
-        place = PodPlace(address, folder, self._hosts.path, volumes, self._workers, self._addresses.give_back)
+        place = PodPlace(
+            address=address,
+            folder=folder,
+            hosts_file=self._hosts.path,
+            volumes=volumes,
+            workers=self._workers,
+            api_host=self._api.host,
+            api_port=self._api.port,
+            give_back_address=self._addresses.give_back,
+        )
         pod = Pod(manifest, node_name, place)
         try:
             pod.prepare()

@@ -20,6 +20,9 @@ Json = dict[str, Any]
 REPOSITORY = Path(__file__).parents[3]
 IMAGE_PATHS = (str(REPOSITORY), str(REPOSITORY / "operator"))
 """What the project's image has on its Python path."""
+ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+ACCOUNT_VARIABLE = "SLUICEGATE_SERVICE_ACCOUNT_FOLDER"
+"""Where programs look for the account in place of ACCOUNT_PATH, which is one place for all processes of a host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class PodPlace:
     hosts_file: Path
     volumes: PodVolumes
     workers: ThreadPoolExecutor
+    api_host: str
+    api_port: int
     give_back_address: Callable[[str], None]
 
 
@@ -147,7 +152,11 @@ class Pod:
             "PYTHONPATH": os.pathsep.join(paths),
             "PYTHONUNBUFFERED": "1",
             HOSTS_VARIABLE: str(self._place.hosts_file),
+            "KUBERNETES_SERVICE_HOST": self._place.api_host,
+            "KUBERNETES_SERVICE_PORT": str(self._place.api_port),
         }
+        if ACCOUNT_PATH in mounts.folders:
+            env[ACCOUNT_VARIABLE] = mounts.folders[ACCOUNT_PATH]
         ports = {port["name"]: port["containerPort"] for port in spec.get("ports", []) if "name" in port}
         start = ContainerStart(
             command=command_line(spec, declared, mounts),

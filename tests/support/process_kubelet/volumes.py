@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.process_kubelet.api import ApiRefused, KubeApi
-from tests.support.process_kubelet.translate import Mounts
+from tests.support.process_kubelet.translate import Mounts, field_value
 
 Json = dict[str, Any]
 
@@ -55,7 +55,24 @@ class PodVolumes:
         folder.mkdir(parents=True, exist_ok=True)
         for kind, name, optional in _file_sources(volume):
             self._read(kind, name, optional=optional)
+        for source in volume.get("projected", {}).get("sources", []):
+            self._project(source, folder)
         return folder
+
+    def _project(self, source: Json, folder: Path) -> None:
+        """A token of the pod's own account, from the API server itself, and what the pod may know of itself."""
+        if "serviceAccountToken" in source:
+            wanted = source["serviceAccountToken"]
+            metadata = self._pod["metadata"]
+            bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+            account = self._pod["spec"].get("serviceAccountName", "default")
+            answer = self._api.create(
+                f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{account}/token",
+                {"spec": {"expirationSeconds": wanted.get("expirationSeconds", 3600), "boundObjectRef": bound}},
+            )
+            (folder / wanted["path"]).write_text(answer["status"]["token"])
+        for item in source.get("downwardAPI", {}).get("items", []):
+            (folder / item["path"]).write_text(field_value(self._pod, "", item["fieldRef"]["fieldPath"]))
 
     def _read(self, kind: str, name: str, *, optional: bool = False) -> None:
         if any(key[:2] == (kind, name) for key in self.keys):
@@ -91,7 +108,6 @@ def _file_sources(volume: Json) -> list[tuple[str, str, bool]]:
     found = []
     for source in [volume, *volume.get("projected", {}).get("sources", [])]:
         if "configMap" in source:
-            # kube-root-ca.crt comes with every service account mount; nothing here talks to the API from a pod.
             found.append(("ConfigMap", source["configMap"]["name"], source["configMap"].get("optional", False)))
         if "secret" in source:
             name = source["secret"].get("secretName") or source["secret"]["name"]

@@ -1,10 +1,12 @@
 """Layouts: ids, listeners, and properties that the broker itself accepts."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from broker_runtime.config import broker_settings, parse_properties
+from broker_runtime.controller.journal.kube_store import owner_reference
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
 from sluicegate_operator.planning.cluster_layout import (
     ClusterLayout,
@@ -68,11 +70,28 @@ def test_standby_controllers_share_a_journal_in_the_api() -> None:
     given = {**made.properties(Role.CONTROLLER), **node_overrides(made, 1000, Role.CONTROLLER, PLACE)}
     settings = broker_settings(given)
     assert settings.text("sluicegate.controller.journal") == "kubernetes"
-    assert settings.text("sluicegate.controller.journal.name") == "shop-journal"
     assert settings.text("sluicegate.controller.journal.namespace") == "default"
     alone = layout()
     assert alone.properties(Role.CONTROLLER)["sluicegate.controller.journal"] == "file"
     assert "sluicegate.controller.journal" not in alone.properties(Role.BROKER)
+
+
+def journal_of(uid: str) -> Mapping[str, str]:
+    document = cluster(controllers={"replicas": 3})
+    of = parse_resource(document | {"metadata": document["metadata"] | {"uid": uid}})
+    assert isinstance(of, BrokerCluster)
+    return plan_cluster(of, []).properties(Role.CONTROLLER)
+
+
+def test_a_journal_belongs_to_one_cluster_and_goes_with_it() -> None:
+    """One of the same name that is made after it has another journal."""
+    uids = ("0b8e6c1e-7b6f-4f5e-9d0a-3f4f0c1d2e3f", "1c8e6c1e-7b6f-4f5e-9d0a-3f4f0c1d2e3f")
+    first, second, unowned = (journal_of(uid) for uid in (*uids, ""))
+    assert first["sluicegate.controller.journal.name"] == "shop-journal-0b8e6c1e"
+    assert second["sluicegate.controller.journal.name"] == "shop-journal-1c8e6c1e"
+    owner = owner_reference(first["sluicegate.controller.journal.owner"])
+    assert owner == {"apiVersion": "sluicegate.dev/v1alpha1", "kind": "BrokerCluster", "name": "shop", "uid": uids[0]}
+    assert "sluicegate.controller.journal.owner" not in unowned
 
 
 def test_what_kafka_calls_dynamic_is_not_laid_out() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.controller.journal.kube_store import find_account
+from broker_runtime.controller.journal.kube_store import find_account, owner_reference
 from broker_runtime.errors import ConfigError
 
 
@@ -46,6 +46,14 @@ def test_a_kubeconfig(tmp_path: Path) -> None:
     inline = {"server": "https://api", "certificate-authority-data": base64.b64encode(b"CERT").decode()}
     clusters = [{"name": "here", "cluster": inline}]
     assert find_account("x", kubeconfig(tmp_path, clusters=clusters)).certificate == "CERT"
+
+
+def test_an_owner_is_whole_or_refused() -> None:
+    owner = owner_reference("sluicegate.dev/v1alpha1/BrokerCluster/shop/uid")
+    assert owner == {"apiVersion": "sluicegate.dev/v1alpha1", "kind": "BrokerCluster", "name": "shop", "uid": "uid"}
+    for text in ("", "shop", "BrokerCluster/shop/uid", "sluicegate.dev/v1alpha1/BrokerCluster/shop/"):
+        with pytest.raises(ConfigError, match="apiVersion/kind/name/uid is expected"):
+            owner_reference(text)
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
