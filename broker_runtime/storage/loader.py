@@ -106,6 +106,7 @@ def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | 
     except ValueError:
         epochs = LeaderEpochs()
     epochs.truncate_end(segments[-1].next_offset)
+    epochs.truncate_start(segments[0].base_offset)
     if epochs.latest < 0:
         scan_from = 0
     if scan_from is not None:

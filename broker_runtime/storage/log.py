@@ -25,7 +25,7 @@ from broker_runtime.storage.producers import ProducerStates, StoredBatch
 from broker_runtime.storage.retention import count_expired, is_idle_roll_due, is_roll_due
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.snapshots import take_snapshot
-from broker_runtime.storage.truncation import cut_back, drop_all, reload_producers
+from broker_runtime.storage.truncation import begin_anew, cut_back, end_before, reload_producers
 from broker_runtime.storage.validation import RawHeader, check_batch, stamped_header
 from broker_runtime.wire.reply import FileRegion
 
@@ -231,9 +231,10 @@ class Log:
         if offset <= self.segments[0].base_offset:
             self.restart_at(max(offset, 0))
             return
+        end = end_before(self.segments, offset)
+        self._vouch_only_below(end)
         try:
-            cut_back(self.place, self.segments, offset, self.config.index_interval_bytes)
-            end = self._active.next_offset
+            cut_back(self.place, self.segments, end, self.config.index_interval_bytes)
             self.epochs.truncate_end(end)
             self._write_epochs(sync=True)
             self.snapshot_offset = reload_producers(self.place, self.segments, self.producers)
@@ -244,14 +245,11 @@ class Log:
 
     def restart_at(self, offset: int) -> None:
         """Drop everything and go on at `offset`: the leader has nothing older any more. Raises KafkaError."""
+        self._vouch_only_below(min(offset, self.segments[0].base_offset))
         try:
-            drop_all(self.place, self.segments)
             self.epochs.clear()
             self._write_epochs(sync=True)
-            fresh = Segment(self.place.fs, self.place.folder, offset, self._clock.wall_ms())
-            fresh.create()
-            self.segments[:] = [fresh]
-            self.place.fs.fsync_dir(self.place.folder)
+            begin_anew(self.place, self.segments, offset)
             self.snapshot_offset = reload_producers(self.place, self.segments, self.producers)
         except (OSError, KafkaError) as error:
             self._go_offline("truncation", error)
@@ -260,11 +258,14 @@ class Log:
         self._end_cut(offset)
 
     def _end_cut(self, end: int) -> None:
-        """Whoever keeps offsets of this log on disk hears of it: none of them may lie behind what is appended next."""
         self._tail_is_dirty = False
         self.log_end_offset = end
-        self.recovery_point = min(self.recovery_point, end)
         self.log_start_offset = min(self.log_start_offset, end)
+        self._vouch_only_below(end)
+
+    def _vouch_only_below(self, end: int) -> None:
+        """Before and after a cut: offsets on disk must not vouch for what is cut, nor for what is written next."""
+        self.recovery_point = min(self.recovery_point, end)
         self.high_watermark = max(min(self.high_watermark, end), self.log_start_offset)
         if self.on_cut is not None:
             self.on_cut()

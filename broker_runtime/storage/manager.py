@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -71,6 +72,7 @@ class LogManager:
         self.high_watermark_interval_ms = HIGH_WATERMARK_INTERVAL_MS
         self._watermarks_at = clock.monotonic()
         self._watermarks: dict[Partition, int] = {}
+        self._log_starts: dict[Partition, int] = {}
 
     # Opening
 
@@ -85,7 +87,8 @@ class LogManager:
             self._fs.unlink(marker)
             self._fs.fsync_dir(self._log_dir)
         points, starts = self._read_checkpoint(RECOVERY_POINTS), self._read_checkpoint(LOG_STARTS)
-        watermarks = self._read_checkpoint(HIGH_WATERMARKS)
+        self._log_starts = starts
+        watermarks = self._watermarks = self._read_checkpoint(HIGH_WATERMARKS)
         for name in folders:
             folder = self._log_dir / name
             if name.endswith(_DELETED):
@@ -152,7 +155,7 @@ class LogManager:
 
     def _add(self, key: Partition, log: Log) -> None:
         log.on_start_moved = self._write_log_starts
-        log.on_cut = self._write_all_offsets
+        log.on_cut = partial(self._lower_offsets, key, log)
         self._logs[key] = log
 
     # Partitions
@@ -294,11 +297,13 @@ class LogManager:
             write_offsets(self._fs, self._log_dir / HIGH_WATERMARKS, watermarks, sync=sync)
             self._watermarks = watermarks
 
-    def _write_all_offsets(self) -> None:
-        """A log was cut: offsets behind its new end would vouch for records that are yet to come."""
+    def _lower_offsets(self, key: Partition, log: Log) -> None:
+        """A log is cut: offsets on disk behind its end would vouch for records that are yet to come."""
         try:
-            self._write_recovery_points()
-            self._write_high_watermarks(sync=True)
+            if self._checkpointed.get(key, 0) > log.recovery_point:
+                self._write_recovery_points()
+            if self._watermarks.get(key, 0) > log.high_watermark:
+                self._write_high_watermarks(sync=True)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
         self._write_log_starts()
@@ -309,10 +314,13 @@ class LogManager:
             for key, log in self._logs.items()
             if log.log_start_offset > log.segments[0].base_offset
         }
+        if starts == self._log_starts:
+            return
         try:
             write_offsets(self._fs, self._log_dir / LOG_STARTS, starts)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing {LOG_STARTS} failed: {error}") from error
+        self._log_starts = starts
 
     def close(self) -> None:
         """Sync everything and leave the clean-shutdown marker, unless a log could not be closed (then it is logged)."""

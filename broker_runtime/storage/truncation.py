@@ -1,7 +1,7 @@
 """Cutting the end of a log off, so that a crash at any moment leaves a beginning of what was there.
 
-Segments go from the newest to the oldest; the last one that stays is cut and synced. Followers cut what the leader does
-not have (KIP-101).
+The log lowers its recovery point on disk first: then recovery takes nothing behind a gap for good, in whatever order a
+power loss keeps the changes. Followers cut what the leader does not have (KIP-101).
 """
 
 from pathlib import Path
@@ -25,32 +25,45 @@ class Place(Protocol):
     def clock(self) -> Clock: ...
 
 
-def cut_back(place: Place, segments: list[Segment], offset: int, index_interval: int) -> None:
-    """Drop what ends at or above `offset`, for good; at least one segment begins below it.
+def end_before(segments: list[Segment], offset: int) -> int:
+    """Where the last batch ends that ends at or below `offset`; some segment begins below it. Raises KafkaError."""
+    segment = next(segment for segment in reversed(segments) if segment.base_offset < offset)
+    position = segment.position_of(offset)
+    if position is None:
+        return segment.next_offset
+    _, header = next(segment.headers(position))
+    return header.base_offset
 
-    Raises OSError, or KafkaError when the segment that stays is damaged.
+
+def cut_back(place: Place, segments: list[Segment], end: int, index_interval: int) -> None:
+    """Drop what begins at or above `end`, where a batch ends, for good; the first segment stays.
+
+    Raises OSError, or KafkaError when the segment that is cut is damaged.
     """
-    while segments[-1].base_offset >= offset:
+    while len(segments) > 1 and segments[-1].base_offset >= end:
         segments.pop().unlink()
     last = segments[-1]
-    position = last.position_of(offset)
+    position = last.position_of(end)
     if position is not None:
         # A new object, so that an fsync of the old one that is under way in another thread says nothing of it.
-        last = Segment(last.fs, last.path.parent, last.base_offset, last.created_ms)
+        last = Segment(place.fs, place.folder, last.base_offset, last.created_ms)
         last.open()
         last.cut(position, index_interval)
         segments[-1] = last
     last.flush()
-    forget_snapshots(place.fs, place.folder, last.next_offset)
+    forget_snapshots(place.fs, place.folder, end)
     place.fs.fsync_dir(place.folder)
 
 
-def drop_all(place: Place, segments: list[Segment]) -> None:
-    """Raises OSError; what is left then still is a beginning of the log."""
-    while segments:
-        segments[-1].unlink()
-        segments.pop()
+def begin_anew(place: Place, segments: list[Segment], offset: int) -> None:
+    """Drop everything, for good, and go on at `offset`. Raises OSError."""
+    for segment in reversed(segments):
+        segment.unlink()
     forget_snapshots(place.fs, place.folder, -1)
+    fresh = Segment(place.fs, place.folder, offset, place.clock.wall_ms())
+    fresh.create()
+    segments[:] = [fresh]
+    place.fs.fsync_dir(place.folder)
 
 
 def reload_producers(place: Place, segments: list[Segment], producers: ProducerStates) -> int:
