@@ -26,7 +26,14 @@ RUN_TIMEOUT_S = 180
 API_VERSIONS = b"\x00\x00\x00\x15\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0bsluicegate!"
 CONNECT_SOURCES = 8
 _MESSAGES_A_CALL = 200
-PATIENCE = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 20, "log_level": 2}
+PATIENCE = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 50,
+    "topic.metadata.refresh.fast.interval.ms": 50,
+    "log_level": 2,
+}
 """A client that looks for a new leader soon: what is measured is how soon there is one."""
 
 

@@ -2,7 +2,8 @@
 
 Requests wait in one bounded queue. Whatever waits is decided in order, each request against the metadata that the ones
 before it made; its records are one batch of the metadata log. One commit of the journal covers all of them (group
-commit); then brokers may read the records and the answers are given. While a commit runs nothing is appended.
+commit); then brokers may read the records and the answers are given, refusals too, as they may come of what others of
+the group have changed. While a commit runs nothing is appended.
 
 An active controller begins by writing its own epoch, which deposes the one before. When it is deposed or cannot tell
 what is durable, it forgets what it has decided, goes back to standby and loads everything anew.
@@ -33,7 +34,7 @@ from broker_runtime.controller.journal.seam import (
 )
 from broker_runtime.controller.records import ClusterRecord, ControllerChange, Record, RecordFormatError, decode_record
 from broker_runtime.controller.registration import Heartbeat, HeartbeatAnswer, Registration, Sessions
-from broker_runtime.controller.snapshots import SnapshotFormatError, in_batches, load_image, write_snapshot
+from broker_runtime.controller.snapshots import SnapshotFormatError, in_batches, load_image, snapshot_pieces
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import encode_batch, iter_batches, iter_records
 from broker_runtime.storage.log import Log
@@ -46,8 +47,8 @@ Decision = Callable[[MetadataImage], tuple[Sequence[Record], T]]
 
 _GROUP_MAX = 1_000
 _REPLAY_READ_BYTES = 1024 * 1024
-_SESSION_CHECKS = 8
-"""How often in a session timeout the sessions are looked at, as in Kafka."""
+_SESSION_CHECKS = 64
+"""How often in a session timeout the sessions are looked at; Kafka looks 8 times."""
 _RETRY_DELAY_S = 0.5
 
 
@@ -76,6 +77,7 @@ class _Waiting:
     decide: Decision[Any]
     answer: asyncio.Future[Any]
     decided: Any = None
+    refused: Exception | None = None
 
 
 class ControllerService:
@@ -100,7 +102,7 @@ class ControllerService:
         self._running: asyncio.Task[None] | None = None
         self._bytes_since_snapshot = 0
         self._batches_since_snapshot = 0
-        self._snapshot_wanted: asyncio.Queue[Snapshot] = asyncio.Queue(maxsize=1)
+        self._snapshot_wanted: asyncio.Queue[MetadataImage] = asyncio.Queue(maxsize=1)
         # Brokers see a record only when it is durable, so the high watermark is moved here, not by each append.
         self._log.sole_replica = False
 
@@ -196,6 +198,7 @@ class ControllerService:
             image = MetadataImage() if snapshot is None else load_image(snapshot.payload, snapshot.end_offset)
         except SnapshotFormatError as error:
             raise ReplayError(f"the metadata snapshot is damaged: {error}") from error
+        image.unclean_by_default = self._settings.flag("unclean.leader.election.enable")
         self.image, self.snapshot = image, snapshot
         self._bytes_since_snapshot = self._batches_since_snapshot = 0
         await self._replay(self._log.log_start_offset if snapshot is None else snapshot.end_offset)
@@ -204,6 +207,8 @@ class ControllerService:
         # Until this is committed nothing is decided: it is what keeps the controller before from committing anything.
         first: list[Record] = [] if image.cluster_id is not None else [ClusterRecord(self.cluster_id)]
         self._append([*first, ControllerChange(self._settings.node_id, image.controller_epoch + 1)])
+        # The properties file may say something else than when the controller before was started.
+        self._append(elections.elect_uncleanly(image))
         await self._make_durable()
         self.sessions = self._new_sessions()
         own = self._settings.node_id if self._settings.is_broker and self._election.certain else None
@@ -279,19 +284,22 @@ class ControllerService:
                 self._want_snapshot()
 
     async def _commit(self, group: list[_Waiting]) -> None:
-        decided = [waiting for waiting in group if self._decide(waiting)]
         try:
+            for waiting in group:
+                self._decide(waiting)
             if self._log.log_end_offset > self._log.high_watermark:
                 await self._make_durable()
             elif not self.active:
                 raise DeposedError("the lease has run out")
         except BaseException:
             # Whether the records are durable is not known: the next active controller may have them.
-            for waiting in decided:
+            for waiting in group:
                 _fail(waiting.answer, _not_active())
             raise
-        for waiting in decided:
-            if not waiting.answer.done():
+        for waiting in group:
+            if waiting.refused is not None:
+                _fail(waiting.answer, waiting.refused)
+            elif not waiting.answer.done():
                 waiting.answer.set_result(waiting.decided)
 
     async def _make_durable(self) -> None:
@@ -300,25 +308,29 @@ class ControllerService:
         self._log.advance_high_watermark(end)
         self._batches_since_snapshot += 1
 
-    def _decide(self, waiting: _Waiting) -> bool:
-        """False when the request was refused; then nothing of it is written."""
+    def _decide(self, waiting: _Waiting) -> None:
+        """Of what is refused nothing is written. An exception from here would be that image and journal differ."""
         try:
             records, waiting.decided = waiting.decide(self.image)
-            self._append(records)
         except KafkaError as error:
-            _fail(waiting.answer, error)
-            return False
+            waiting.refused = error
+            return
         except Exception as error:
             log.exception("a controller request failed")
-            _fail(waiting.answer, error)
-            return False
-        return True
+            waiting.refused = error
+            return
+        try:
+            self._append(records)
+            self._append(elections.consequences(records, self.image))
+        except KafkaError as error:
+            waiting.refused = error
 
     def _append(self, records: Sequence[Record]) -> None:
         """Write, then apply. A request of very many records takes several batches, each of them a valid state."""
+        parts = list(in_batches(records))
         now_ms = self._clock.wall_ms()
         epoch = max([self.image.controller_epoch, *(r.epoch for r in records if isinstance(r, ControllerChange))])
-        for part in in_batches(records):
+        for part in parts:
             batch = encode_batch([(None, encoded) for _, encoded in part], now_ms)
             base = self._log.append(memoryview(batch), leader_epoch=epoch).base_offset
             self._bytes_since_snapshot += len(batch)
@@ -328,7 +340,7 @@ class ControllerService:
     # Snapshots
 
     def _want_snapshot(self) -> None:
-        """Taken here, where the image is what is committed; written beside, one at a time."""
+        """Taken here, where the image is what is committed; encoded and written beside, one at a time."""
         batches_max = self._journal.batches_between_snapshots
         too_large = self._bytes_since_snapshot >= self._settings.integer(
             "metadata.log.max.record.bytes.between.snapshots"
@@ -337,17 +349,24 @@ class ControllerService:
         if not (too_large or too_many) or self._snapshot_wanted.full():
             return
         self._bytes_since_snapshot = self._batches_since_snapshot = 0
-        payload = write_snapshot(self.image, self._clock.wall_ms())
-        self._snapshot_wanted.put_nowait(Snapshot(self.image.offset + 1, self.image.controller_epoch, payload))
+        self._snapshot_wanted.put_nowait(self.image.copy())
 
     async def _write_snapshots(self) -> None:
         while True:
-            snapshot = await self._snapshot_wanted.get()
+            snapshot = await self._encoded(await self._snapshot_wanted.get())
             try:
                 await self._journal.write_snapshot(snapshot)
                 self._forget_before(snapshot)
             except (JournalError, KafkaError) as error:
                 log.error("the metadata log is not shortened now, it is tried again after more records: %s", error)
+
+    async def _encoded(self, image: MetadataImage) -> Snapshot:
+        """Piece by piece: heartbeats and requests go on between them."""
+        pieces = []
+        for piece in snapshot_pieces(image, self._clock.wall_ms()):
+            pieces.append(piece)
+            await asyncio.sleep(0)
+        return Snapshot(image.offset + 1, image.controller_epoch, b"".join(pieces))
 
     def _forget_before(self, snapshot: Snapshot) -> None:
         """The log keeps what the snapshot before it lacks, so that brokers that are close need no snapshot."""
@@ -360,8 +379,15 @@ class ControllerService:
     # Timers
 
     async def _watch_sessions(self) -> None:
+        pause_s = self.sessions.timeout_s / _SESSION_CHECKS
         while True:
-            await asyncio.sleep(self.sessions.timeout_s / _SESSION_CHECKS)
+            began_s = self._clock.monotonic()
+            await asyncio.sleep(pause_s)
+            late_s = self._clock.monotonic() - began_s - pause_s
+            if late_s > self.sessions.timeout_s / 2:
+                # This process stood still; what brokers sent meanwhile is still to be read.
+                log.warning("the controller stood still for %.1f s; brokers' sessions last so much longer", late_s)
+                self.sessions.extend(late_s)
             await self._attempt("silent brokers cannot be fenced now", self.fence_silent_brokers)
 
     async def fence_silent_brokers(self) -> None:
@@ -382,7 +408,6 @@ class ControllerService:
 
     async def rebalance_leaders(self) -> None:
         await self.submit(lambda image: (elections.rebalance(image), None))
-        await self.submit(lambda image: (elections.elect_uncleanly(image), None))
 
     async def _attempt(self, problem: str, act: Callable[[], Awaitable[None]]) -> None:
         try:
