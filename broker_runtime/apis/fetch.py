@@ -15,6 +15,7 @@ from struct import Struct
 from uuid import UUID
 
 from broker_runtime.apis.context import Node
+from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.header import RequestHeader, response_prefix
@@ -51,6 +52,7 @@ class _Slice:
     offset: int
     max_bytes: int
     leader_epoch: int = -1
+    last_epoch: int = -1
     log: Log | None = None
     code: int = 0
     region: FileRegion | None = None
@@ -126,16 +128,16 @@ def _read_replica_state(reader: RequestReader, query: _Query) -> None:
 
 
 def _read_partition(reader: RequestReader, version: int) -> _Slice:
-    epoch = -1
+    epoch = last_epoch = -1
     if version >= 12:
-        index, epoch, offset, _last_epoch, _start, size = reader.fixed(_PARTITION_V12)
+        index, epoch, offset, last_epoch, _start, size = reader.fixed(_PARTITION_V12)
     elif version >= 9:
         index, epoch, offset, _start, size = reader.fixed(_PARTITION_V9)
     elif version >= 5:
         index, offset, _start, size = reader.fixed(_PARTITION_V5)
     else:
         index, offset, size = reader.fixed(_PARTITION_V4)
-    return _Slice(index, offset, size, epoch)
+    return _Slice(index, offset, size, epoch, last_epoch)
 
 
 def _note_progress(query: _Query, node: Node) -> None:
@@ -183,6 +185,8 @@ def _look(query: _Query, node: Node) -> tuple[int, bool]:
                 part.log, epoch = node.led_log(name, part.index)
                 if 0 <= part.leader_epoch != epoch:
                     raise _other_epoch(part.leader_epoch, epoch)
+                if name == METADATA_TOPIC and part.last_epoch >= 0:
+                    _check_history(part, part.log)
                 limit = min(left, part.max_bytes)
                 if limit > 0 or not found:
                     up_to = part.log.log_end_offset if follower else part.log.high_watermark
@@ -195,6 +199,16 @@ def _look(query: _Query, node: Node) -> tuple[int, bool]:
                 found += part.region.length
                 left -= part.region.length
     return found, failed
+
+
+def _check_history(part: _Slice, log: Log) -> None:
+    """A broker has metadata of a history that this controller does not have (its data was restored, say).
+
+    Kafka names the point of divergence, to which a follower goes back; an image cannot, and takes a snapshot.
+    """
+    known, end = log.end_offset_for_epoch(part.last_epoch)
+    if known < part.last_epoch or end < part.offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {part.last_epoch} ends at offset {end} here")
 
 
 def _other_epoch(known: int, current: int) -> KafkaError:

@@ -1,7 +1,5 @@
 """UnregisterBroker (64), version 0 (KIP-631): takes a broker's registration away, whatever state it is in."""
 
-from functools import partial
-
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.controller.registration import unregister
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -13,7 +11,7 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     controller = node.controller
     assert controller is not None
     try:
-        await controller.submit(partial(unregister, request.broker_id))
+        await controller.submit(lambda image: unregister(request.broker_id, image, controller.sessions))
     except KafkaError as error:
         return {"error_code": error.code, "error_message": error.message}
     # Kafka leaves the field's default here, which is not null.

@@ -4,8 +4,9 @@ The log is fetched as any partition is (Kafka's Fetch, long poll), so a change r
 controller has it on disk. The image belongs to this task: nothing else applies records to it.
 
 A node whose next record is not in the log (OFFSET_OUT_OF_RANGE) takes the newest snapshot instead (FetchSnapshot), and
-reacts to what differs. That happens to one that was away for long, and to one that knows more than the controller: then
-the controller's data was restored from an older copy, which is said loudly, and the controller is believed.
+reacts to what differs. That happens to one that was away for long, and to one that knows what the controller does not,
+by the offset or by the controller's epoch at that offset: then the controller's data was restored from an older copy,
+which is said loudly, and the controller is believed.
 """
 
 import asyncio
@@ -44,6 +45,8 @@ class MetadataFollower:
         self.end_offset = -1
         """The controller's high watermark as of the last fetch; -1 before the first."""
         self.fetches_answered = 0
+        self._started_over = False
+        """And since then no fetch has succeeded."""
 
     @property
     def caught_up(self) -> bool:
@@ -74,7 +77,7 @@ class MetadataFollower:
             "partition": 0,
             "current_leader_epoch": -1,
             "fetch_offset": self.next_offset,
-            "last_fetched_epoch": -1,
+            "last_fetched_epoch": self._image.controller_epoch or -1,
             "log_start_offset": -1,
             "partition_max_bytes": _MAX_BYTES,
         }
@@ -100,6 +103,7 @@ class MetadataFollower:
             await self._start_over()
             return
         self._check(found, "a metadata fetch")
+        self._started_over = False
         changes = Changes()
         if found.records:
             for _, batch in iter_batches(found.records):
@@ -130,22 +134,23 @@ class MetadataFollower:
         """From the newest snapshot, or from the beginning of the log when there is none yet."""
         snapshot = await self._fetch_snapshot()
         end_offset, payload = snapshot if snapshot is not None else (0, b"")
-        if end_offset == self.next_offset:
+        if self._started_over:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "the controller's log does not go on from its snapshot")
-        if end_offset < self.next_offset:
+        if end_offset > self.next_offset:
+            log.info("metadata goes on from a snapshot: offset %d instead of %d", end_offset, self.next_offset)
+        else:
             log.error(
-                "the controller has less metadata than this node, which is at offset %d: its data was restored from an "
-                "older copy, or is another cluster's; this node starts over at offset %d",
+                "the controller does not have the metadata of this node, which is at offset %d: its data was restored "
+                "from an older copy, or is another cluster's; this node starts over at offset %d",
                 self.next_offset,
                 end_offset,
             )
-        else:
-            log.info("metadata goes on from a snapshot: offset %d instead of %d", end_offset, self.next_offset)
         try:
             fresh = load_image(payload, end_offset) if snapshot is not None else MetadataImage()
         except SnapshotFormatError as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the controller's metadata snapshot: {error}") from error
         changes = replace_image(self._image, fresh)
+        self._started_over = True
         self.next_offset = end_offset
         self.end_offset = -1
         await self._tell(changes)

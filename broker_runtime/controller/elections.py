@@ -2,16 +2,17 @@
 
 Pure: partitions as they are in, partition records out. Every change of a partition goes through `settled`, which
 finishes a reassignment when it can be finished, keeps or elects a leader, and counts the epochs. The in-sync set is
-never emptied: its last member stays, and the partition has no leader until it is back.
+never emptied: its last member stays, and the partition has no leader until it is back. Where a topic allows unclean
+elections no partition is without a leader while one of its replicas is active, whatever led to it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
 
 from broker_runtime.controller.image import MetadataImage, Partition, Topic
-from broker_runtime.controller.records import NO_LEADER, PartitionRecord, Record
+from broker_runtime.controller.records import NO_LEADER, ConfigRecord, PartitionRecord, Record
 from broker_runtime.errors import ErrorCode, KafkaError
 
 REBALANCED_MAX = 1_000
@@ -41,9 +42,9 @@ def active_brokers(image: MetadataImage) -> frozenset[int]:
 
 
 def unclean_allowed(topic: str, image: MetadataImage) -> bool:
-    own = image.topic_configs(topic).get(_UNCLEAN_KEY)
-    text = image.broker_configs(None).get(_UNCLEAN_KEY, "false") if own is None else own
-    return text.strip().lower() == "true"
+    """The topic's own word, else the cluster's, else that of the controller's properties file."""
+    text = image.topic_configs(topic).get(_UNCLEAN_KEY, image.broker_configs(None).get(_UNCLEAN_KEY))
+    return image.unclean_by_default if text is None else text.strip().lower() == "true"
 
 
 def settled(old: Partition, wanted: Partition, candidates: Candidates) -> Partition:
@@ -188,8 +189,15 @@ def rebalance(image: MetadataImage) -> list[Record]:
     return records
 
 
+def consequences(decided: Iterable[Record], image: MetadataImage) -> list[Record]:
+    """What follows of records that were just applied: unclean elections where they have become allowed."""
+    if any(isinstance(record, ConfigRecord) and record.key == _UNCLEAN_KEY for record in decided):
+        return elect_uncleanly(image)
+    return []
+
+
 def elect_uncleanly(image: MetadataImage) -> list[Record]:
-    """Leaders for partitions that have none, where the topic allows one that may miss records; for a timer."""
+    """Leaders for partitions that have none, where the topic allows one that may miss records."""
     active = active_brokers(image)
     records: list[Record] = []
     for topic, index, part in partitions(image):

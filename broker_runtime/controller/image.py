@@ -127,9 +127,23 @@ class MetadataImage:
         self.topics: dict[str, Topic] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = 0
+        self.unclean_by_default = False
+        """unclean.leader.election.enable of this controller's own properties file; no part of the metadata."""
         self._topics_by_id: dict[UUID, Topic] = {}
         self._topic_configs: dict[str, dict[str, str]] = {}
         self._broker_configs: dict[int | None, dict[str, str]] = {}
+
+    def copy(self) -> "MetadataImage":
+        """As it is now, however this one changes; what is immutable is shared."""
+        other = MetadataImage()
+        vars(other).update(vars(self))
+        other.features, other.brokers = dict(self.features), dict(self.brokers)
+        other.topics = {name: Topic(name, topic.id, dict(topic.partitions)) for name, topic in self.topics.items()}
+        other._topics_by_id = {topic.id: topic for topic in other.topics.values()}
+        other.client_quotas = {entity: dict(quotas) for entity, quotas in self.client_quotas.items()}
+        other._topic_configs = {name: dict(values) for name, values in self._topic_configs.items()}
+        other._broker_configs = {owner: dict(values) for owner, values in self._broker_configs.items()}
+        return other
 
     # Looking up
 

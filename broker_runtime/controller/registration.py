@@ -62,6 +62,14 @@ class Sessions:
     def end(self, broker_id: int) -> None:
         self._contacts.pop(broker_id, None)
 
+    def known_ids(self) -> frozenset[int]:
+        return frozenset(self._contacts)
+
+    def extend(self, by_s: float, now_s: float) -> None:
+        """For time in which this controller could hear nobody."""
+        for contact in self._contacts.values():
+            contact.at_s = min(contact.at_s + by_s, now_s)
+
     def is_live(self, broker_id: int, epoch: int, now_s: float) -> bool:
         """Whether it holds the id against other incarnations."""
         known = self._contacts.get(broker_id)
@@ -283,9 +291,10 @@ def stop(broker: BrokerInfo, image: MetadataImage) -> list[Record]:
     return [*moved, StopBroker(broker.id, broker.epoch, image.offset + 1 + len(moved))]
 
 
-def unregister(broker_id: int, image: MetadataImage) -> tuple[Sequence[Record], None]:
+def unregister(broker_id: int, image: MetadataImage, sessions: Sessions) -> tuple[Sequence[Record], None]:
     """Also a live broker: it registers anew when it is still there."""
     known = image.brokers.get(broker_id)
     if known is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+    sessions.end(broker_id)
     return [*elections.leave(broker_id, image), UnregisterBroker(broker_id, known.epoch)], None

@@ -383,11 +383,12 @@ class ControllerService:
         while True:
             began_s = self._clock.monotonic()
             await asyncio.sleep(pause_s)
-            late_s = self._clock.monotonic() - began_s - pause_s
+            now_s = self._clock.monotonic()
+            late_s = now_s - began_s - pause_s
             if late_s > self.sessions.timeout_s / 2:
                 # This process stood still; what brokers sent meanwhile is still to be read.
                 log.warning("the controller stood still for %.1f s; brokers' sessions last so much longer", late_s)
-                self.sessions.extend(late_s)
+                self.sessions.extend(late_s, now_s)
             await self._attempt("silent brokers cannot be fenced now", self.fence_silent_brokers)
 
     async def fence_silent_brokers(self) -> None:

@@ -5,7 +5,7 @@ count, all of it stands for "everything before the snapshot's end offset" (KIP-6
 same metadata gives the same bytes whatever its history was.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from broker_runtime.controller.image import BrokerInfo, Changes, MetadataImage, ResourceType, Topic
 from broker_runtime.controller.records import (
@@ -29,6 +29,8 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import checksum, encode_batch, iter_batches, iter_records
 
 BATCH_BYTES_MAX = 512 * 1024
+SNAPSHOT_BATCH_BYTES = 16 * 1024
+"""So small that other work of the controller waits a few ms at most while one is encoded."""
 _NOBODY = -1
 
 
@@ -36,23 +38,29 @@ class SnapshotFormatError(Exception):
     """Bytes that are no whole snapshot."""
 
 
-def in_batches(records: Sequence[Record]) -> Sequence[Sequence[tuple[Record, bytes]]]:
-    """Cut where a batch would become larger than BATCH_BYTES_MAX; each batch leaves a valid state behind."""
-    found: list[list[tuple[Record, bytes]]] = []
+def in_batches(records: Iterable[Record], bytes_max: int = BATCH_BYTES_MAX) -> Iterator[Sequence[tuple[Record, bytes]]]:
+    """Cut where a batch would become larger than `bytes_max`; each batch leaves a valid state behind."""
+    batch: list[tuple[Record, bytes]] = []
     size = 0
     for record in records:
         encoded = encode_record(record)
-        if not found or size + len(encoded) > BATCH_BYTES_MAX:
-            found.append([])
-            size = 0
-        found[-1].append((record, encoded))
+        if batch and size + len(encoded) > bytes_max:
+            yield batch
+            batch, size = [], 0
+        batch.append((record, encoded))
         size += len(encoded)
-    return found
+    if batch:
+        yield batch
+
+
+def snapshot_pieces(image: MetadataImage, now_ms: int) -> Iterator[bytes]:
+    """A snapshot is all of them together; `image` must not change meanwhile."""
+    for batch in in_batches(iter_image_records(image), SNAPSHOT_BATCH_BYTES):
+        yield encode_batch([(None, encoded) for _, encoded in batch], now_ms)
 
 
 def write_snapshot(image: MetadataImage, now_ms: int) -> bytes:
-    batches = in_batches(image_records(image))
-    return b"".join(encode_batch([(None, encoded) for _, encoded in batch], now_ms) for batch in batches)
+    return b"".join(snapshot_pieces(image, now_ms))
 
 
 def read_snapshot(payload: bytes) -> Iterator[Record]:
@@ -83,27 +91,31 @@ def load_image(payload: bytes, end_offset: int) -> MetadataImage:
 
 
 def image_records(image: MetadataImage) -> list[Record]:
+    return list(iter_image_records(image))
+
+
+def iter_image_records(image: MetadataImage) -> Iterator[Record]:
     """Records that make an equal image of an empty one, applied at the image's own offset."""
-    records: list[Record] = []
     if image.cluster_id is not None:
-        records.append(ClusterRecord(image.cluster_id))
+        yield ClusterRecord(image.cluster_id)
     if image.controller_epoch:
-        records.append(ControllerChange(image.controller_id, image.controller_epoch))
-    records += (FeatureLevelRecord(name, level) for name, level in sorted(image.features.items()))
+        yield ControllerChange(image.controller_id, image.controller_epoch)
+    for feature, level in sorted(image.features.items()):
+        yield FeatureLevelRecord(feature, level)
     for broker_id in sorted(image.brokers):
-        records += _broker(image.brokers[broker_id])
+        yield from _broker(image.brokers[broker_id])
     for name in sorted(image.topics):
-        records += _topic(image.topics[name])
+        yield from _topic(image.topics[name])
     for name in sorted(image.configured_topics()):
-        records += _configs(ResourceType.TOPIC, name, image.topic_configs(name))
+        yield from _configs(ResourceType.TOPIC, name, image.topic_configs(name))
     for owner in sorted(image.configured_brokers(), key=_default_first):
-        records += _configs(ResourceType.BROKER, "" if owner is None else str(owner), image.broker_configs(owner))
+        yield from _configs(ResourceType.BROKER, "" if owner is None else str(owner), image.broker_configs(owner))
     for entity in sorted(image.client_quotas, key=repr):
         quotas = image.client_quotas[entity]
-        records += (ClientQuotaRecord(entity, key, quotas[key]) for key in sorted(quotas))
+        for key in sorted(quotas):
+            yield ClientQuotaRecord(entity, key, quotas[key])
     if image.next_producer_id:
-        records.append(ProducerIdsRecord(_NOBODY, _NOBODY, image.next_producer_id))
-    return records
+        yield ProducerIdsRecord(_NOBODY, _NOBODY, image.next_producer_id)
 
 
 def _default_first(broker_id: int | None) -> int:

@@ -172,7 +172,7 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
         made.handler = handler
         return made
 
-    def store(*_: object) -> SimulatedStore:
+    def store(*_: object, **_options: object) -> SimulatedStore:
         owner = current_owner()
         assert owner is not None
         return SimulatedStore(around.objects, around.network, owner, random.Random(entropy.random()))

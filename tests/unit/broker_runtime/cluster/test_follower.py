@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -164,3 +165,34 @@ async def test_a_node_that_knows_more_than_the_controller_says_so_and_believes_i
     assert "restored from an older copy" in caplog.text
     assert node.changes[0].topics_removed == {"lost"}
     assert node.image.topics == {}
+
+
+async def test_a_controller_with_another_history_is_believed_though_it_has_come_further() -> None:
+    """It was restored too, but has written more since than this node has ever seen."""
+    fs = MemoryFileSystem()
+    async with controller(fs) as source:
+        older = fs.power_loss(random.Random(1))
+        await write(source, TopicRecord("lost", TOPIC))
+        node = Node(source)
+        await node.catch_up(source)
+    async with controller(older) as restored:
+        await write_much(restored, rounds=20)
+        assert restored.image.offset > node.image.offset
+        node.follow(restored)
+        await node.catch_up(restored)
+    assert node.image.topics == {}
+
+
+async def test_a_log_that_never_goes_on_from_its_snapshot_is_asked_with_pauses(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with controller() as source:
+        node = Node(source)
+        await node.catch_up(source)
+        node.image.controller_epoch = 99
+        monkeypatch.setattr("broker_runtime.cluster.follower.load_image", lambda payload, end: None)
+        monkeypatch.setattr("broker_runtime.cluster.follower.replace_image", lambda image, fresh: Changes())
+        running = asyncio.ensure_future(node.follower.run())
+        await asyncio.sleep(0.2)
+        running.cancel()
+    assert 1 <= caplog.text.count("does not go on from its snapshot") <= 4

@@ -117,9 +117,11 @@ def test_unclean_leaders_are_elected_when_it_becomes_allowed() -> None:
     metadata = fenced(three([1, 2], [2, 1]), 1, 2)
     unfenced(metadata, 1)
     assert [the(metadata, index).leader for index in (0, 1)] == [-1, -1]
-    assert elections.elect_uncleanly(metadata.image) == []
+    other = ConfigRecord(2, "t", "retention.ms", "1")
+    metadata.write(other)
+    assert elections.consequences([other], metadata.image) == elections.elect_uncleanly(metadata.image) == []
     metadata.write(UNCLEAN)
-    metadata.write(*elections.elect_uncleanly(metadata.image))
+    metadata.write(*elections.consequences([UNCLEAN], metadata.image))
     assert [the(metadata, index).leader for index in (0, 1)] == [1, 1]
 
 
@@ -202,3 +204,13 @@ def test_what_is_settled_stays_as_it_is() -> None:
     part = Partition((1, 2), (1, 2), 1, 5, 7)
     assert settled(part, part, Candidates(frozenset({1, 2}))) is part
     assert settled(part, part, Candidates(frozenset({1, 2}), prefer_first=True)) is part
+
+
+def test_the_controllers_own_properties_are_the_default_of_the_defaults() -> None:
+    metadata = three([1, 2])
+    metadata.image.unclean_by_default = True
+    assert elections.unclean_allowed("t", metadata.image)
+    metadata.write(ConfigRecord(4, "", "unclean.leader.election.enable", "false"))
+    assert not elections.unclean_allowed("t", metadata.image)
+    metadata.write(UNCLEAN)
+    assert elections.unclean_allowed("t", metadata.image)

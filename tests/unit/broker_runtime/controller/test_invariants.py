@@ -92,7 +92,7 @@ class Cluster(RuleBasedStateMachine):
     @rule(broker_id=BROKERS)
     def a_broker_is_unregistered(self, broker_id: int) -> None:
         if broker_id in self.metadata.image.brokers:
-            self.metadata.commit(unregister(broker_id, self.metadata.image))
+            self.metadata.commit(unregister(broker_id, self.metadata.image, self.sessions))
 
     @rule(name=TOPICS, factor=st.integers(1, 4), partitions=st.integers(1, 3))
     def a_topic_is_made(self, name: str, factor: int, partitions: int) -> None:
@@ -143,7 +143,9 @@ class Cluster(RuleBasedStateMachine):
     @rule(name=TOPICS, allowed=st.sampled_from(["true", "false", None]))
     def unclean_elections_are_allowed(self, name: str, allowed: str | None) -> None:
         if name in self.metadata.image.topics:
-            self.write([ConfigRecord(2, name, "unclean.leader.election.enable", allowed)])
+            change = ConfigRecord(2, name, "unclean.leader.election.enable", allowed)
+            self.write([change])
+            self.write(elections.consequences([change], self.metadata.image))
 
     # What always holds
 
@@ -165,9 +167,15 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def a_leader_is_active_and_in_sync_and_there_is_one_when_there_can_be(self) -> None:
-        for _, _, part in self.parts:
+        for name, _, part in self.parts:
             able = [r for r in part.isr if self.metadata.image.is_active(r)]
             assert part.leader in able if able else part.leader == NO_LEADER
+            if elections.unclean_allowed(name, self.metadata.image):
+                assert able or not any(self.metadata.image.is_active(r) for r in part.replicas)
+
+    @invariant()
+    def there_are_sessions_of_registered_brokers_only(self) -> None:
+        assert self.sessions.known_ids() <= set(self.metadata.image.brokers)
 
     @invariant()
     def epochs_only_grow(self) -> None:

@@ -305,11 +305,12 @@ def test_a_broker_must_know_the_features_levels_of_the_cluster(
 def test_an_unregistered_broker_is_in_no_in_sync_set_and_unknown() -> None:
     cluster = Three()
     image = cluster.metadata.image
-    cluster.metadata.commit(unregister(1, image))
+    cluster.metadata.commit(unregister(1, image, cluster.sessions))
     assert list(image.brokers) == [2, 3]
+    assert cluster.sessions.known_ids() <= {2, 3}
     assert [part.isr for part in image.topics["orders"].partitions.values()] == [(2,), (2, 3), (3,)]
     with pytest.raises(KafkaError) as refused:
-        unregister(1, image)
+        unregister(1, image, cluster.sessions)
     assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
@@ -382,3 +383,12 @@ def test_kafkas_own_scenario_of_a_duplicate_after_a_fail_over(stopping: bool) ->
     with pytest.raises(KafkaError) as refused:
         register(wanted(incarnation=NEW), metadata.image, sessions, 0.0)
     assert refused.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+def test_sessions_last_longer_by_the_time_in_which_the_controller_stood_still() -> None:
+    sessions = Sessions(9.0)
+    sessions.touch(1, 5, 0.0)
+    sessions.touch(2, 6, 19.0)
+    sessions.extend(15.0, 20.0)
+    assert sessions.age(1, 20.0) == 5.0
+    assert sessions.age(2, 20.0) == 0.0, "heard since it goes on: not from the future"

@@ -11,7 +11,7 @@ import pytest
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.journal.seam import JournalFailedError
 from broker_runtime.controller.records import ConfigRecord, ControllerChange, PartitionRecord, Record, TopicRecord
-from broker_runtime.controller.registration import Heartbeat, Registration
+from broker_runtime.controller.registration import Heartbeat, Registration, fence
 from broker_runtime.controller.service import ReplayError
 from broker_runtime.controller.snapshots import image_records
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -90,6 +90,61 @@ async def test_a_failed_fsync_ends_the_controller_and_nobody_sees_the_records() 
         with pytest.raises(JournalFailedError, match="fsync on __cluster_metadata-0 failed"):
             await node.controller.failed
         assert node.journal.high_watermark == seen
+
+
+async def test_a_refusal_that_comes_of_an_undecided_change_is_not_told_before_that_is_on_disk() -> None:
+    def once(image: MetadataImage) -> tuple[list[Record], None]:
+        if image.broker_configs(None):
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "it is there")
+        return [config(1)], None
+
+    async with ControllerInMemory() as node:
+        node.fs.failing_fsync = True
+        told = await asyncio.gather(*(node.controller.submit(once) for _ in range(2)), return_exceptions=True)
+        assert [each.code for each in told if isinstance(each, KafkaError)] == [ErrorCode.NOT_CONTROLLER] * 2
+        with pytest.raises(JournalFailedError):
+            await node.controller.failed
+
+
+async def test_a_decision_whose_records_do_not_fit_ends_the_controller_before_they_are_on_disk() -> None:
+    async with ControllerInMemory() as node:
+        seen = node.journal.high_watermark
+        with pytest.raises(KafkaError) as refused:
+            await node.write(ControllerChange(1, 0))
+        assert refused.value.code == ErrorCode.NOT_CONTROLLER
+        with pytest.raises(ValueError, match="controller epochs go back"):
+            await node.controller.failed
+        assert node.journal.high_watermark == seen
+
+
+UNCLEAN = "unclean.leader.election.enable"
+
+
+async def left_by_its_leader(node: ControllerInMemory) -> None:
+    """A topic whose in-sync replica is gone and whose other one is there."""
+    topic_id = UUID(int=7)
+    await node.broker(1)
+    await node.broker(2)
+    await node.write(TopicRecord("t", topic_id), PartitionRecord(topic_id, 0, (1, 2), (1,), 1, 0, 0))
+    await node.controller.submit(lambda image: (fence(image.brokers[1], image), None))
+    assert node.image.topics["t"].partitions[0].leader == -1
+
+
+async def test_an_unclean_election_happens_with_the_change_that_allows_it() -> None:
+    async with ControllerInMemory(properties={"auto.leader.rebalance.enable": "false"}) as node:
+        await left_by_its_leader(node)
+        await node.write(ConfigRecord(4, "", UNCLEAN, "true"))
+        part = node.image.topics["t"].partitions[0]
+        assert (part.leader, part.isr) == (2, (2,))
+
+
+async def test_an_unclean_election_happens_at_the_start_when_the_properties_have_come_to_allow_it() -> None:
+    async with ControllerInMemory() as node:
+        await left_by_its_leader(node)
+        disk = node.fs.power_loss(random.Random(1))
+    async with ControllerInMemory(disk, {UNCLEAN: "true"}) as again:
+        part = again.image.topics["t"].partitions[0]
+        assert (part.leader, part.isr) == (2, (2,))
 
 
 async def test_a_refusal_and_a_mistake_write_nothing_and_hold_nobody_up() -> None:

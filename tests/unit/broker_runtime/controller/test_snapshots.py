@@ -25,11 +25,13 @@ from broker_runtime.controller.records import (
     UnregisterBroker,
 )
 from broker_runtime.controller.snapshots import (
+    SNAPSHOT_BATCH_BYTES,
     SnapshotFormatError,
     image_records,
     load_image,
     replace_image,
     same,
+    snapshot_pieces,
     write_snapshot,
 )
 from tests.support.controller import endpoints
@@ -108,6 +110,32 @@ def test_an_image_that_is_replaced_is_the_other_and_says_what_is_new(old: list[R
         assert (broker_id in changes.broker_configs) == different
     for ip in (None, "::1"):
         assert (ip in changes.ip_quotas) == (before.ip_rate(ip) != image.ip_rate(ip))
+
+
+@settings(deadline=None, max_examples=100)
+@given(_histories, _histories)
+def test_a_copy_stays_as_it_was_while_the_image_goes_on(history: list[Record], later: list[Record]) -> None:
+    image = image_of(history)
+    copy, was = image.copy(), write_snapshot(image, 0)
+    for offset, record in enumerate(later, start=image.offset + 1):
+        try:
+            image.apply(record, offset)
+        except ValueError:
+            continue
+    assert write_snapshot(copy, 0) == was
+    assert same(copy, image_of(history))
+    assert all(copy.topic_by_id(topic.id) is topic for topic in copy.topics.values())
+
+
+def test_a_large_snapshot_comes_in_pieces_of_bounded_size() -> None:
+    image = MetadataImage()
+    image.apply(TopicRecord("t", UUID(int=1)), 0)
+    for index in range(2_000):
+        image.apply(PartitionRecord(UUID(int=1), index, (1, 2, 3), (1, 2, 3), 1, 0, 0), 1 + index)
+    pieces = list(snapshot_pieces(image, 0))
+    assert len(pieces) > 1
+    assert max(map(len, pieces)) < 2 * SNAPSHOT_BATCH_BYTES
+    assert same(load_image(b"".join(pieces), image.offset + 1), image)
 
 
 def test_the_same_metadata_changes_nothing() -> None:
