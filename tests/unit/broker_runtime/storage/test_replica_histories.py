@@ -102,11 +102,11 @@ class ReplicaOnFailingMachine(RuleBasedStateMachine):
     @rule(back=st.integers(0, 40))
     def truncate(self, back: int) -> None:
         at = max(0, self.end - back)
+        has_nothing_below = at <= self.house.log.segments[0].base_offset
         self.house.log.truncate_to(at)
-        self.batches = [batch for batch in self.batches if batch.end <= at]
+        self.batches = [] if has_nothing_below else [batch for batch in self.batches if batch.end <= at]
         if not self.batches:
-            self.start = self.house.log.log_start_offset
-            assert self.start <= at
+            self.start = at if has_nothing_below else self.house.log.segments[0].base_offset
         self._was_cut()
 
     @rule(offset=st.integers(0, 300))
