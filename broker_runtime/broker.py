@@ -273,8 +273,9 @@ class Broker:
         if self.settings.is_controller and (self.controller is None or not self.controller.ready):
             return "the controller is starting"
         if self.settings.is_broker:
+            # Its clients do not care whether the controller beside it could take over.
             return "starting" if self.membership is None else self.membership.why_not_ready()
-        return None
+        return None if self.controller is None else self.controller.controller.why_not_ready()
 
     def _metrics(self) -> Iterator[Metric]:
         yield from process_families()

@@ -50,6 +50,8 @@ _REPLAY_READ_BYTES = 1024 * 1024
 _SESSION_CHECKS = 64
 """How often in a session timeout the sessions are looked at; Kafka looks 8 times."""
 _RETRY_DELAY_S = 0.5
+_TROUBLE_SHOWN_S = 60.0
+"""How long a journal that could not be used is told of: on standby nobody tries it again."""
 
 
 class ReplayError(Exception):
@@ -100,6 +102,8 @@ class ControllerService:
         self._wake = asyncio.Event()
         self._activated = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
+        self._unavailable: tuple[float, str] | None = None
+        """(when, why) the journal could not be used last, unless this controller was active since."""
         self._bytes_since_snapshot = 0
         self._batches_since_snapshot = 0
         self._snapshot_wanted: asyncio.Queue[MetadataImage] = asyncio.Queue(maxsize=1)
@@ -124,6 +128,15 @@ class ControllerService:
     @property
     def active_controller_id(self) -> int | None:
         return self._settings.node_id if self.active else self._election.holder_id
+
+    def why_not_ready(self) -> str | None:
+        """None for one that is active, or that could take over."""
+        if self.active:
+            return None
+        unavailable = self._unavailable
+        if unavailable is not None and self._clock.monotonic() - unavailable[0] < _TROUBLE_SHOWN_S:
+            return unavailable[1]
+        return self._election.trouble
 
     # Life
 
@@ -168,6 +181,7 @@ class ControllerService:
                 log.error("this controller is deposed: %s", error)
             except JournalUnavailableError as error:
                 log.error("this controller gives up being the active one: %s", error)
+                self._unavailable = self._clock.monotonic(), str(error)
             except JournalDamagedError as error:
                 raise ReplayError(str(error)) from error
             finally:
@@ -214,6 +228,7 @@ class ControllerService:
         own = self._settings.node_id if self._settings.is_broker and self._election.certain else None
         self.sessions.renew_all(image, self._clock.monotonic(), but=own)
         self.role = Role.ACTIVE
+        self._unavailable = None
         self._activated.set()
         log.info(
             "controller %d is active with epoch %d at metadata offset %d",

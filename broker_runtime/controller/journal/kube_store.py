@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import urllib3
 
-from broker_runtime.controller.journal.store import LeaseRecord, Part, StoredObject, StoreError
+from broker_runtime.controller.journal.store import LeaseRecord, Part, StoredObject, StoreError, StoreRefusedError
 from broker_runtime.errors import ConfigError
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -36,6 +36,7 @@ _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 50
 _THREADS = 4
 _EXISTS, _GONE = 409, 404
+_REFUSED = (401, 403)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +213,8 @@ class KubeStore:
 
         status, data = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
         if not (200 <= status < 300 or status in also):
-            raise StoreError(f"{method} {path}: {status} {_message(data)}")
+            kind = StoreRefusedError if status in _REFUSED else StoreError
+            raise kind(f"{method} {path}: {status} {_message(data)}")
         return status, json.loads(data) if 200 <= status < 300 else None
 
     def _config_maps(self, name: str = "") -> str:

@@ -24,6 +24,7 @@ from broker_runtime.controller.journal.seam import (
     Snapshot,
 )
 from broker_runtime.controller.journal.store import OBJECT_BYTES_MAX, ObjectStore, StoredObject, StoreError
+from broker_runtime.controller.journal.trouble import Trouble
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import iter_batches, parse_header
 from broker_runtime.storage.log import Log
@@ -67,6 +68,7 @@ class KubernetesJournal:
         self._name = name
         self._patience_s = patience_s
         self._committed = 0
+        self._trouble = Trouble("the journal's store does not do what is asked", patience_s)
 
     # Loading
 
@@ -226,11 +228,13 @@ class KubernetesJournal:
         delay_s = _RETRY_DELAY_S
         while True:
             try:
-                return await ask()
+                found = await ask()
+                self._trouble.ended()
+                return found
             except StoreError as error:
+                self._trouble.failed(error, loop.time())
                 if loop.time() + delay_s >= give_up_s:
                     raise JournalUnavailableError(f"the journal's store does not answer: {error}") from error
-                log.warning("the journal's store is asked again: %s", error)
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
 

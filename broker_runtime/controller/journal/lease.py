@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from broker_runtime.clock import Clock
 from broker_runtime.controller.journal.store import LeaseRecord, ObjectStore, StoreError
+from broker_runtime.controller.journal.trouble import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class LeaseElection:
         self._lease: LeaseRecord | None = None
         self._seen_s = 0.0
         self._held_until_s: float | None = None
+        self._trouble = Trouble("the lease of the active controller cannot be read or written", duration_ms / 1000)
 
     @property
     def held(self) -> bool:
@@ -51,20 +53,26 @@ class LeaseElection:
         node_id = holder.partition("_")[0]
         return int(node_id) if node_id.isdecimal() else None
 
+    @property
+    def trouble(self) -> str | None:
+        return self._trouble.reason(self._clock.monotonic())
+
     async def acquire(self) -> None:
         said = ""
         self._held_until_s = None
         while True:
             try:
-                if await self._attempt():
+                taken = await self._attempt()
+                self._trouble.ended()
+                if taken:
                     log.info("the lease is held by this controller, %s", self._identity)
                     return
                 news = f"is held by {self._lease.holder}" if self._lease is not None else "is not there"
+                if news != said:
+                    log.info("the lease of the active controller %s; this one is on standby", news)
+                    said = news
             except StoreError as error:
-                news = f"cannot be had: {error}"
-            if news != said:
-                log.info("the lease of the active controller %s; this one is on standby", news)
-                said = news
+                self._trouble.failed(error, self._clock.monotonic())
             await asyncio.sleep(self._poll_s)
 
     async def _attempt(self) -> bool:
@@ -110,9 +118,11 @@ class LeaseElection:
                 async with asyncio.timeout(self._left_s()):
                     if not await self._renewed():
                         break
+                self._trouble.ended()
                 delay_s = self._renew_s
             except (StoreError, TimeoutError) as error:
-                log.warning("the lease of the active controller was not renewed: %s", str(error) or "no answer")
+                found = error if isinstance(error, StoreError) else StoreError("no answer")
+                self._trouble.failed(found, self._clock.monotonic())
                 delay_s = self._poll_s
         self._held_until_s = None
         log.error("this controller is no longer the active one; %s", self._why_lost())

@@ -78,6 +78,11 @@ class Election(Protocol):
         """The node id of the active controller, as far as it is known."""
         ...
 
+    @property
+    def trouble(self) -> str | None:
+        """Why this controller could not become the active one; None when it could."""
+        ...
+
     async def acquire(self) -> None:
         """Returns when this controller may become active; waits as long as it takes."""
         ...
@@ -96,6 +101,7 @@ class SoleElection:
 
     certain = True
     held = True
+    trouble = None
 
     def __init__(self, node_id: int) -> None:
         self.holder_id: int | None = node_id

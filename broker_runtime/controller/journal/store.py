@@ -17,6 +17,10 @@ class StoreError(Exception):
     """No answer, or one that says to try again: a write may have happened or may happen still."""
 
 
+class StoreRefusedError(StoreError):
+    """This account may not do that: somebody has to give it the right."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredObject:
     name: str

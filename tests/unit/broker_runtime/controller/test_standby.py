@@ -255,3 +255,49 @@ def test_under_faults_one_writes_at_a_time_and_nothing_that_was_answered_is_lost
 
     chaos = Chaos(seed)
     run(main(), chaos.clock)
+
+
+def test_one_that_cannot_reach_its_store_says_so_until_it_can(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        one, two = await started(group, 1, 2)
+        assert (one.why_not_ready(), two.why_not_ready()) == (None, None)
+        for store in group.stores.values():
+            store.cut = True
+        await asyncio.sleep(LEASE_S * 3)
+        for each in (one, two):
+            reason = each.why_not_ready()
+            assert reason is not None
+            assert "cannot be read or written" in reason
+        await asyncio.sleep(LEASE_S * 30)
+        for store in group.stores.values():
+            store.cut = False
+        await until(lambda: one.active or two.active)
+        assert (one.why_not_ready(), two.why_not_ready()) == (None, None)
+        await one.stop()
+        await two.stop()
+
+    clock = ManualClock()
+    group = Standbys(clock)
+    run(main(), clock)
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) < 60
+
+
+def test_one_that_may_not_use_the_journal_is_not_ready_for_it() -> None:
+    async def main() -> None:
+        one = group.standby(1)
+
+        def refused(operation: str, name: str) -> Fault:
+            return NO_FAULT if operation in ("lease", "put_lease") else Fault(lost=True)
+
+        group.stores[1].faults = refused
+        await one.start()
+        await until(lambda: one.why_not_ready() is not None)
+        assert "the journal's store does not answer" in (one.why_not_ready() or "")
+        group.stores[1].faults = lambda operation, name: NO_FAULT
+        await until(lambda: one.active)
+        assert one.why_not_ready() is None
+        await one.stop()
+
+    clock = ManualClock()
+    group = Standbys(clock)
+    run(main(), clock)
