@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (23), versions 2 to 4: where a leader epoch ends in the leader's log.
 
 Followers cut their logs by it (KIP-101, KIP-279); consumers find out by it that records they have read are gone
-(KIP-320), and are told the high watermark instead of the log's end.
+(KIP-320). Both are told the same: a new leader's high watermark may be behind what a consumer has read rightly.
 """
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
@@ -14,19 +14,18 @@ UNKNOWN = -1
 
 
 def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    follower = getattr(request, "replica_id", UNKNOWN) >= 0
     return {
         "topics": [
             {
                 "topic": topic.topic,
-                "partitions": [_partition(topic.topic, part, follower, node) for part in topic.partitions],
+                "partitions": [_partition(topic.topic, part, node) for part in topic.partitions],
             }
             for topic in request.topics
         ]
     }
 
 
-def _partition(topic: str, part: Entity, follower: bool, node: Node) -> Fields:
+def _partition(topic: str, part: Entity, node: Node) -> Fields:
     code, epoch, end = ErrorCode.NONE, UNKNOWN, UNKNOWN
     try:
         leader = node.led(topic, part.partition)
@@ -39,8 +38,6 @@ def _partition(topic: str, part: Entity, follower: bool, node: Node) -> Fields:
             epoch, end = known if known >= 0 else part.leader_epoch, leader.log.log_end_offset
         else:
             epoch, end = leader.log.end_offset_for_epoch(part.leader_epoch)
-        if not follower:
-            end = min(end, leader.log.high_watermark)
     except KafkaError as error:
         code = error.code
     return {"error_code": code, "partition": part.partition, "leader_epoch": epoch, "end_offset": end}

@@ -9,9 +9,10 @@ from collections import defaultdict
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION)
 _SETTINGS = {"retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "reconnect.backoff.ms": 20}
 _RECONNECT: dict[str, Any] = {
     "reconnect.backoff.max.ms": 200,
@@ -55,6 +56,55 @@ class Partitions:
         return all(part.leader >= 0 and len(part.isrs) == replicas for part in seen.values())
 
 
+class RunningConsumer:
+    """Reads all partitions from the start while things go wrong, and notes what no consumer should ever see."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                # Records that were read and are gone again would make it start anew: that is an error here.
+                "auto.offset.reset": "error",
+                "socket.timeout.ms": 4_000,
+                "fetch.error.backoff.ms": 50,
+            }
+            | _RECONNECT
+        )
+        self._consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+        self.seen: dict[int, dict[int, bytes]] = {index: {} for index in range(partitions)}
+        self.failures: list[str] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="running-consumer")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                for message in self._consumer.consume(1_000, timeout=0.2):
+                    self._take(message)
+        finally:
+            self._consumer.close()
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            if error.code() in _GONE:
+                self.failures.append(str(error))
+            return
+        seen = self.seen[message.partition()]
+        if message.offset() != len(seen):
+            self.failures.append(
+                f"partition {message.partition()}: offset {message.offset()} after {len(seen)} records"
+            )
+        seen[message.offset()] = message.value()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
 class AcknowledgedWorkload:
     def __init__(self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.001) -> None:
         self._bootstrap = bootstrap
@@ -71,10 +121,13 @@ class AcknowledgedWorkload:
         self.longest_gap_s = 0.0
         self._last_s = 0.0
         self._stop = threading.Event()
+        self._finished = threading.Event()
+        """Never set: waiting for it is a pause."""
         self._thread = threading.Thread(target=self._run, name="acknowledged-workload")
 
     def __enter__(self) -> Self:
         self._last_s = time.monotonic()
+        self._consumer = RunningConsumer(self._bootstrap, self._topic, self._partitions)
         self._thread.start()
         return self
 
@@ -83,6 +136,8 @@ class AcknowledgedWorkload:
     ) -> None:
         self._stop.set()
         self._thread.join()
+        if kind is not None:
+            self._consumer.stop()
 
     def _run(self) -> None:
         producer = Producer(
@@ -144,10 +199,23 @@ class AcknowledgedWorkload:
         return found
 
     def check(self) -> None:
-        """Every acknowledged record is where it was said to be, in order, and no record is there twice."""
-        assert self.failures == []
-        assert self.count, "nothing was acknowledged: the workload has shown nothing"
-        found = self.read_back()
+        """Every acknowledged record is where it was said to be, in order, and no record is there twice.
+
+        The consumer that ran all the time has read just that: nothing twice, nothing that is gone now.
+        """
+        try:
+            assert self.failures == []
+            assert self.count, "nothing was acknowledged: the workload has shown nothing"
+            found = self.read_back()
+            deadline = time.monotonic() + 60
+            while any(len(self._consumer.seen[index]) < len(there) for index, there in found.items()):
+                assert time.monotonic() < deadline, "the running consumer does not come to the end"
+                self._finished.wait(0.05)
+        finally:
+            self._consumer.stop()
+        assert self._consumer.failures == []
+        for index, there in found.items():
+            assert self._consumer.seen[index] == there, f"partition {index}: the running consumer read something else"
         for index, acknowledged in self.acknowledged.items():
             there = found[index]
             lost = {offset: value for offset, value in acknowledged.items() if there.get(offset) != value}
