@@ -18,7 +18,7 @@ _INDEXES = (".index", ".timeindex")
 
 
 def new_log(place: LogPlace, config: TopicConfig) -> Log:
-    return Log(place, config, LoadedLog([_new_segment(place, 0)], ProducerStates()))
+    return Log(place, config, LoadedLog([_new_segment(place, 0)], ProducerStates(), has_new_names=True))
 
 
 def _new_segment(place: LogPlace, base_offset: int) -> Segment:
@@ -39,6 +39,7 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
         for segment in loaded.segments:
             segment.unlink()
         loaded.segments = [_new_segment(place, loaded.log_start_offset)]
+        loaded.has_new_names = True
     loaded.log_start_offset = max(loaded.log_start_offset, loaded.segments[0].base_offset)
     end = loaded.segments[-1].next_offset
     snapshot = load_snapshot(place.fs, place.folder, end, loaded.producers)
@@ -48,9 +49,9 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
         loaded.recovery_point = min(loaded.recovery_point, end)
     else:
         # What was scanned is synced; whose it is and the names that the crash left must be too before that counts.
+        # The folder's own name is synced with all others, before the recovery points are written.
         place.fs.open(place.folder / PARTITION_METADATA).fsync()
         place.fs.fsync_dir(place.folder)
-        place.fs.fsync_dir(place.folder.parent)
         loaded.recovery_point = end
     report.partitions += 1
     log = Log(place, config, loaded)

@@ -69,6 +69,7 @@ class LoadedLog:
     log_start_offset: int = 0
     recovery_point: int = 0
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    has_new_names: bool = False
 
 
 class Log:
@@ -103,7 +104,7 @@ class Log:
         self._clock = place.clock
         self._offline: str | None = None
         self._tail_is_dirty = False
-        self._new_names = self._new_folder = True
+        self._new_names = self._new_folder = loaded.has_new_names
         """What the first sync must make durable beside the batches: making a partition costs no sync."""
         self._waiters: dict[int, tuple[int, Callable[[], None]]] = {}
         self._waiter_ids = 0
@@ -579,9 +580,9 @@ class Log:
         if self._tail_is_dirty:
             self._make_usable()
         self._active.index_time()
-        self._new_names = True
         self.flush()
         try:
+            self._active.write_indexes()
             self._snapshot()
         except OSError as error:
             raise _storage_error("snapshot", self, error) from error

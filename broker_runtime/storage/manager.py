@@ -105,6 +105,8 @@ class LogManager:
             log = load_log(place, config_of(key[0]), found, report)
             log.start_replicating(watermarks.get(key, 0))
             self._add(key, log)
+        if not report.clean:
+            self._fs.fsync_dir(self._log_dir)
         self._write_recovery_points()
         report.took_ms = round((self._clock.monotonic() - began) * 1000)
         return report
