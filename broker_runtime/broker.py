@@ -23,10 +23,10 @@ from broker_runtime.cluster.link import ControllerClient, ControllerLink, Loopba
 from broker_runtime.cluster.membership import Identity, Membership, MembershipError, Timing
 from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
 from broker_runtime.controller.figures import ReplicationFigures, controller_figures, replication_figures
+from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.overview import not_active, overview
 from broker_runtime.controller.records import METADATA_TOPIC
-from broker_runtime.controller.service import ReplayError
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.errors import ConfigError
 from broker_runtime.http_listener import HttpAnswer, HttpListener, HttpRequest, Route, json_answer, text_answer
@@ -145,6 +145,7 @@ class Broker:
         disk = ThreadPoolExecutor(1, "log-flush")
         logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, background=disk)
         logs.producer_expiration_ms = settings.integer("producer.id.expiration.ms")
+        logs.high_watermark_interval_ms = settings.integer("replica.high.watermark.checkpoint.interval.ms")
         log.info("%s", logs.open(lambda topic: JOURNAL_CONFIG if topic == METADATA_TOPIC else TopicConfig()))
         self._undo.append(_as_async(disk.shutdown))
         self._undo.append(_as_async(logs.close))
