@@ -45,7 +45,7 @@ def _snapshot(topic: str, asked: Entity, node: Node) -> Snapshot:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not controller.active:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    snapshot = controller.snapshot
+    snapshot = controller.history.snapshot
     wanted = asked.snapshot_id
     if snapshot is None or wanted.end_offset not in (NEWEST, snapshot.end_offset):
         raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND)

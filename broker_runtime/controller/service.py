@@ -7,7 +7,8 @@ the group have changed. While a commit runs nothing is appended.
 
 An active controller begins by writing its own epoch, which deposes the one before. When it is deposed or cannot tell
 what is durable, it forgets what it has decided, goes back to standby and loads everything anew.
-What is decided is pure and lives in the other modules; this one owns queue, replay, timers and the two states.
+What is decided is pure and lives in the other modules, `history` reads the journal and keeps it short; this one owns
+queue, timers and the two states.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings
 from broker_runtime.controller import elections, registration
+from broker_runtime.controller.history import History, ReplayError
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.journal.seam import (
     DeposedError,
@@ -30,13 +32,12 @@ from broker_runtime.controller.journal.seam import (
     JournalDamagedError,
     JournalError,
     JournalUnavailableError,
-    Snapshot,
 )
-from broker_runtime.controller.records import ClusterRecord, ControllerChange, Record, RecordFormatError, decode_record
+from broker_runtime.controller.records import ClusterRecord, ControllerChange, Record
 from broker_runtime.controller.registration import Heartbeat, HeartbeatAnswer, Registration, Sessions
-from broker_runtime.controller.snapshots import SnapshotFormatError, in_batches, load_image, snapshot_pieces
+from broker_runtime.controller.snapshots import in_batches
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import encode_batch, iter_batches, iter_records
+from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.log import Log
 
 log = logging.getLogger(__name__)
@@ -46,16 +47,11 @@ Decision = Callable[[MetadataImage], tuple[Sequence[Record], T]]
 """Decides one request: the records to write, and the answer once they are durable. Raises KafkaError to refuse."""
 
 _GROUP_MAX = 1_000
-_REPLAY_READ_BYTES = 1024 * 1024
 _SESSION_CHECKS = 64
 """How often in a session timeout the sessions are looked at; Kafka looks 8 times."""
 _RETRY_DELAY_S = 0.5
 _TROUBLE_SHOWN_S = 60.0
 """How long a journal that could not be used is told of: on standby nobody tries it again."""
-
-
-class ReplayError(Exception):
-    """The journal cannot be this cluster's metadata; the process must not go on with it."""
 
 
 class Role(Enum):
@@ -86,8 +82,6 @@ class ControllerService:
     def __init__(self, backing: Backing, settings: BrokerSettings, clock: Clock, cluster_id: str) -> None:
         self.image = MetadataImage()
         self.cluster_id = cluster_id
-        self.snapshot: Snapshot | None = None
-        """The newest durable one, for brokers that are too far behind for the log."""
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets the exception that ends the controller: the process must end with it."""
         self.role = Role.STANDBY
@@ -104,9 +98,9 @@ class ControllerService:
         self._running: asyncio.Task[None] | None = None
         self._unavailable: tuple[float, str] | None = None
         """(when, why) the journal could not be used last, unless this controller was active since."""
-        self._bytes_since_snapshot = 0
-        self._batches_since_snapshot = 0
-        self._snapshot_wanted: asyncio.Queue[MetadataImage] = asyncio.Queue(maxsize=1)
+        self.history = History(
+            backing.log, backing.journal, settings.integer("metadata.log.max.record.bytes.between.snapshots"), clock
+        )
         # Brokers see a record only when it is durable, so the high watermark is moved here, not by each append.
         self._log.sole_replica = False
 
@@ -191,7 +185,7 @@ class ControllerService:
 
     async def _govern(self) -> None:
         await self._activate()
-        work = [self._write(), self._watch_sessions(), self._write_snapshots()]
+        work = [self._write(), self._watch_sessions(), self.history.write_snapshots()]
         if self._settings.flag("auto.leader.rebalance.enable"):
             work.append(self._tend_leaders())
         await _until_one_ends(*work)
@@ -202,20 +196,12 @@ class ControllerService:
         for waiting in self._queue:
             _fail(waiting.answer, _not_active())
         self._queue.clear()
-        self._snapshot_wanted = asyncio.Queue(maxsize=1)
 
     # Becoming active
 
     async def _activate(self) -> None:
-        snapshot = await self._journal.load()
-        try:
-            image = MetadataImage() if snapshot is None else load_image(snapshot.payload, snapshot.end_offset)
-        except SnapshotFormatError as error:
-            raise ReplayError(f"the metadata snapshot is damaged: {error}") from error
+        image = self.image = await self.history.load()
         image.unclean_by_default = self._settings.flag("unclean.leader.election.enable")
-        self.image, self.snapshot = image, snapshot
-        self._bytes_since_snapshot = self._batches_since_snapshot = 0
-        await self._replay(self._log.log_start_offset if snapshot is None else snapshot.end_offset)
         if image.cluster_id not in (None, self.cluster_id):
             raise ReplayError(f"the metadata journal belongs to cluster {image.cluster_id}, not {self.cluster_id}")
         # Until this is committed nothing is decided: it is what keeps the controller before from committing anything.
@@ -236,29 +222,6 @@ class ControllerService:
             image.controller_epoch,
             image.offset,
         )
-
-    async def _replay(self, start: int) -> None:
-        """What the log holds behind the snapshot."""
-        offset, end = start, self._log.log_end_offset
-        while offset < end:
-            region = self._log.read(offset, _REPLAY_READ_BYTES, min_one=True, up_to=end)
-            if region is None:
-                raise ReplayError(f"the metadata journal cannot be read at offset {offset}")
-            self._bytes_since_snapshot += region.length
-            for header, batch in iter_batches(region.read()):
-                self._batches_since_snapshot += 1
-                for item in iter_records(batch):
-                    if item.offset >= start:
-                        self._replay_one(item.value, item.offset)
-                offset = header.last_offset + 1
-            # The lease is renewed meanwhile.
-            await asyncio.sleep(0)
-
-    def _replay_one(self, value: bytes | None, offset: int) -> None:
-        try:
-            self.image.apply(decode_record(value), offset)
-        except (RecordFormatError, ValueError) as error:
-            raise ReplayError(f"the metadata journal is damaged at offset {offset}: {error}") from error
 
     # Requests
 
@@ -296,7 +259,7 @@ class ControllerService:
             self._wake.clear()
             while self._queue:
                 await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _GROUP_MAX))])
-                self._want_snapshot()
+                self.history.take_snapshot_when_due(self.image)
 
     async def _commit(self, group: list[_Waiting]) -> None:
         try:
@@ -321,7 +284,7 @@ class ControllerService:
         end = self._log.log_end_offset
         await self._journal.commit()
         self._log.advance_high_watermark(end)
-        self._batches_since_snapshot += 1
+        self.history.committed()
 
     def _decide(self, waiting: _Waiting) -> None:
         """Of what is refused nothing is written. An exception from here would be that image and journal differ."""
@@ -348,48 +311,9 @@ class ControllerService:
         for part in parts:
             batch = encode_batch([(None, encoded) for _, encoded in part], now_ms)
             base = self._log.append(memoryview(batch), leader_epoch=epoch).base_offset
-            self._bytes_since_snapshot += len(batch)
+            self.history.appended(len(batch))
             for position, (record, _) in enumerate(part):
                 self.image.apply(record, base + position)
-
-    # Snapshots
-
-    def _want_snapshot(self) -> None:
-        """Taken here, where the image is what is committed; encoded and written beside, one at a time."""
-        batches_max = self._journal.batches_between_snapshots
-        too_large = self._bytes_since_snapshot >= self._settings.integer(
-            "metadata.log.max.record.bytes.between.snapshots"
-        )
-        too_many = batches_max is not None and self._batches_since_snapshot >= batches_max
-        if not (too_large or too_many) or self._snapshot_wanted.full():
-            return
-        self._bytes_since_snapshot = self._batches_since_snapshot = 0
-        self._snapshot_wanted.put_nowait(self.image.copy())
-
-    async def _write_snapshots(self) -> None:
-        while True:
-            snapshot = await self._encoded(await self._snapshot_wanted.get())
-            try:
-                await self._journal.write_snapshot(snapshot)
-                self._forget_before(snapshot)
-            except (JournalError, KafkaError) as error:
-                log.error("the metadata log is not shortened now, it is tried again after more records: %s", error)
-
-    async def _encoded(self, image: MetadataImage) -> Snapshot:
-        """Piece by piece: heartbeats and requests go on between them."""
-        pieces = []
-        for piece in snapshot_pieces(image, self._clock.wall_ms()):
-            pieces.append(piece)
-            await asyncio.sleep(0)
-        return Snapshot(image.offset + 1, image.controller_epoch, b"".join(pieces))
-
-    def _forget_before(self, snapshot: Snapshot) -> None:
-        """The log keeps what the snapshot before it lacks, so that brokers that are close need no snapshot."""
-        before, self.snapshot = self.snapshot, snapshot
-        self._log.roll()
-        if before is not None:
-            self._log.delete_records(before.end_offset)
-        log.info("a snapshot of the metadata up to offset %d is durable", snapshot.end_offset)
 
     # Timers
 

@@ -27,7 +27,7 @@ def request(
 
 async def test_it_comes_in_pieces() -> None:
     async with ControllerInMemory() as node:
-        node.controller.snapshot = SNAPSHOT
+        node.controller.history.snapshot = SNAPSHOT
         found = b""
         wanted = (NEWEST, NEWEST)
         while len(found) < 10:
@@ -52,7 +52,7 @@ async def test_it_comes_in_pieces() -> None:
 )
 async def test_refusals(asked: dict[str, Any], code: ErrorCode) -> None:
     async with ControllerInMemory() as node:
-        node.controller.snapshot = SNAPSHOT
+        node.controller.history.snapshot = SNAPSHOT
         answer = await node.ask(API, 0, asked)
     assert answer["topics"][0]["partitions"][0]["error_code"] == code
 

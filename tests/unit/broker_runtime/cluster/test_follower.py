@@ -100,7 +100,7 @@ async def write_much(source: ControllerNode, rounds: int = 200) -> None:
 
 async def snapshot_taken(source: ControllerNode) -> None:
     async with asyncio.timeout(10):
-        while source.controller.snapshot is None or source.logs.logs()[0].log_start_offset == 0:  # noqa: ASYNC110
+        while source.controller.history.snapshot is None or source.logs.logs()[0].log_start_offset == 0:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
@@ -142,7 +142,7 @@ async def test_a_controller_starts_from_its_snapshot_with_the_log_behind_it() ->
         names = [name for name in fs.listdir(Path("/data/__cluster_metadata-0")) if name.endswith(".checkpoint")]
         assert len([name for name in names if name[0].isdigit()]) == 2
     async with controller(disk) as again:
-        assert again.controller.snapshot is not None
+        assert again.controller.history.snapshot is not None
         assert again.image.broker_configs(None) == before
         node = Node(again)
         await node.catch_up(again)

@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
+from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.journal.seam import JournalFailedError
 from broker_runtime.controller.records import ConfigRecord, ControllerChange, PartitionRecord, Record, TopicRecord
 from broker_runtime.controller.registration import Heartbeat, Registration, fence
-from broker_runtime.controller.service import ReplayError
 from broker_runtime.controller.snapshots import image_records
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import encode_batch
@@ -237,7 +237,7 @@ async def test_snapshots_and_power_losses_take_nothing_that_was_answered(seed: i
     started_from: set[bool] = set()
     for _ in range(6):
         async with ControllerInMemory(disk, small) as node:
-            started_from.add(node.controller.snapshot is not None)
+            started_from.add(node.controller.history.snapshot is not None)
             stored = node.image.broker_configs(None)
             assert {key: stored.get(key) for key in answered} == answered
             for number in range(rng.randrange(5, 60)):
@@ -260,7 +260,7 @@ async def test_the_log_is_bounded_by_snapshots() -> None:
         await asyncio.sleep(0.05)
         node.logs.tick()
         assert node.journal.size < 4 * 5000
-        assert node.controller.snapshot is not None
+        assert node.controller.history.snapshot is not None
         assert node.journal.log_start_offset > 800
 
 
@@ -277,5 +277,5 @@ async def test_a_snapshot_that_is_damaged_is_passed_by_for_the_one_before() -> N
     disk.open(folder / newest).write_at([b"!"], 40)
     async with ControllerInMemory(disk, small) as again:
         assert of_content(again.image) == before
-        assert again.controller.snapshot is not None
-        assert f"{again.controller.snapshot.end_offset:020d}" < newest
+        assert again.controller.history.snapshot is not None
+        assert f"{again.controller.history.snapshot.end_offset:020d}" < newest

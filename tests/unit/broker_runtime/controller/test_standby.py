@@ -8,9 +8,10 @@ from functools import partial
 import pytest
 
 from broker_runtime.clock import ManualClock
+from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.records import ConfigRecord, Record
-from broker_runtime.controller.service import ControllerService, ReplayError, Role
+from broker_runtime.controller.service import ControllerService, Role
 from broker_runtime.controller.snapshots import image_records
 from broker_runtime.errors import ErrorCode, KafkaError
 from tests.support.controllers import LEASE_MS, Standbys, write, written
@@ -145,14 +146,14 @@ def test_snapshots_bound_what_the_store_holds_and_what_a_takeover_reads() -> Non
         (one,) = await started(group, 1)
         for number in range(1_000):
             await write(one, number)
-        await until(lambda: one.snapshot is not None and one.snapshot.end_offset > 1_000)
+        await until(lambda: one.history.snapshot is not None and one.history.snapshot.end_offset > 1_000)
         assert len(group.shared.objects) < 220
         two = group.standby(2)
         await two.start()
         await one.stop()
         await until(lambda: two.active)
         assert written(two) == "999"
-        assert two.snapshot == one.snapshot
+        assert two.history.snapshot == one.history.snapshot
         await two.stop()
 
     clock = ManualClock()

@@ -1,0 +1,120 @@
+"""The metadata as a history: a snapshot and the log behind it, read when a controller becomes active, kept short later.
+
+Owns what counts towards the next snapshot, its encoding and the shortening of the log. Who decides, and when a batch is
+durable, is the business of `service`.
+"""
+
+import asyncio
+import logging
+
+from broker_runtime.clock import Clock
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.journal.seam import Journal, JournalError, Snapshot
+from broker_runtime.controller.records import RecordFormatError, decode_record
+from broker_runtime.controller.snapshots import SnapshotFormatError, load_image, snapshot_pieces
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.batch import iter_batches, iter_records
+from broker_runtime.storage.log import Log
+
+log = logging.getLogger(__name__)
+
+_REPLAY_READ_BYTES = 1024 * 1024
+
+
+class ReplayError(Exception):
+    """The journal cannot be this cluster's metadata; the process must not go on with it."""
+
+
+class History:
+    def __init__(self, metadata: Log, journal: Journal, bytes_between_snapshots: int, clock: Clock) -> None:
+        self.snapshot: Snapshot | None = None
+        """The newest durable one, for brokers that are too far behind for the log."""
+        self._log = metadata
+        self._journal = journal
+        self._bytes_max = bytes_between_snapshots
+        self._clock = clock
+        self._bytes = 0
+        self._batches = 0
+        """Both since the newest snapshot was taken."""
+        self._wanted: asyncio.Queue[MetadataImage] = asyncio.Queue(maxsize=1)
+
+    # Reading it
+
+    async def load(self) -> MetadataImage:
+        """Raises ReplayError, and what the journal raises."""
+        snapshot = await self._journal.load()
+        try:
+            image = MetadataImage() if snapshot is None else load_image(snapshot.payload, snapshot.end_offset)
+        except SnapshotFormatError as error:
+            raise ReplayError(f"the metadata snapshot is damaged: {error}") from error
+        self.snapshot = snapshot
+        self._bytes = self._batches = 0
+        # What the controller wanted when it was active before is of no use now.
+        self._wanted = asyncio.Queue(maxsize=1)
+        await self._replay(image, self._log.log_start_offset if snapshot is None else snapshot.end_offset)
+        return image
+
+    async def _replay(self, image: MetadataImage, start: int) -> None:
+        """What the log holds behind the snapshot."""
+        offset, end = start, self._log.log_end_offset
+        while offset < end:
+            region = self._log.read(offset, _REPLAY_READ_BYTES, min_one=True, up_to=end)
+            if region is None:
+                raise ReplayError(f"the metadata journal cannot be read at offset {offset}")
+            self._bytes += region.length
+            for header, batch in iter_batches(region.read()):
+                self._batches += 1
+                for item in iter_records(batch):
+                    if item.offset >= start:
+                        _apply(image, item.value, item.offset)
+                offset = header.last_offset + 1
+            # The lease is renewed meanwhile.
+            await asyncio.sleep(0)
+
+    # Keeping it short
+
+    def appended(self, size: int) -> None:
+        self._bytes += size
+
+    def committed(self) -> None:
+        self._batches += 1
+
+    def take_snapshot_when_due(self, image: MetadataImage) -> None:
+        """`image` is what is committed now; it is encoded and written beside, one at a time."""
+        batches_max = self._journal.batches_between_snapshots
+        due = self._bytes >= self._bytes_max or (batches_max is not None and self._batches >= batches_max)
+        if due and not self._wanted.full():
+            self._bytes = self._batches = 0
+            self._wanted.put_nowait(image.copy())
+
+    async def write_snapshots(self) -> None:
+        while True:
+            snapshot = await self._encoded(await self._wanted.get())
+            try:
+                await self._journal.write_snapshot(snapshot)
+                self._forget_before(snapshot)
+            except (JournalError, KafkaError) as error:
+                log.error("the metadata log is not shortened now, it is tried again after more records: %s", error)
+
+    async def _encoded(self, image: MetadataImage) -> Snapshot:
+        """Piece by piece: heartbeats and requests go on between them."""
+        pieces = []
+        for piece in snapshot_pieces(image, self._clock.wall_ms()):
+            pieces.append(piece)
+            await asyncio.sleep(0)
+        return Snapshot(image.offset + 1, image.controller_epoch, b"".join(pieces))
+
+    def _forget_before(self, snapshot: Snapshot) -> None:
+        """The log keeps what the snapshot before it lacks, so that brokers that are close need no snapshot."""
+        before, self.snapshot = self.snapshot, snapshot
+        self._log.roll()
+        if before is not None:
+            self._log.delete_records(before.end_offset)
+        log.info("a snapshot of the metadata up to offset %d is durable", snapshot.end_offset)
+
+
+def _apply(image: MetadataImage, value: bytes | None, offset: int) -> None:
+    try:
+        image.apply(decode_record(value), offset)
+    except (RecordFormatError, ValueError) as error:
+        raise ReplayError(f"the metadata journal is damaged at offset {offset}: {error}") from error
