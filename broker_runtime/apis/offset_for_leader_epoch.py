@@ -32,10 +32,6 @@ def _partition(topic: str, part: Entity, node: Node) -> Fields:
         check_epoch(part.current_leader_epoch, leader.leader_epoch)
         if part.leader_epoch == leader.leader_epoch:
             epoch, end = leader.leader_epoch, leader.log.log_end_offset
-        elif leader.log.latest_epoch < part.leader_epoch < leader.leader_epoch:
-            # Whoever led in that epoch wrote nothing that is here, and this leader has written nothing yet.
-            known = leader.log.latest_epoch
-            epoch, end = known if known >= 0 else part.leader_epoch, leader.log.log_end_offset
         else:
             epoch, end = leader.log.end_offset_for_epoch(part.leader_epoch)
     except KafkaError as error:
