@@ -120,6 +120,11 @@ class ControllerService:
         return self.image.controller_epoch
 
     @property
+    def committed_end_offset(self) -> int:
+        """The offset after the last record that is durable."""
+        return self._log.high_watermark
+
+    @property
     def active_controller_id(self) -> int | None:
         return self._settings.node_id if self.active else self._election.holder_id
 

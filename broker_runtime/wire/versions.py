@@ -27,6 +27,7 @@ ALTER_PARTITION_REASSIGNMENTS = 45
 LIST_PARTITION_REASSIGNMENTS = 46
 DESCRIBE_CLIENT_QUOTAS = 48
 ALTER_CLIENT_QUOTAS = 49
+DESCRIBE_QUORUM = 55
 ALTER_PARTITION = 56
 FETCH_SNAPSHOT = 59
 DESCRIBE_CLUSTER = 60
@@ -66,6 +67,7 @@ FORMATS: Mapping[int, ApiFormat] = {
     LIST_PARTITION_REASSIGNMENTS: ApiFormat("list_partition_reassignments", 0),
     DESCRIBE_CLIENT_QUOTAS: ApiFormat("describe_client_quotas", 1),
     ALTER_CLIENT_QUOTAS: ApiFormat("alter_client_quotas", 1),
+    DESCRIBE_QUORUM: ApiFormat("describe_quorum", 0),
     ALTER_PARTITION: ApiFormat("alter_partition", 0),
     FETCH_SNAPSHOT: ApiFormat("fetch_snapshot", 0),
     DESCRIBE_CLUSTER: ApiFormat("describe_cluster", 0),

@@ -13,6 +13,7 @@ from tests.support.broker_process import BrokerGroup
 from tests.support.wire_client import WireClient
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 WAIT_S = 30.0
 
@@ -49,6 +50,18 @@ def test_a_partition_moves_and_its_preferred_leader_is_elected(tool: Tools, tmp_
     assert "No partition reassignments found." in tool(REASSIGN, "--list")
     tool(ELECT, "--election-type", "preferred", "--all-topic-partitions")
     until(lambda: [leader for leader, _, _ in shown(tool, "moved")] == [2, 1], "the preferred replicas lead", WAIT_S)
+
+
+def test_the_metadata_quorum_is_the_active_controller_with_brokers_observing(group: BrokerGroup, tool: Tools) -> None:
+    text = tool(QUORUM, "describe", "--status")
+    shown_as = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    assert shown_as["LeaderId"].strip() == str(group.controller.node_id)
+    assert int(shown_as["HighWatermark"]) > 0
+    voters = re.findall(r'"id":\s*(\d+)', shown_as["CurrentVoters"])
+    observers = re.findall(r'"id":\s*(\d+)', shown_as["CurrentObservers"])
+    assert (voters, observers) == ([str(group.controller.node_id)], ["0", "1", "2", "3"])
+    replicas = tool(QUORUM, "describe", "--replication")
+    assert len(re.findall(r"\bObserver\b", replicas)) == 4
 
 
 def test_a_broker_that_has_stopped_is_unregistered_through_any_other(group: BrokerGroup) -> None:

@@ -1,0 +1,95 @@
+"""DescribeQuorum (55), versions 0 to 2 (KIP-595, KIP-836, KIP-853): who keeps the metadata, and how far each broker is.
+
+There is no quorum of controllers: the journal is kept by a disk or by the API server, and controllers on standby have
+no copy that counts. So the active controller is the only voter, and every broker with a session is an observer.
+"""
+
+from typing import Any
+
+from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
+from broker_runtime.controller.records import METADATA_TOPIC
+from broker_runtime.controller.service import ControllerService
+from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import DESCRIBE_QUORUM
+
+_UNKNOWN = -1
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    controller = node.controller
+    assert controller is not None
+    if not controller.active:
+        return _answer(ErrorCode.NOT_CONTROLLER, [], [])
+    topics = [
+        {
+            "topic_name": topic.topic_name,
+            "partitions": [
+                _partition(topic.topic_name, asked.partition_index, controller, node) for asked in topic.partitions
+            ],
+        }
+        for topic in request.topics
+    ]
+    return _answer(ErrorCode.NONE, topics, [{"node_id": node.settings.node_id, "listeners": _listeners(node)}])
+
+
+def _answer(code: ErrorCode, topics: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> Fields:
+    return {"error_code": code, "error_message": None, "topics": topics, "nodes": nodes}
+
+
+def _partition(topic: str, index: int, controller: ControllerService, node: Node) -> dict[str, Any]:
+    known = topic == METADATA_TOPIC and index == 0
+    answer: dict[str, Any] = {
+        "partition_index": index,
+        "error_code": ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "error_message": None,
+        "leader_id": _UNKNOWN,
+        "leader_epoch": _UNKNOWN,
+        "high_watermark": _UNKNOWN,
+        "current_voters": [],
+        "observers": [],
+    }
+    if not known:
+        return answer
+    end = controller.committed_end_offset
+    return answer | {
+        "leader_id": node.settings.node_id,
+        "leader_epoch": controller.controller_epoch,
+        "high_watermark": end,
+        "current_voters": [_replica(node.settings.node_id, end, _UNKNOWN, node.clock.wall_ms())],
+        "observers": _observers(controller, end, node),
+    }
+
+
+def _observers(controller: ControllerService, end: int, node: Node) -> list[dict[str, Any]]:
+    """As of their last heartbeats."""
+    now_s, now_ms = node.clock.monotonic(), node.clock.wall_ms()
+    found = []
+    for broker_id, broker in sorted(controller.image.brokers.items()):
+        age_s = controller.sessions.age(broker_id, now_s)
+        if age_s is not None:
+            heard_ms = now_ms - int(age_s * 1000)
+            next_offset = controller.sessions.metadata_offset(broker_id, broker.epoch) + 1
+            found.append(_replica(broker_id, next_offset, heard_ms, heard_ms if next_offset >= end else _UNKNOWN))
+    return found
+
+
+def _replica(replica_id: int, end_offset: int, fetched_ms: int, caught_up_ms: int) -> dict[str, Any]:
+    return {
+        "replica_id": replica_id,
+        "replica_directory_id": ZERO_UUID,
+        "log_end_offset": end_offset,
+        "last_fetch_timestamp": fetched_ms,
+        "last_caught_up_timestamp": caught_up_ms,
+    }
+
+
+def _listeners(node: Node) -> list[dict[str, Any]]:
+    return [
+        {"name": endpoint.listener, "host": endpoint.host, "port": endpoint.port}
+        for endpoint in node.settings.listeners
+        if endpoint.listener in node.settings.controller_listeners
+    ]
+
+
+API = ApiSpec(key=DESCRIBE_QUORUM, name="DescribeQuorum", versions=(0, 2), handle=handle, runs_on="controller")
