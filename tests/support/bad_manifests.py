@@ -98,7 +98,7 @@ GOOD = (
             image="registry.example.org/sluicegate:0.1.0",
             config={"num.partitions": "3", "log.retention.ms": "86400000"},
             connectionQuota={"strategy": "token-bucket", "ipAction": "drop", "windowNum": 5, "windowSizeSeconds": 2},
-            rollout={"strategy": "RackByRack", "paused": True},
+            rollout={"paused": True},
             paused=True,
             resyncSeconds=5,
         ),
@@ -196,7 +196,7 @@ BAD = (
         "controllers.replicas must be odd",
     ),
     BadManifest("eleven controllers", cluster(controllers={"replicas": 11}), "spec.controllers.replicas"),
-    BadManifest("an unknown rollout", cluster(rollout={"strategy": "AllAtOnce"}), "spec.rollout.strategy"),
+    BadManifest("an unknown rollout", cluster(rollout={"paused": "now"}), "spec.rollout.paused"),
     BadManifest("a rollout paused in words", cluster(rollout={"paused": "yes"}), "spec.rollout.paused"),
     BadManifest(
         "a drain in words", cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "drain": "no"}), "spec.brokers"

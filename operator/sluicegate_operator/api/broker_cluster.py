@@ -90,9 +90,6 @@ class Brokers(Model):
 class Rollout(Model):
     """How nodes are restarted when something changed that needs it."""
 
-    strategy: Literal["OneByOne", "RackByRack"] = "OneByOne"
-    """OneByOne restarts one broker at a time; RackByRack all brokers of one rack together where every partition keeps
-    min.insync.replicas."""
     paused: bool = False
     """While true no node is restarted; everything else goes on."""
 

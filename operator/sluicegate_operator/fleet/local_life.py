@@ -23,7 +23,7 @@ from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.planning.cluster_layout import Role, dynamic_config, plan_cluster
 from sluicegate_operator.planning.overview import ClusterOverview
-from sluicegate_operator.planning.roll import NodeView, Restart, RollStep, RollStrategy, RollView, Wait, plan_roll
+from sluicegate_operator.planning.roll import NodeView, Restart, RollStep, RollView, Wait, plan_roll
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView, plan_scale
 
 BUSY_S = 0.2
@@ -248,7 +248,6 @@ class ClusterLife:
                 nodes=nodes,
                 overview=view.overview,
                 partitions=partitions.states,
-                strategy=RollStrategy(rollout.strategy) if rollout else RollStrategy.ONE_BY_ONE,
                 paused=target.cluster.spec.paused or (rollout is not None and rollout.paused),
                 unseen=partitions.unseen,
             )

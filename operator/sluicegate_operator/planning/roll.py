@@ -1,8 +1,8 @@
 """Rolls: which nodes may be restarted now, decided anew from what is seen each time, so that nothing is remembered.
 
-The order: nodes that are down anyway, standby controllers, brokers, the active controller last. One at a time, or one
-rack of brokers; never while another node is down or a replica elsewhere is out of its in-sync set, and only when every
-partition keeps min.insync.replicas in-sync replicas that are online without the broker.
+The order: nodes that are down anyway, standby controllers, brokers, the active controller last. One at a time; never
+while another node is down or a replica elsewhere is out of its in-sync set, and only when every partition keeps
+min.insync.replicas in-sync replicas that are online without the broker.
 
 A partition that cannot keep them however healthy it is (replicas - 1 < min.insync.replicas: above all one replica)
 would forbid every roll for ever. It gives way when all its other replicas are in sync, and the restart says so in its
@@ -13,7 +13,7 @@ order the view must be read.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from sluicegate_operator.planning.cluster_layout import Role
@@ -22,11 +22,6 @@ from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.planning.restart_reasons import RestartReason
 
 SHOWN_MAX = 3
-
-
-class RollStrategy(StrEnum):
-    ONE_BY_ONE = "OneByOne"
-    RACK_BY_RACK = "RackByRack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +65,6 @@ class RollView:
     nodes: Sequence[NodeView]
     overview: ClusterOverview | None
     partitions: Sequence[PartitionState] | None
-    strategy: RollStrategy = RollStrategy.ONE_BY_ONE
     paused: bool = False
     template_observed: bool = True
     unseen: str = ""
@@ -237,50 +231,21 @@ def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeVi
         return _Hold(WaitReason.PARTITIONS_UNKNOWN, view.unseen or "no broker says which replicas are in sync")
     safety = _Safety(view.partitions, frozenset(expected), overview)
     first: _Hold | None = None
-    for group in _groups(view.strategy, overview, pending):
-        chosen = _safe_subset(safety, group)
-        if not isinstance(chosen, _Hold):
-            return chosen
-        first = first or chosen
+    for node in sorted(pending, key=lambda node: node.node_id):
+        verdict = safety.without(node.node_id)
+        if not isinstance(verdict, _Hold):
+            return [_restart(node, _notes(verdict, node))]
+        first = first or verdict
     assert first is not None, "there is at least one broker to restart"
     return first
 
 
-def _groups(
-    strategy: RollStrategy, overview: ClusterOverview, pending: Sequence[NodeView]
-) -> Iterable[Sequence[NodeView]]:
-    """Brokers that may go together; those without a rack go alone."""
-    groups: dict[tuple[str, int], list[NodeView]] = {}
-    for node in sorted(pending, key=lambda node: node.node_id):
-        broker = overview.broker(node.node_id)
-        rack = broker.rack if broker else None
-        alone = strategy is RollStrategy.ONE_BY_ONE or rack is None
-        groups.setdefault(("", node.node_id) if alone else (rack or "", -1), []).append(node)
-    return [group for _, group in sorted(groups.items())]
-
-
-def _safe_subset(safety: "_Safety", group: Sequence[NodeView]) -> list[PlannedRestart] | _Hold:
-    """As many of the group as can go together. The first that cannot go even alone says why."""
-    chosen: list[NodeView] = []
-    first: _Hold | None = None
-    for node in group:
-        verdict = safety.without(frozenset(n.node_id for n in (*chosen, node)))
-        if isinstance(verdict, _Hold):
-            first = first or verdict
-        else:
-            chosen.append(node)
-    if not chosen:
-        assert first is not None, "a group has at least one broker"
-        return first
-    return [_restart(node, _notes(safety.without(frozenset({node.node_id})), node)) for node in chosen]
-
-
-def _notes(verdict: "Sequence[PartitionState] | _Hold", node: NodeView) -> tuple[str, ...]:
-    if isinstance(verdict, _Hold) or not verdict:
+def _notes(giving_way: Sequence[PartitionState], node: NodeView) -> tuple[str, ...]:
+    if not giving_way:
         return ()
     return (
-        f"{len(verdict)} partitions have no more replicas than min.insync.replicas needs and are not available for"
-        f" acks=all while broker {node.node_id} restarts: {_shown(verdict)}",
+        f"{len(giving_way)} partitions have no more replicas than min.insync.replicas needs and are not available for"
+        f" acks=all while broker {node.node_id} restarts: {_shown(giving_way)}",
     )
 
 
@@ -289,39 +254,32 @@ class _Safety:
     partitions: Sequence[PartitionState]
     expected: frozenset[int]
     overview: ClusterOverview
-    cache: dict[frozenset[int], "list[PartitionState] | _Hold"] = field(default_factory=dict)
 
-    def without(self, brokers: frozenset[int]) -> "list[PartitionState] | _Hold":
-        """The partitions that give way while `brokers` are away, or why they must stay."""
-        if brokers not in self.cache:
-            self.cache[brokers] = self._judge(brokers)
-        return self.cache[brokers]
-
-    def _judge(self, brokers: frozenset[int]) -> "list[PartitionState] | _Hold":
-        if behind := self._behind(brokers):
+    def without(self, broker_id: int) -> "list[PartitionState] | _Hold":
+        """The partitions that give way while the broker is away, or why it must stay."""
+        if behind := self._behind(broker_id):
             return behind
         giving_way = []
         for partition in self.partitions:
-            lost = brokers.intersection(partition.replicas)
-            if not lost:
+            if broker_id not in partition.replicas:
                 continue
-            left = (set(partition.isr) & self.overview.online) - brokers
+            left = (set(partition.isr) & self.overview.online) - {broker_id}
             if len(left) >= partition.min_isr:
                 continue
-            if len(lost) == 1 and len(partition.replicas) - 1 < partition.min_isr:
+            if len(partition.replicas) - 1 < partition.min_isr:
                 giving_way.append(partition)
                 continue
             return _Hold(
                 WaitReason.BELOW_MIN_ISR,
-                f"{partition} would have {len(left)} in-sync replicas without broker"
-                f" {', '.join(map(str, sorted(lost)))} and needs {partition.min_isr} (min.insync.replicas)",
+                f"{partition} would have {len(left)} in-sync replicas without broker {broker_id} and needs"
+                f" {partition.min_isr} (min.insync.replicas)",
             )
         return giving_way
 
-    def _behind(self, brokers: frozenset[int]) -> _Hold | None:
+    def _behind(self, broker_id: int) -> _Hold | None:
         """A broker that is to stay and is not back in sync. For one that nobody expects (scaled away, dead for good) a
         roll does not wait. The controller's own count is asked as well: a broker's Metadata may be older."""
-        stay = self.expected - brokers
+        stay = self.expected - {broker_id}
         for partition in self.partitions:
             if behind := (stay & set(partition.replicas)) - set(partition.isr):
                 sentence = f"broker {min(behind)} is not back in the in-sync set of {partition}"

@@ -18,7 +18,6 @@ from sluicegate_operator.planning.roll import (
     PartitionState,
     Restart,
     RollStep,
-    RollStrategy,
     RollView,
     Wait,
     WaitReason,
@@ -39,8 +38,8 @@ def controller(node_id: int = 1000, *, pending: bool = True, ready: bool = True)
     return NodeView(f"shop-controllers-{node_id - 1000}", Role.CONTROLLER, node_id, ready=ready, reasons=reasons)
 
 
-def overview(*states: BrokerState, active: int = 1000, racks: str = "") -> ClusterOverview:
-    brokers = [BrokerOverview(n, n, "i", state, rack=racks[n] if racks else None) for n, state in enumerate(states)]
+def overview(*states: BrokerState, active: int = 1000) -> ClusterOverview:
+    brokers = [BrokerOverview(n, n, "i", state) for n, state in enumerate(states)]
     return ClusterOverview("c", active, 1, 9, tuple(brokers))
 
 
@@ -241,28 +240,6 @@ def test_a_roll_does_not_wait_for_a_broker_that_nobody_expects_back() -> None:
     ]
 
 
-RACKED = replace(
-    HEALTHY,
-    nodes=tuple(map(broker, range(6))),
-    overview=overview(*[ONLINE] * 6, racks="aabbcc"),
-    partitions=(partition("024"), partition("135", name="carts")),
-    strategy=RollStrategy.RACK_BY_RACK,
-)
-
-
-def test_a_rack_goes_together() -> None:
-    assert restarted(plan_roll(RACKED)) == ["brokers-0", "brokers-1"]
-    assert restarted(plan_roll(replace(RACKED, strategy=RollStrategy.ONE_BY_ONE))) == ["brokers-0"]
-
-
-def test_of_a_rack_that_holds_two_replicas_of_one_partition_one_goes() -> None:
-    assert restarted(plan_roll(replace(RACKED, partitions=(partition("012"),)))) == ["brokers-0"]
-
-
-def test_brokers_without_a_rack_go_one_by_one() -> None:
-    assert restarted(plan_roll(replace(RACKED, overview=overview(*[ONLINE] * 6)))) == ["brokers-0"]
-
-
 # A played cluster: what `plan_roll` says is done, while brokers crash and come back in an order that hypothesis picks.
 
 
@@ -270,27 +247,25 @@ def test_brokers_without_a_rack_go_one_by_one() -> None:
 class Played:
     """Brokers with a revision each; `down` were taken down by us or crashed and are on their way back."""
 
-    racks: str
+    brokers: int
     partitions: list[tuple[tuple[int, ...], int]]
-    strategy: RollStrategy
     stale: set[int] = field(default_factory=set)
     down: set[int] = field(default_factory=set)
     behind: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.stale = set(range(len(self.racks)))
+        self.stale = set(range(self.brokers))
 
     def view(self) -> RollView:
-        ids = range(len(self.racks))
+        ids = range(self.brokers)
         states = [OFFLINE if n in self.down else ONLINE for n in ids]
         return RollView(
             nodes=[replace(broker(n, pending=n in self.stale), ready=n not in self.down) for n in ids],
-            overview=overview(*states, racks=self.racks),
+            overview=overview(*states),
             partitions=[
                 PartitionState("t", index, -1, replicas, self.in_sync(replicas), min_isr)
                 for index, (replicas, min_isr) in enumerate(self.partitions)
             ],
-            strategy=self.strategy,
         )
 
     def in_sync(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
@@ -312,14 +287,12 @@ class Played:
         assert not self.down, "a broker that serves was taken while another was down"
         behind = {n for replicas, _ in self.partitions for n in replicas if n in self.behind}
         assert not behind - taken, "a broker was taken while another was catching up"
-        racks = {self.racks[n] for n in taken}
-        assert len(taken) == 1 or (self.strategy is RollStrategy.RACK_BY_RACK and len(racks) == 1)
+        assert len(taken) == 1
         for replicas, min_isr in self.partitions:
             lost = taken.intersection(replicas)
             left = set(self.in_sync(replicas)) - taken
             if lost and len(left) < min_isr:
                 assert len(replicas) - 1 < min_isr, "below min.insync.replicas without need"
-                assert len(lost) == 1
 
     def crash(self, n: int) -> None:
         self.down.add(n)
@@ -335,14 +308,14 @@ class Played:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Played:
-    racks = draw(st.text("abc", min_size=2, max_size=6))
+    brokers = draw(st.integers(2, 6))
     made = []
     for _ in range(4):
-        size = draw(st.integers(1, min(3, len(racks))))
-        first = draw(st.integers(0, len(racks) - 1))
-        replicas = tuple((first + n) % len(racks) for n in range(size))
+        size = draw(st.integers(1, min(3, brokers)))
+        first = draw(st.integers(0, brokers - 1))
+        replicas = tuple((first + n) % brokers for n in range(size))
         made.append((replicas, draw(st.integers(1, size))))
-    return Played(racks, made, draw(st.sampled_from(RollStrategy)))
+    return Played(brokers, made)
 
 
 events = st.lists(st.tuples(st.sampled_from(["roll", "roll", "return", "return", "crash"]), st.integers(0, 5)))
@@ -354,7 +327,7 @@ def test_whatever_happens_no_two_are_down_by_our_hand_and_the_roll_ends(
     played: Played, schedule: list[tuple[str, int]]
 ) -> None:
     for event, n in schedule:
-        n %= len(played.racks)
+        n %= played.brokers
         if event == "roll":
             played.roll()
         elif event == "crash":
@@ -362,8 +335,8 @@ def test_whatever_happens_no_two_are_down_by_our_hand_and_the_roll_ends(
         else:
             played.return_one(n)
     # Left in peace, every broker comes back after each step, and the roll gets to its end.
-    for _ in range(len(played.racks) + 1):
-        for n in range(len(played.racks)):
+    for _ in range(played.brokers + 1):
+        for n in range(played.brokers):
             played.return_one(n)
             played.return_one(n)
         if isinstance(played.roll(), Done):

@@ -96,7 +96,7 @@ def test_what_a_broker_need_not_know_does_not_restart_it(change: Json) -> None:
         ({"connectionQuota": {"strategy": "token-bucket"}}, True, True),
         ({"brokers": {"replicas": 9, "storage": {"size": "10Gi"}}}, False, False),
         ({"config": {"log.retention.ms": "5", "min.insync.replicas": "2"}}, False, False),
-        ({"rollout": {"strategy": "RackByRack", "paused": True}}, False, False),
+        ({"rollout": {"paused": True}}, False, False),
         ({"image": "other:1"}, True, True),
     ],
     ids=[
