@@ -21,7 +21,7 @@ from sluicegate_operator.fleet.local_process import Watcher
 from sluicegate_operator.fleet.rolls import Partitions, read_partitions
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.planning.cluster_layout import Role, dynamic_config, plan_cluster
+from sluicegate_operator.planning.cluster_layout import Role, dynamic_config, plan_cluster, silence_max_s
 from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.planning.roll import NodeView, Restart, RollStep, RollView, Wait, plan_roll
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView, plan_scale
@@ -250,6 +250,7 @@ class ClusterLife:
                 partitions=partitions.states,
                 paused=target.cluster.spec.paused or (rollout is not None and rollout.paused),
                 unseen=partitions.unseen,
+                silence_max_s=silence_max_s(target.cluster),
             )
         )
         self._show_roll(step, nodes, view.overview)

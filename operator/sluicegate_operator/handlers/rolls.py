@@ -23,7 +23,7 @@ from sluicegate_operator.handlers.telemetry import RESTARTS
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeConflictError
-from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.cluster_layout import Role, silence_max_s
 from sluicegate_operator.planning.roll import (
     Done,
     Fence,
@@ -183,6 +183,7 @@ def _roll_view(cluster: BrokerCluster, seen: _Seen) -> RollView:
         template_observed=all(node_set.observed for node_set in seen.sets.values()),
         unseen=seen.sighting.view.unseen or seen.partitions.unseen,
         fences=tuple(fence_orders(seen.sighting)),
+        silence_max_s=silence_max_s(cluster),
     )
 
 

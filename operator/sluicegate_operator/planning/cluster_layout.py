@@ -245,6 +245,19 @@ def static_config(cluster: BrokerCluster) -> dict[str, str]:
     return {key: value for key, value in (cluster.spec.config or {}).items() if key not in DYNAMIC_CONFIG_KEYS}
 
 
+def silence_max_s(cluster: BrokerCluster) -> float:
+    """Above it a roll takes a broker for frozen: a third of its session, never less than one heartbeat and a half."""
+    session_ms = _milliseconds(cluster, "broker.session.timeout.ms", 9_000)
+    heartbeat_ms = _milliseconds(cluster, "broker.heartbeat.interval.ms", 2_000)
+    return max(session_ms / 3, heartbeat_ms * 1.5) / 1000
+
+
+def _milliseconds(cluster: BrokerCluster, key: str, default: int) -> int:
+    """What is no number keeps a broker from starting, and its pod says so."""
+    text = static_config(cluster).get(key, "")
+    return int(text) if text.isdecimal() else default
+
+
 def _window(settings: ConnectionQuotaSettings | None) -> dict[str, str]:
     if settings is None:
         return {}

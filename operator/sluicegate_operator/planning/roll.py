@@ -2,7 +2,8 @@
 
 The order: nodes that are down anyway, standby controllers, brokers, the active controller last. One at a time; never
 while another node is down or a replica elsewhere is out of its in-sync set, and only when every partition keeps
-min.insync.replicas in-sync replicas that are online without the broker.
+min.insync.replicas in-sync replicas that are online without the broker. A broker that is silent counts as on its way
+out: a frozen one stays Online, and in its in-sync sets, until its session ends.
 
 A partition that cannot keep them however healthy it is (replicas - 1 < min.insync.replicas: above all one replica)
 would forbid every roll for ever. It gives way when all its other replicas are in sync, and the restart says so in its
@@ -22,6 +23,8 @@ from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.planning.restart_reasons import RestartReason
 
 SHOWN_MAX = 3
+SILENCE_MAX_S = 3.0
+"""A third of Kafka's session, and one heartbeat and a half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class PartitionState:
 class RollView:
     """`nodes`: every node that should be there, also those without a pod. `overview` and `partitions` are None where
     they could not be read, `unseen` then says why. `fences`: see fencing. `template_observed`: what makes pods (the
-    StatefulSet's controller) has taken up the wanted template, else a restarted pod would be the old one again."""
+    StatefulSet's controller) has taken up the wanted template, else a restarted pod would be the old one again.
+    `silence_max_s`: see cluster_layout.silence_max_s."""
 
     nodes: Sequence[NodeView]
     overview: ClusterOverview | None
@@ -69,6 +73,7 @@ class RollView:
     template_observed: bool = True
     unseen: str = ""
     fences: tuple[FenceOrder, ...] = ()
+    silence_max_s: float = SILENCE_MAX_S
 
 
 class WaitReason(StrEnum):
@@ -82,6 +87,7 @@ class WaitReason(StrEnum):
     CONTROLLER_UNKNOWN = "ControllerUnknown"
     PARTITIONS_UNKNOWN = "PartitionsUnknown"
     BROKER_NOT_ONLINE = "BrokerNotOnline"
+    BROKER_SILENT = "BrokerSilent"
     OUT_OF_SYNC = "OutOfSync"
     BELOW_MIN_ISR = "BelowMinIsr"
 
@@ -185,6 +191,9 @@ def _next(view: RollView, pending: Sequence[NodeView]) -> list[PlannedRestart] |
         return [_restart(standbys[0])]
     if brokers := [node for node in candidates if node.role is Role.BROKER]:
         return _brokers(view, view.overview, brokers)
+    if silent := _silent(view, view.overview):
+        # The next activation would give it a whole new session.
+        return silent
     return [_restart(candidates[0], _without_controller(view, active_id))]
 
 
@@ -218,6 +227,18 @@ def _without_controller(view: RollView, active_id: int) -> tuple[str, ...]:
     return () if standby else ("there is no standby: no topic, leader or limit changes until the controller is back",)
 
 
+def _silent(view: RollView, overview: ClusterOverview, going: int | None = None) -> _Hold | None:
+    """A broker that is to stay and may be frozen; one that is known to be away is spoken of elsewhere."""
+    stay = {node.node_id for node in view.nodes if node.role is Role.BROKER} - {going}
+    for broker in overview.brokers:
+        age_s = broker.heartbeat_age_s
+        if broker.id in stay & overview.online and age_s is not None and age_s > view.silence_max_s:
+            # Without its age, which would make another message each second.
+            sentence = f"broker {broker.id} has been silent for more than {view.silence_max_s:g} s and may be frozen"
+            return _Hold(WaitReason.BROKER_SILENT, sentence)
+    return None
+
+
 def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeView]) -> list[PlannedRestart] | _Hold:
     expected = [node.node_id for node in view.nodes if node.role is Role.BROKER]
     away = [broker_id for broker_id in expected if broker_id not in overview.online]
@@ -232,7 +253,7 @@ def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeVi
     safety = _Safety(view.partitions, frozenset(expected), overview)
     first: _Hold | None = None
     for node in sorted(pending, key=lambda node: node.node_id):
-        verdict = safety.without(node.node_id)
+        verdict = _silent(view, overview, node.node_id) or safety.without(node.node_id)
         if not isinstance(verdict, _Hold):
             return [_restart(node, _notes(verdict, node))]
         first = first or verdict

@@ -16,6 +16,7 @@ from sluicegate_operator.planning.cluster_layout import (
     node_overrides,
     plan_cluster,
     render_properties,
+    silence_max_s,
     static_config,
 )
 from tests.support.bad_manifests import cluster, external, listener, manifest
@@ -166,3 +167,20 @@ def test_a_cluster_elsewhere_has_no_layout() -> None:
     assert isinstance(of, BrokerCluster)
     with pytest.raises(ValueError, match="runs elsewhere"):
         plan_cluster(of, [])
+
+
+@pytest.mark.parametrize(
+    ("config", "expected_s"),
+    [
+        ({}, 3.0),
+        ({"broker.session.timeout.ms": "30000"}, 10.0),
+        ({"broker.session.timeout.ms": "6000"}, 3.0),
+        ({"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "500"}, 2.0),
+        ({"broker.session.timeout.ms": "soon"}, 3.0),
+    ],
+    ids=["Kafka's own", "a longer session", "never less than a heartbeat takes", "both shorter", "no number"],
+)
+def test_how_long_a_broker_may_be_silent_in_a_roll(config: dict[str, str], expected_s: float) -> None:
+    of = parse_resource(cluster(config=config))
+    assert isinstance(of, BrokerCluster)
+    assert silence_max_s(of) == expected_s

@@ -240,6 +240,43 @@ def test_a_roll_does_not_wait_for_a_broker_that_nobody_expects_back() -> None:
     ]
 
 
+def with_age(node_id: int, age_s: float | None, view: RollView = HEALTHY) -> RollView:
+    assert view.overview is not None
+    aged = tuple(replace(b, heartbeat_age_s=age_s if b.id == node_id else 0.5) for b in view.overview.brokers)
+    return replace(view, overview=replace(view.overview, brokers=aged))
+
+
+ONLY_0 = replace(HEALTHY, nodes=(broker(0), *(broker(n, pending=False) for n in (1, 2)), controller(pending=False)))
+ONLY_CONTROLLER = replace(HEALTHY, nodes=(*(broker(n, pending=False) for n in range(3)), controller()))
+
+
+@pytest.mark.parametrize("view", [ONLY_0, ONLY_CONTROLLER], ids=["a broker is next", "the active controller is next"])
+def test_a_roll_holds_while_a_broker_that_stays_is_silent(view: RollView) -> None:
+    step = waits(plan_roll(with_age(2, 3.1, view)))
+    assert step.reason is WaitReason.BROKER_SILENT
+    assert not step.blocked
+    assert step.message == "broker 2 has been silent for more than 3 s and may be frozen"
+    assert step == plan_roll(with_age(2, 3.2, view)), "the message does not change from look to look"
+
+
+@pytest.mark.parametrize("age_s", [None, 0.0, 3.0])
+def test_what_a_heartbeat_may_take_holds_nothing(age_s: float | None) -> None:
+    assert restarted(plan_roll(with_age(2, age_s, ONLY_0))) == ["brokers-0"]
+
+
+def test_how_long_silence_may_be_is_the_clusters_to_say() -> None:
+    assert restarted(plan_roll(replace(with_age(2, 9.0, ONLY_0), silence_max_s=10.0))) == ["brokers-0"]
+
+
+def test_the_silent_broker_itself_may_go_and_nobody_before_it() -> None:
+    assert restarted(plan_roll(with_age(1, 4.0))) == ["brokers-1"]
+
+
+def test_a_roll_does_not_wait_for_the_silence_of_a_broker_that_nobody_expects() -> None:
+    view = replace(HEALTHY, overview=overview(ONLINE, ONLINE, ONLINE, ONLINE))
+    assert restarted(plan_roll(with_age(3, 5.0, view))) == ["brokers-0"]
+
+
 # A played cluster: what `plan_roll` says is done, while brokers crash and come back in an order that hypothesis picks.
 
 
@@ -252,6 +289,8 @@ class Played:
     stale: set[int] = field(default_factory=set)
     down: set[int] = field(default_factory=set)
     behind: set[int] = field(default_factory=set)
+    frozen: set[int] = field(default_factory=set)
+    """Still Online, ready and in sync by all accounts but the age of their last heartbeat."""
 
     def __post_init__(self) -> None:
         self.stale = set(range(self.brokers))
@@ -259,9 +298,11 @@ class Played:
     def view(self) -> RollView:
         ids = range(self.brokers)
         states = [OFFLINE if n in self.down else ONLINE for n in ids]
+        seen = overview(*states)
+        aged = tuple(replace(b, heartbeat_age_s=5.0 if b.id in self.frozen else 1.0) for b in seen.brokers)
         return RollView(
             nodes=[replace(broker(n, pending=n in self.stale), ready=n not in self.down) for n in ids],
-            overview=overview(*states),
+            overview=replace(seen, brokers=aged),
             partitions=[
                 PartitionState("t", index, -1, replicas, self.in_sync(replicas), min_isr)
                 for index, (replicas, min_isr) in enumerate(self.partitions)
@@ -277,6 +318,7 @@ class Played:
             taken = {node.node_id for node in step.nodes} - self.down
             self.check(taken)
             self.down |= taken
+            self.frozen -= taken
             self.stale -= {node.node_id for node in step.nodes}
         return step
 
@@ -287,6 +329,7 @@ class Played:
         assert not self.down, "a broker that serves was taken while another was down"
         behind = {n for replicas, _ in self.partitions for n in replicas if n in self.behind}
         assert not behind - taken, "a broker was taken while another was catching up"
+        assert not self.frozen - taken, "a broker was taken while another was silent"
         assert len(taken) == 1
         for replicas, min_isr in self.partitions:
             lost = taken.intersection(replicas)
@@ -294,11 +337,17 @@ class Played:
             if lost and len(left) < min_isr:
                 assert len(replicas) - 1 < min_isr, "below min.insync.replicas without need"
 
+    def freeze(self, n: int) -> None:
+        if n not in self.down:
+            self.frozen.add(n)
+
     def crash(self, n: int) -> None:
+        self.frozen.discard(n)
         self.down.add(n)
         self.behind.discard(n)
 
     def return_one(self, n: int) -> None:
+        self.frozen.discard(n)
         if n in self.down:
             self.down.discard(n)
             self.behind.add(n)
@@ -318,7 +367,9 @@ def clusters(draw: st.DrawFn) -> Played:
     return Played(brokers, made)
 
 
-events = st.lists(st.tuples(st.sampled_from(["roll", "roll", "return", "return", "crash"]), st.integers(0, 5)))
+events = st.lists(
+    st.tuples(st.sampled_from(["roll", "roll", "return", "return", "crash", "freeze"]), st.integers(0, 5))
+)
 
 
 @settings(max_examples=200)
@@ -332,6 +383,8 @@ def test_whatever_happens_no_two_are_down_by_our_hand_and_the_roll_ends(
             played.roll()
         elif event == "crash":
             played.crash(n)
+        elif event == "freeze":
+            played.freeze(n)
         else:
             played.return_one(n)
     # Left in peace, every broker comes back after each step, and the roll gets to its end.
