@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Self
 
 REPOSITORY = Path(__file__).parents[1]
+OPERATOR_NAMESPACE = "sluicegate-system"
+"""Where deploy/ puts it: its Lease is there."""
 STOP_TIMEOUT_S = 20.0
 RESYNC_S = 3
 """Drift is looked for this often; the default of 60 s is for clusters, not for tests."""
@@ -38,6 +40,7 @@ class OperatorProcess:
             "PYTHONUNBUFFERED": "1",
             "SLUICEGATE_RESYNC_SECONDS": str(RESYNC_S),
             "SLUICEGATE_IDENTITY": self.identity,
+            "POD_NAMESPACE": OPERATOR_NAMESPACE,
         }
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
