@@ -4,7 +4,7 @@ A slow or absent broker never delays the others, and what it did not say is a va
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -18,6 +18,8 @@ Question = Callable[[BrokerAddress, BrokerHandle], Awaitable[Answer]]
 ASK_TIMEOUT_S = 2.0
 DOWN_TIMEOUT_S = 0.25
 """For a broker that is not up. It may answer all the same, and is asked with patience once it is ready."""
+STRAGGLER_S = 0.3
+"""So long the answers of the others wait for a broker that is up and silent: a frozen one, whose pod is still ready."""
 
 
 class NoBrokerError(Exception):
@@ -46,6 +48,11 @@ class BrokerPool:
     def only(self, broker_id: int) -> "BrokerPool":
         return replace(self, brokers=tuple(broker for broker in self.brokers if broker.broker_id == broker_id))
 
+    def doubting(self, answers: Mapping[int, object]) -> "BrokerPool":
+        """Those that have just not answered are asked last, and with little patience."""
+        silent = {broker_id for broker_id, answer in answers.items() if isinstance(answer, Unreachable)}
+        return replace(self, brokers=tuple(replace(b, up=b.up and b.broker_id not in silent) for b in self.brokers))
+
     async def ask(self, broker: BrokerAddress, question: Question[Answer]) -> Answer | Unreachable:
         timeout_s = self.ask_timeout_s if broker.up else min(DOWN_TIMEOUT_S, self.ask_timeout_s)
         try:
@@ -59,10 +66,20 @@ class BrokerPool:
     async def ask_each(
         self, question: Question[Answer], brokers: Iterable[BrokerAddress] | None = None
     ) -> dict[int, Answer | Unreachable]:
-        """By broker id."""
+        """By broker id. Once one has answered, the others have STRAGGLER_S left."""
         asked = self.brokers if brokers is None else tuple(brokers)
-        answers = await asyncio.gather(*(self.ask(broker, question) for broker in asked))
-        return {broker.broker_id: answer for broker, answer in zip(asked, answers, strict=True)}
+        tasks = {broker.broker_id: asyncio.create_task(self.ask(broker, question)) for broker in asked}
+        try:
+            await _answered(tasks.values())
+            late = f"no answer within {STRAGGLER_S:g} s after another broker's"
+            return {
+                broker_id: task.result() if task.done() else Unreachable(broker_id, late)
+                for broker_id, task in tasks.items()
+            }
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
 
     async def ask_any(self, question: Question[Answer]) -> Answer:
         """The first broker that can be reached; a refusal (KafkaApiError) is an answer. Raises NoBrokerError.
@@ -79,3 +96,16 @@ class BrokerPool:
             except TimeoutError:
                 reasons.append(f"broker {broker.broker_id}: no answer within {self.ask_timeout_s:g} s")
         raise NoBrokerError("; ".join(reasons) or "the cluster has no brokers")
+
+
+async def _answered(tasks: Iterable[asyncio.Task[Answer | Unreachable]]) -> None:
+    """Until all are done, or one has answered and the others have had their time."""
+    loop = asyncio.get_running_loop()
+    pending, until_s = set(tasks), None
+    while pending:
+        timeout_s = None if until_s is None else max(0.0, until_s - loop.time())
+        done, pending = await asyncio.wait(pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            return
+        if until_s is None and not all(isinstance(task.result(), Unreachable) for task in done):
+            until_s = loop.time() + STRAGGLER_S

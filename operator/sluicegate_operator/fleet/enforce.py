@@ -117,6 +117,7 @@ async def enforce(pool: BrokerPool, wanted: Enforcement) -> EnforcementResult:
     seen = await observe_limits(pool)
     answers = {broker_id: limits for broker_id, limits in seen.items() if isinstance(limits, ObservedLimits)}
     actions = diff_quotas(wanted.desired, answers, wanted.released)
+    pool = pool.doubting(seen)
     failures = await apply_actions(pool, actions)
     brokers = await read_back_until_enforced(pool, wanted, actions, failures)
     return EnforcementResult(brokers, wanted.started_at_s, tuple(actions), failures)

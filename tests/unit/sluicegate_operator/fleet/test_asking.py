@@ -64,6 +64,21 @@ async def test_each_broker_answers_for_itself_and_the_others_say_why_not() -> No
     }
 
 
+async def test_answers_do_not_wait_long_for_a_broker_that_is_silent() -> None:
+    patient = replace(pool_of(answering("a"), silent(), answering("c")), ask_timeout_s=60)
+    async with patient.admin, asyncio.timeout(10):
+        answers = await patient.ask_each(cluster_id)
+    assert answers == {0: "a", 1: Unreachable(1, "no answer within 0.3 s after another broker's"), 2: "c"}
+
+
+async def test_who_has_not_answered_is_asked_last_and_with_little_patience() -> None:
+    pool = replace(pool_of(silent(), answering("b")), ask_timeout_s=60)
+    doubting = pool.doubting({0: Unreachable(0, "frozen"), 1: "b"})
+    async with pool.admin, asyncio.timeout(10):
+        assert await doubting.ask_any(cluster_id) == "b"
+        assert await doubting.ask(doubting.brokers[0], cluster_id) == Unreachable(0, "no answer within 0.25 s")
+
+
 async def test_a_refusal_of_a_read_is_the_reason_too() -> None:
     pool = pool_of(answering("", ErrorCode.cluster_authorization_failed))
     async with pool.admin:

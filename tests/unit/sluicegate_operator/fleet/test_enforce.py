@@ -107,6 +107,23 @@ async def test_a_silent_broker_does_not_delay_the_others() -> None:
     assert abs(first.enforced_at_s - last.enforced_at_s) < 0.2
 
 
+async def test_a_frozen_broker_costs_the_others_less_than_a_second() -> None:
+    """It accepts connections and says nothing at all, and it is the first that changes would go through."""
+    cluster = ScriptedCluster(brokers=3)
+    for api_key in (32, 44, 48, 49):
+        cluster.peers[0].script(api_key, lambda _: None)
+    pool = cluster.pool(ask_timeout_s=60)
+    loop = asyncio.get_running_loop()
+    async with pool.admin, asyncio.timeout(10):
+        started_s = loop.time()
+        result = await enforce(pool, Enforcement(DesiredLimits({RATE: "50"}, {None: 7.0}), started_s))
+    assert cluster.defaults == {RATE: "50"}
+    assert cluster.ip_rates == {None: 7.0}
+    assert states(result) == [EnforcementState.UNREACHABLE, EnforcementState.ENFORCED, EnforcementState.ENFORCED]
+    assert set(result.observed) == {1, 2}
+    assert [broker.enforced_at_s - started_s < 1.0 for broker in result.brokers if broker.enforced_at_s] == [True] * 2
+
+
 async def test_a_broker_that_sees_the_change_later_is_waited_for() -> None:
     cluster = ScriptedCluster(brokers=2)
     cluster.lags.add(1)
