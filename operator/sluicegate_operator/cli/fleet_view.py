@@ -11,8 +11,8 @@ from typing import Any
 
 from sluicegate_operator.cli.quota_rows import BrokerQuotas, QuotaRow, parse_metrics, quota_keys, quota_rows
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
+from sluicegate_operator.fleet.http_get import http_get
 from sluicegate_operator.fleet.local_data import read_state
-from sluicegate_operator.fleet.local_http import http_get
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.planning.cluster_layout import CONTROLLER, INTERNAL, Role

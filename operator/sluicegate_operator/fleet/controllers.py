@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sluicegate_operator.fleet.local_http import http_get
+from sluicegate_operator.fleet.http_get import http_get
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.planning.cluster_layout import CONTROLLER_PORT, HTTP_PORT
 from sluicegate_operator.planning.fencing import FenceOrder

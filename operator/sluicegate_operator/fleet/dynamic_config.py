@@ -1,57 +1,76 @@
-"""Dynamic broker configuration: looks at every broker, changes what differs, looks again.
+"""Dynamic broker configuration: looks at every broker, changes what differs, looks until every broker has it.
 
-What differs is decided by planning.broker_config. A broker that is away learns the cluster's defaults when it is back;
-until it was seen the result is not complete.
+Used by the Kubernetes and the local fleet alike; what differs is decided by planning.broker_config. A broker that is
+away learns the cluster's defaults when it is back; until it was seen the result is not complete.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
 from sluicegate_operator.fleet.enforce import Failure, apply_actions, observe_limits
 from sluicegate_operator.planning.broker_config import BrokerConfigPlan, plan_broker_config
 from sluicegate_operator.planning.quotas import ObservedLimits, SetBrokerConfigs
 
-Remember = Callable[[tuple[str, ...]], None]
+READ_BACK_PAUSE_S = 0.05
+
+Remember = Callable[[tuple[str, ...]], Awaitable[None]]
 """Keeps the managed keys for good: it has returned before any of them is set."""
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigResult:
-    """`changes` is what was found to differ. `lagging`: what each broker lacks, or why it was not seen."""
+class WantedConfig:
+    """`managed`: see planning.broker_config. `deadline_s`: how long brokers may take to show a change."""
 
-    changes: tuple[SetBrokerConfigs, ...]
-    managed: tuple[str, ...]
-    lagging: Mapping[int, str]
+    desired: Mapping[str, str]
+    managed: Collection[str]
+    remember: Remember
+    deadline_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResult:
+    """`changes` is what was found to differ. `lagging`: what each broker that answered lacks; `unseen`: why the others
+    did not answer."""
+
+    changes: tuple[SetBrokerConfigs, ...] = ()
+    managed: tuple[str, ...] = ()
+    lagging: Mapping[int, str] = field(default_factory=dict)
+    unseen: Mapping[int, str] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
 
     @property
     def is_complete(self) -> bool:
-        return not self.lagging and not self.failures
+        return not (self.lagging or self.unseen or self.failures)
 
 
-async def enforce_config(
-    pool: BrokerPool, desired: Mapping[str, str], managed: Collection[str], remember: Remember
-) -> ConfigResult:
-    """Raises nothing that a broker can cause. `managed` and `remember`: see planning.broker_config."""
-    if not desired and not managed:
-        return ConfigResult((), (), {})
-    planned, unseen = await _look(pool, desired, managed)
-    if set(planned.managed) != set(managed):
-        remember(planned.managed)
+async def enforce_config(pool: BrokerPool, wanted: WantedConfig) -> ConfigResult:
+    """Raises nothing that a broker can cause."""
+    if not wanted.desired and not wanted.managed:
+        return ConfigResult()
+    pool, planned, unseen = await _look(pool, wanted, wanted.managed)
+    if set(planned.managed) != set(wanted.managed):
+        await wanted.remember(planned.managed)
     if not planned.actions:
-        return ConfigResult((), planned.managed, {**planned.lagging, **unseen})
+        return ConfigResult((), planned.managed, planned.lagging, unseen)
     failures = await apply_actions(pool, planned.actions)
-    after, unseen = await _look(pool, desired, planned.managed)
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + (0.0 if failures else wanted.deadline_s)
+    while True:
+        pool, after, unseen = await _look(pool, wanted, planned.managed)
+        if not after.lagging or loop.time() >= until_s:
+            break
+        await asyncio.sleep(READ_BACK_PAUSE_S)
     if after.managed != planned.managed:
-        remember(after.managed)
-    return ConfigResult(planned.actions, after.managed, {**after.lagging, **unseen}, failures)
+        await wanted.remember(after.managed)
+    return ConfigResult(planned.actions, after.managed, after.lagging, unseen, failures)
 
 
 async def _look(
-    pool: BrokerPool, desired: Mapping[str, str], managed: Collection[str]
-) -> tuple[BrokerConfigPlan, dict[int, str]]:
-    seen = await observe_limits(pool, sorted({*desired, *managed}))
+    pool: BrokerPool, wanted: WantedConfig, managed: Collection[str]
+) -> tuple[BrokerPool, BrokerConfigPlan, dict[int, str]]:
+    seen = await observe_limits(pool, sorted({*wanted.desired, *managed}))
     views = {broker_id: view for broker_id, view in seen.items() if isinstance(view, ObservedLimits)}
     unseen = {broker_id: view.reason for broker_id, view in seen.items() if isinstance(view, Unreachable)}
-    return plan_broker_config(desired, views, managed), unseen
+    return pool.doubting(seen), plan_broker_config(wanted.desired, views, managed), unseen

@@ -7,14 +7,13 @@ place of pods. It has a task and connections of its own, so that limits never wa
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.controllers import ControllerView, controller_view
-from sluicegate_operator.fleet.dynamic_config import enforce_config
+from sluicegate_operator.fleet.dynamic_config import WantedConfig, enforce_config
 from sluicegate_operator.fleet.local import LocalFleet
 from sluicegate_operator.fleet.local_data import DataDir
 from sluicegate_operator.fleet.local_process import Watcher
@@ -220,19 +219,21 @@ class ClusterLife:
         if now_s < self._config_due_s:
             return self.config == Progress()
         desired, managed = dynamic_config(target.cluster), self._data.read_managed(self.name)
-        remember = partial(self._data.write_managed, self.name)
-        result = await enforce_config(await self._pool(), desired, managed, remember)
+        result = await enforce_config(await self._pool(), WantedConfig(desired, managed, self._remember))
         self._changing.update(key for action in result.changes for key in (*action.set, *action.delete))
         if result.is_complete and self._changing:
             self._say(f"{', '.join(sorted(self._changing))} changed on every broker, none restarted")
             self._changing.clear()
-        behind = [f"broker {broker_id}: {why}" for broker_id, why in result.lagging.items()]
+        behind = [f"broker {broker_id}: {why}" for broker_id, why in {**result.lagging, **result.unseen}.items()]
         behind += [str(failure.error) for failure in result.failures]
         sentence = "; ".join(behind)
         self.config = Progress("Lagging", sentence) if sentence else Progress()
         wait_s = float(target.cluster.spec.resync_seconds) if result.is_complete else RETRY_S
         self._config_due_s = now_s + wait_s
         return result.is_complete
+
+    async def _remember(self, keys: tuple[str, ...]) -> None:
+        self._data.write_managed(self.name, keys)
 
     async def _step_roll(self, target: ClusterTarget, view: ControllerView, partitions: Partitions) -> bool:
         if not self._fleet.pending(self.name) and not self._said.roll.active:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluicegate_operator.fleet import local_child
-from sluicegate_operator.fleet.local_http import http_get
+from sluicegate_operator.fleet.http_get import http_get
 
 STOP_DEADLINE_S = 12.0
 PROBE_INTERVAL_S = 0.05

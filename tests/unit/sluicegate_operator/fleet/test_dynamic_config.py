@@ -1,8 +1,9 @@
 """Dynamic configuration over an in-memory cluster."""
 
+import asyncio
 from collections.abc import Collection, Mapping
 
-from sluicegate_operator.fleet.dynamic_config import ConfigResult, enforce_config
+from sluicegate_operator.fleet.dynamic_config import ConfigResult, WantedConfig, enforce_config
 from tests.support.scripted_cluster import REFUSED, ScriptedCluster
 
 RETENTION, MESSAGE = "log.retention.ms", "message.max.bytes"
@@ -15,7 +16,7 @@ class Memory:
         self._cluster = cluster
         self.kept: list[tuple[tuple[str, ...], dict[str, str]]] = []
 
-    def __call__(self, keys: tuple[str, ...]) -> None:
+    async def __call__(self, keys: tuple[str, ...]) -> None:
         self.kept.append((keys, dict(self._cluster.defaults)))
 
 
@@ -24,7 +25,7 @@ async def run(
 ) -> ConfigResult:
     pool = cluster.pool()
     async with pool.admin:
-        return await enforce_config(pool, desired, managed, memory)
+        return await enforce_config(pool, WantedConfig(desired, managed, memory, deadline_s=0.02))
 
 
 async def test_a_key_is_remembered_before_it_is_set_and_then_seen_on_every_broker() -> None:
@@ -61,7 +62,7 @@ async def test_a_broker_that_is_away_keeps_it_incomplete_and_the_others_are_done
     cluster.peers[1].refuse = True
     result = await run(cluster, {RETENTION: "7"}, (), Memory(cluster))
     assert cluster.defaults == {RETENTION: "7"}
-    assert list(result.lagging) == [1]
+    assert (dict(result.lagging), list(result.unseen)) == ({}, [1])
     assert not result.is_complete
 
 
@@ -71,6 +72,16 @@ async def test_a_refused_value_is_told() -> None:
     assert cluster.defaults == {MESSAGE: "9"}
     assert [failure.is_refusal for failure in result.failures] == [True]
     assert f"{RETENTION} is not {REFUSED}" in result.lagging[0]
+
+
+async def test_a_broker_that_shows_it_a_moment_later_is_waited_for() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.lags = {1}
+    asyncio.get_running_loop().call_later(0.02, cluster.lags.clear)
+    pool = cluster.pool()
+    async with pool.admin:
+        result = await enforce_config(pool, WantedConfig({RETENTION: "7"}, (), Memory(cluster), deadline_s=60))
+    assert result.is_complete
 
 
 async def test_a_broker_that_still_shows_the_past_is_lagging() -> None:

@@ -1,4 +1,4 @@
-"""GET of /readyz and /metrics on a local node: one request a connection, bounded in time and size."""
+"""GET of what nodes serve (/readyz, /metrics, /brokers): one request a connection, bounded in time and size."""
 
 import asyncio
 from dataclasses import dataclass
