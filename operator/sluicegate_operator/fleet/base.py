@@ -1,10 +1,8 @@
-"""What a fleet offers, wherever its brokers run: the seam between handlers and kubernetes.py or local.py.
-
-Nothing here does I/O. A broker is known by its id and reached by its own address, never through a Service.
+"""What a fleet knows of a broker, wherever it runs: it is known by its id and reached by its own address, never through
+a Service. Nothing here does I/O.
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -18,9 +16,3 @@ class BrokerAddress:
     http_host: str | None = None
     http_port: int | None = None
     up: bool = field(default=True, compare=False)
-
-
-class Fleet(Protocol):
-    async def broker_addresses(self, cluster: str) -> tuple[BrokerAddress, ...]:
-        """Every broker that should be there, in order of id, whether or not it is up now."""
-        ...

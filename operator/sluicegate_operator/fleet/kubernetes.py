@@ -95,6 +95,8 @@ class KubernetesFleet:
 
     def forget(self, namespace: str, name: str) -> None:
         self._controllers.pop((namespace, name), None)
+        if not self._applying[namespace, name].locked():
+            del self._applying[namespace, name]
 
     async def restart(self, namespace: str, pod: NodePod) -> None:
         """Its StatefulSet makes the next one. Raises KubeConflictError when the pod is not as it was seen."""

@@ -1,8 +1,8 @@
 """A fleet of processes on this machine: one for each controller and broker of each cluster, all on loopback.
 
-planning.cluster_layout says what a node is; here it gets ports, files and a process. Seen through the Fleet protocol it
-is to the CLI what kubernetes.py is to the handlers. A node whose configuration changed goes on with the old one until
-`restart`: when that may be is decided elsewhere, see local_life.
+planning.cluster_layout says what a node is; here it gets ports, files and a process. It is to the CLI what
+kubernetes.py is to the handlers. A node whose configuration changed goes on with the old one until `restart`: when that
+may be is decided elsewhere, see local_life.
 """
 
 import asyncio

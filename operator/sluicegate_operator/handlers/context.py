@@ -24,19 +24,19 @@ from sluicegate_operator.settings import Settings
 
 @dataclass(slots=True)
 class FirstSeen:
-    """When this operator first heard of each generation of each object: (loop seconds, wall time). Bounded."""
+    """When this operator first heard of each generation of each object. Bounded."""
 
     MAX = 20_000
 
-    _times: dict[tuple[str, int], tuple[float, datetime]] = field(default_factory=dict)
+    _times: dict[tuple[str, int], datetime] = field(default_factory=dict)
 
-    def note(self, body: Mapping[str, Any], now_s: float) -> None:
+    def note(self, body: Mapping[str, Any]) -> None:
         meta = body["metadata"]
-        self._times.setdefault((meta["uid"], meta.get("generation", 0)), (now_s, datetime.now(UTC)))
+        self._times.setdefault((meta["uid"], meta.get("generation", 0)), datetime.now(UTC))
         while len(self._times) > self.MAX:
             del self._times[next(iter(self._times))]
 
-    def of(self, resource: Resource) -> tuple[float, datetime] | None:
+    def of(self, resource: Resource) -> datetime | None:
         return self._times.get((resource.metadata.uid, resource.metadata.generation))
 
     def forget(self, uid: str) -> None:

@@ -96,9 +96,10 @@ class QuotaReconciler:
         for quota in quotas:
             if quota.name not in plan.verdicts:
                 continue
-            seen = self._context.first_seen.of(quota)
             base = enforcements.get(quota.name, quota_status.Enforcement())
-            known = quota_status.Enforcement(base.expected, base.lagging, seen[1] if seen else None, base.error)
+            known = quota_status.Enforcement(
+                base.expected, base.lagging, self._context.first_seen.of(quota), base.error
+            )
             status = quota_status.quota_status(quota, plan, known, enforced_at)
             if await self._context.write_status(quota, status):
                 await self._tell(quota, status)

@@ -3,7 +3,6 @@
 on.event handlers leave no finalizer and no annotation on anybody's object.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ class Watch:
         return on_object
 
     def on_object(self, kind: Kind, type_: str | None, body: Mapping[str, Any]) -> None:
-        self._first_seen.note(body, asyncio.get_running_loop().time())
+        self._first_seen.note(body)
         if type_ == "DELETED":
             self._first_seen.forget(body["metadata"]["uid"])
         for key in cluster_keys(kind, body):

@@ -116,10 +116,10 @@ def test_each_generation_keeps_the_moment_it_was_first_heard_of() -> None:
     seen = FirstSeen()
     item = body(CONNECTION_QUOTA, "q", {**REF, "target": {"broker": {}}, "maxConnectionCreationRate": 5})
     quota = parse_resource(item)
-    seen.note(item, 1.0)
-    seen.note(item, 2.0)
-    found = seen.of(quota)
-    assert found is not None
-    assert found[0] == 1.0
+    seen.note(item)
+    first = seen.of(quota)
+    assert first is not None
+    seen.note(item)
+    assert seen.of(quota) is first
     seen.forget("uid-q")
     assert seen.of(quota) is None
