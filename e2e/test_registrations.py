@@ -7,11 +7,23 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.cluster.waiting import wait_for
-from e2e.shop import BROKERS, CLUSTER, NAMESPACE, BrokerPod, Json, Shop, condition_of
+from e2e.shop import (
+    BROKERS,
+    CLUSTER,
+    EXTERNAL_RATE_KEY,
+    NAMESPACE,
+    BrokerPod,
+    Json,
+    Shop,
+    condition_of,
+    quota_document,
+)
 from tests.support.acknowledged import create_topic
 
 SESSION_S = 9.0
 """broker.session.timeout.ms: when the controller would find out by itself."""
+ASK_S = 0.5
+"""For asking the brokers on a busy machine."""
 SILENT_NODE_S = 3.0
 """A broker on a lost node must have been silent for so long."""
 GATE = "sluicegate.dev/unfenced"
@@ -131,8 +143,21 @@ def test_a_broker_on_a_lost_node_is_fenced_before_its_session_ends(shop: Shop) -
     wait_for("all brokers ready", shop.all_brokers_ready, timeout_s=60)
 
 
+def _quotas_do_not_wait_for_broker_0(shop: Shop) -> None:
+    """Frozen a moment ago, it is Online and Ready for everybody still, and accepts connections."""
+    shop.apply(quota_document("shop-external-rate", {"listener": "EXTERNAL"}, maxConnectionCreationRate=47))
+    started_s = time.monotonic()
+    others = [shop.pod(1), shop.pod(2)]
+    wait_for("in force", lambda: [shop.broker_config(pod, EXTERNAL_RATE_KEY) for pod in others] == [47, 47])
+    assert time.monotonic() - started_s < 1.0 + ASK_S
+    quota = shop.await_enforced("shop-external-rate", brokers="2/3", timeout_s=3)
+    assert "waiting for 0" in condition_of(quota, "Ready")["message"]
+    assert shop.pod(0).ready, "nobody but the quota path knows that it is frozen"
+
+
 def test_a_frozen_broker_loses_its_readiness_and_gets_it_back(shop: Shop, thaw: list[int]) -> None:
     freeze(shop, 0, thaw)
+    _quotas_do_not_wait_for_broker_0(shop)
     shop.await_state(0, "Offline", timeout_s=SESSION_S + 6)
     wait_for("the gate is shut", lambda: pod_conditions(shop, 0)[GATE] == "False", timeout_s=5)
     ready = condition_of(shop.cluster(), "BrokersReady")
