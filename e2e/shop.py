@@ -154,11 +154,14 @@ class Shop:
         found: Json = self.plane.get("brokercluster", CLUSTER)
         return found
 
-    def change_cluster(self, brokers: Json | None = None, config: Json | None = None) -> None:
+    def change_cluster(
+        self, brokers: Json | None = None, config: Json | None = None, rollout: Json | None = None
+    ) -> None:
         """The quickstart's BrokerCluster with these fields on top, as somebody who edits the file would apply it."""
         document = yaml.safe_load((QUICKSTART / "cluster.yaml").read_text())
         document["spec"]["brokers"] |= brokers or {}
         document["spec"]["config"] |= config or {}
+        document["spec"] |= {"rollout": rollout} if rollout else {}
         self.apply(document)
 
     def events(self, name: str = CLUSTER) -> list[Json]:
@@ -175,6 +178,11 @@ class Shop:
         listed = self.plane.get("pods", "-l", selector)["items"]
         pods = [pod for pod in map(broker_pod, listed) if deleting or not pod.deleting]
         return sorted(pods, key=lambda pod: pod.id)
+
+    def node_pods(self) -> list[Json]:
+        """Brokers and controllers, also those that are going."""
+        found: list[Json] = self.plane.get("pods", "-l", f"sluicegate.dev/cluster={CLUSTER}")["items"]
+        return found
 
     def pod(self, broker_id: int) -> BrokerPod:
         return next(pod for pod in self.broker_pods() if pod.id == broker_id)

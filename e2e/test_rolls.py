@@ -11,6 +11,7 @@ import pytest
 from e2e.cluster.waiting import wait_for
 from e2e.shop import (
     BROKERS,
+    CLUSTER,
     NAMESPACE,
     ROLLED_TIMEOUT_S,
     Shop,
@@ -25,6 +26,7 @@ PAUSE_S = 0.01
 """Between two records: a roll is tested here, not how much a broker bears."""
 ASK_S = 0.5
 """For asking the brokers on a busy machine."""
+CONTROLLER = f"{CLUSTER}-controllers-0"
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +55,9 @@ def load_on(shop: Shop, topic: str) -> AcknowledgedWorkload:
     return AcknowledgedWorkload(shop.bootstrap(), topic, PARTITIONS, pause_s=PAUSE_S)
 
 
-def check(shop: Shop, load: AcknowledgedWorkload, topic: str) -> None:
-    """By a client of its own: every broker has another address than when the load began."""
-    reader = AcknowledgedWorkload(shop.bootstrap(), topic, PARTITIONS)
-    reader.acknowledged, reader.acknowledged_somewhere = load.acknowledged, load.acknowledged_somewhere
-    reader.failures, reader.count = load.failures, load.count
-    reader.check()
+def check(shop: Shop, load: AcknowledgedWorkload) -> None:
+    """Every broker has another address than when the load began."""
+    load.check(shop.bootstrap())
 
 
 def uids(shop: Shop) -> dict[int, str]:
@@ -101,7 +100,7 @@ def test_a_changed_static_key_rolls_brokers_one_by_one_and_loses_nothing(shop: S
         wait_for("the load goes on", lambda: load.count > count + 100)
     after = uids(shop)
     assert all(after[broker_id] != uid for broker_id, uid in before.items())
-    check(shop, load, "rolled")
+    check(shop, load)
     restarts = [event for event in shop.events() if event["reason"] == "ConfigChanged"]
     assert sum(event.get("count", 1) for event in restarts) >= BROKERS
     assert all("num.partitions" in event["message"] for event in restarts)
@@ -127,7 +126,7 @@ def test_a_changed_dynamic_key_restarts_nothing_and_drift_is_mended(shop: Shop) 
 
 
 def test_a_roll_that_waits_says_for_whom_and_quotas_do_not_wait_with_it(shop: Shop) -> None:
-    away, before = shop.pod(1), uids(shop)
+    away, before, incarnations = shop.pod(1), uids(shop), Incarnations(shop)
     shop.kubelet.hold_pod(NAMESPACE, away.name)
     wait_for("the broker is away", lambda: not shop.pod(1).ready)
     shop.change_cluster(config=other_value(shop))
@@ -148,24 +147,90 @@ def test_a_roll_that_waits_says_for_whom_and_quotas_do_not_wait_with_it(shop: Sh
     after = uids(shop)
     assert (after[0], after[2]) == (before[0], before[2]), "nothing else is restarted while a broker is away"
     shop.kubelet.release_pod(NAMESPACE, away.name)
-    _roll_with_an_operator_that_dies_at_each_step(shop)
+    _roll_with_an_operator_that_dies_at_each_step(shop, incarnations)
     assert {*uids(shop).values()}.isdisjoint(before.values())
     shop.await_enforced("shop-external-rate")
 
 
-def _roll_with_an_operator_that_dies_at_each_step(shop: Shop) -> None:
+def _roll_with_an_operator_that_dies_at_each_step(shop: Shop, incarnations: "Incarnations") -> None:
     """It goes on where it was, for nothing is remembered but what is there."""
     watched = Watched(shop)
-    steps: list[object] = []
+    steps: list[tuple[str, frozenset[str]]] = []
     with load_on(shop, "unattended") as load:
         deadline = time.monotonic() + ROLLED_TIMEOUT_S
         while not watched.look():
-            assert time.monotonic() < deadline, f"not rolled out after {len(steps)} steps: {shop.cluster()['status']}"
-            step = [(pod.uid, pod.ready, pod.deleting) for pod in shop.broker_pods(deleting=True)]
+            assert time.monotonic() < deadline, f"not rolled out after {steps}: {shop.cluster()['status']}"
+            step = (phase(shop), incarnations.look())
             if step not in steps:
                 steps.append(step)
                 shop.operator.kill()
                 shop.operator.start()
     assert watched.away_together == []
-    assert len(steps) >= 2 * (BROKERS - 1), "each broker goes and comes back"
-    check(shop, load, "unattended")
+    assert incarnations.restarts() == dict.fromkeys(incarnations.names, 1), "each node once, whatever the operator knew"
+    assert incarnations.order()[-1] == CONTROLLER, "the active controller is last"
+    phases = [name for name, _ in steps]
+    assert phases.count("deleting") >= BROKERS - 1, phases
+    assert phases.count("starting") >= BROKERS - 1, phases
+    check(shop, load)
+
+
+def phase(shop: Shop) -> str:
+    """Where the roll is, for the operator to die there."""
+    pods = shop.node_pods()
+    if any(pod["metadata"].get("deletionTimestamp") for pod in pods):
+        return "deleting"
+    if len(pods) <= BROKERS or any(condition_of(pod, "Ready").get("status") != "True" for pod in pods):
+        return "starting"
+    return "between" if shop.all_in_sync() else "behind"
+
+
+class Incarnations:
+    """Every pod that each node of the cluster has had since the first look."""
+
+    def __init__(self, shop: Shop) -> None:
+        self._shop = shop
+        self._seen: dict[str, list[str]] = {}
+        self._replaced: list[str] = []
+        self.look()
+        self.names = sorted(self._seen)
+
+    def look(self) -> frozenset[str]:
+        """Those that are there now."""
+        now = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self._shop.node_pods()}
+        for name, uid in now.items():
+            known = self._seen.setdefault(name, [])
+            if uid not in known:
+                known.append(uid)
+                self._replaced += [name] if len(known) > 1 else []
+        return frozenset(now.values())
+
+    def restarts(self) -> dict[str, int]:
+        self.look()
+        return {name: len(uids) - 1 for name, uids in self._seen.items()}
+
+    def order(self) -> list[str]:
+        return self._replaced
+
+
+def test_a_paused_rollout_restarts_nothing_and_a_pod_deleted_by_hand_in_its_middle_loses_nothing(shop: Shop) -> None:
+    incarnations, change = Incarnations(shop), other_value(shop)
+    with load_on(shop, "by-hand") as load:
+        wait_for("the load runs", lambda: load.count > 100)
+        shop.change_cluster(config=change, rollout={"paused": True})
+        blocked = shop.await_condition("brokercluster", CLUSTER, "RollBlocked", "True")
+        assert blocked["reason"] == "Paused"
+        assert "rollout.paused" in blocked["message"]
+        ready = condition_of(shop.cluster(), "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "RolloutPaused")
+        assert sum(incarnations.restarts().values()) == 0
+        shop.change_cluster(config=change)
+        wait_for("one broker is on its way", lambda: sum(incarnations.restarts().values()) == 1, timeout_s=30)
+        [first] = incarnations.order()
+        assert first != CONTROLLER
+        victim = next(pod for pod in shop.broker_pods() if pod.name != first)
+        shop.plane.kubectl("delete", "pod", victim.name, "--grace-period=0", "--force")
+        wait_for("rolled out", lambda: rolled_out(shop), timeout_s=ROLLED_TIMEOUT_S, interval_s=0.2)
+    restarts = incarnations.restarts()
+    assert restarts == dict.fromkeys(incarnations.names, 1), "what a hand has replaced is as wanted already"
+    assert incarnations.order()[-1] == CONTROLLER
+    check(shop, load)

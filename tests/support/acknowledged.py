@@ -176,10 +176,10 @@ class AcknowledgedWorkload:
             self.acknowledged[message.partition()][message.offset()] = message.value()
             self.count += 1
 
-    def read_back(self) -> dict[int, dict[int, bytes]]:
+    def read_back(self, bootstrap: str) -> dict[int, dict[int, bytes]]:
         """Everything readable, offset by offset."""
         consumer = Consumer(
-            {"bootstrap.servers": self._bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 2}
+            {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 2}
         )
         found: dict[int, dict[int, bytes]] = defaultdict(dict)
         try:
@@ -198,15 +198,17 @@ class AcknowledgedWorkload:
             consumer.close()
         return found
 
-    def check(self) -> None:
+    def check(self, bootstrap: str | None = None) -> None:
         """Every acknowledged record is where it was said to be, in order, and no record is there twice.
+
+        `bootstrap`: where to read it back, when no broker is where it was at the start.
 
         The consumer that ran all the time has read just that: nothing twice, nothing that is gone now.
         """
         try:
             assert self.failures == []
             assert self.count, "nothing was acknowledged: the workload has shown nothing"
-            found = self.read_back()
+            found = self.read_back(bootstrap or self._bootstrap)
             deadline = time.monotonic() + 60
             while any(len(self._consumer.seen[index]) < len(there) for index, there in found.items()):
                 assert time.monotonic() < deadline, "the running consumer does not come to the end"
