@@ -52,12 +52,12 @@ simulate: venv  ## whole clusters on virtual time under seeded faults: make simu
 
 .PHONY: integration
 integration: venv  ## real sockets, processes and clients; Apache Kafka beside ours
-	$(PYTEST) -q tests/contract tests/integration
+	$(PYTEST) -q -p no:randomly tests/contract tests/integration
 
 .PHONY: e2e
 e2e: venv  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
 	$(BIN)/python -m e2e.cluster.obtain
-	$(PYTEST) -q e2e
+	$(PYTEST) -q -p no:randomly e2e
 
 .PHONY: demo
 demo: venv  ## three brokers, a storm, a limit that holds it back; ends by itself
