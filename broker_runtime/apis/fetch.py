@@ -15,6 +15,7 @@ from struct import Struct
 from uuid import UUID
 
 from broker_runtime.apis.context import Node
+from broker_runtime.apis.list_offsets import check_epoch
 from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.log import Log
@@ -183,8 +184,7 @@ def _look(query: _Query, node: Node) -> tuple[int, bool]:
                 if part.refused is not None:
                     raise part.refused
                 part.log, epoch = node.led_log(name, part.index)
-                if 0 <= part.leader_epoch != epoch:
-                    raise _other_epoch(part.leader_epoch, epoch)
+                check_epoch(part.leader_epoch, epoch)
                 if name == METADATA_TOPIC and part.last_epoch >= 0:
                     _check_history(part, part.log)
                 limit = min(left, part.max_bytes)
@@ -209,12 +209,6 @@ def _check_history(part: _Slice, log: Log) -> None:
     known, end = log.end_offset_for_epoch(part.last_epoch)
     if known < part.last_epoch or end < part.offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {part.last_epoch} ends at offset {end} here")
-
-
-def _other_epoch(known: int, current: int) -> KafkaError:
-    """KIP-320: a client with an older or newer view of the leader must look again."""
-    code = ErrorCode.FENCED_LEADER_EPOCH if known < current else ErrorCode.UNKNOWN_LEADER_EPOCH
-    return KafkaError(code, f"the leader epoch is {current}")
 
 
 def _encode(query: _Query) -> Reply:

@@ -6,7 +6,7 @@ leader for new records is given up when the set of partitions changes, so that n
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -85,10 +85,6 @@ class LeaderFetcher:
 
     def __bool__(self) -> bool:
         return bool(self._replicas)
-
-    @property
-    def replicas(self) -> Iterable[FollowerReplica]:
-        return self._replicas.values()
 
     def close(self) -> None:
         self._link.close()

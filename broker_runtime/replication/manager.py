@@ -119,14 +119,6 @@ class ReplicaManager:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} could not be opened on this broker")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead partition {index} of {topic}")
 
-    @property
-    def leaders(self) -> Iterable[LeaderReplica]:
-        return self._led.values()
-
-    @property
-    def followers(self) -> Iterable[FollowerReplica]:
-        return self._followed.values()
-
     # What the metadata says
 
     def apply_topic(self, topic: Topic, config: TopicConfig) -> None:
