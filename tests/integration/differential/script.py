@@ -60,3 +60,6 @@ WITH_LIMITS_IN_THE_FILE: Mapping[str, Sequence] = {
     "limits of the file": static_limits.held,
     "limits of the file changed": static_limits.changed,
 }
+
+MEASURED = {name for name in SEQUENCES if name.startswith("connections")} | WITH_LIMITS_IN_THE_FILE.keys()
+"""These count and time crowds of connections, and can be played again: they lift every limit that they set."""

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.integration.differential.comparing import differences
+from tests.integration.differential.comparing import Difference, differences
 from tests.integration.differential.conftest import Pair
 from tests.integration.differential.play import Sequence
-from tests.integration.differential.script import SEQUENCES, WITH_LIMITS_IN_THE_FILE
+from tests.integration.differential.script import MEASURED, SEQUENCES, WITH_LIMITS_IN_THE_FILE
 from tests.integration.differential.wanted import PAGE, outdated, page, unexplained
 
 
@@ -20,13 +20,22 @@ def test_answers_differ_only_as_wanted_with_limits_in_the_file(limited_pair: Pai
 
 
 def compare(pair: Pair, name: str, sequence: Sequence) -> None:
-    kafka, ours = pair.play(sequence)
-    assert kafka.keys() == ours.keys()
-    found = differences(kafka, ours)
+    found = play(pair, sequence)
     new = unexplained(name, found)
+    if new and name in MEASURED:
+        # Kafka's threads and a busy machine move counts and times now and then: a difference must come twice.
+        found = play(pair, sequence)
+        seen = {difference.path for difference in new}
+        new = [difference for difference in unexplained(name, found) if difference.path in seen]
     assert not new, f"{len(new)} differences without a reason:\n" + "\n".join(map(str, new))
     gone = outdated(name, found)
     assert not gone, "wanted differences that do not occur:\n" + "\n".join(map(str, gone))
+
+
+def play(pair: Pair, sequence: Sequence) -> list[Difference]:
+    kafka, ours = pair.play(sequence)
+    assert kafka.keys() == ours.keys()
+    return differences(kafka, ours)
 
 
 def test_the_page_of_differences_has_not_drifted() -> None:
