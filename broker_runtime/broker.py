@@ -189,8 +189,8 @@ class Broker:
             ControllerClient(self._link_to_controller(), min(timeout_s, timing.session_timeout_s / 3)),
             timing,
             self._clock,
-            door.progress,
             door,
+            logs.run_record,
         )
         broker.replicas.failed = lambda error: self._fail("replication", error)
         self._spawn(self.membership.run(), "membership")
