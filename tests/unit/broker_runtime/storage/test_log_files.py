@@ -97,7 +97,7 @@ def test_what_is_appended_during_a_sync_is_left_to_the_next_one(moment: int) -> 
     """A controller syncs in a thread, and the event loop goes on."""
     house = LogHouse()
     house.append(b"a")
-    calls = []
+    calls: list[None] = []
 
     def append_and_roll() -> None:
         calls.append(None)
@@ -121,7 +121,7 @@ def test_files_of_old_segments_go_although_one_could_not_be_removed_at_once() ->
     for _ in range(3):
         house.append(b"v")
     house.clock.advance(2)
-    removals = []
+    removals: list[None] = []
 
     def fail_at_the_second() -> None:
         if house.log.segments[0].base_offset == 3:
