@@ -38,7 +38,6 @@ class AppendResult(NamedTuple):
     last_offset: int
     log_append_time_ms: int
     log_start_offset: int
-    duplicate: bool = False
 
 
 class Found(NamedTuple):
@@ -241,7 +240,7 @@ class Log:
         if stored is None:
             return None
         appended_ms = NO_TIMESTAMP if self.config.message_timestamp_type == "CreateTime" else stored.timestamp
-        return AppendResult(stored.first_offset, stored.last_offset, appended_ms, self.log_start_offset, True)
+        return AppendResult(stored.first_offset, stored.last_offset, appended_ms, self.log_start_offset)
 
     def _is_roll_due(self, segment: Segment, size: int, last: int, timestamp: int, now_ms: int) -> bool:
         return is_roll_due(segment, self.config, size, last, timestamp, now_ms) or segment.index_is_full(

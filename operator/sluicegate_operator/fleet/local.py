@@ -85,7 +85,7 @@ class LocalFleet:
 
     async def broker_addresses(self, cluster: str) -> tuple[BrokerAddress, ...]:
         return tuple(
-            BrokerAddress(node.key[1], LOOPBACK, node.ports[INTERNAL], LOOPBACK, node.http_port)
+            BrokerAddress(node.key[1], LOOPBACK, node.ports[INTERNAL])
             for node in self._nodes(cluster)
             if node.role is Role.BROKER
         )

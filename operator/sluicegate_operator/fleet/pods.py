@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, HTTP_PORT, INTERNAL_PORT, Role
+from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT, Role
 from sluicegate_operator.resources.labels import ROLE_LABEL
 
 Json = Mapping[str, Any]
@@ -67,7 +67,7 @@ class NodePod:
         """Where the operator asks; nobody asks a pod that is going."""
         if self.role is not Role.BROKER or not self.host or self.deleting:
             return None
-        return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, self.host, HTTP_PORT, up=self.ready)
+        return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, up=self.ready)
 
 
 def node_pod(pod: Json) -> NodePod | None:

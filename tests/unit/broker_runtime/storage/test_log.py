@@ -25,7 +25,7 @@ def test_batches_are_stored_as_they_came_but_for_offset_and_epoch() -> None:
     batch = encode_batch([(b"k", b"a"), (None, None)], 5)
     house.append(b"first")
     result = house.log.append(memoryview(batch), leader_epoch=3)
-    assert (result.base_offset, result.last_offset, result.log_append_time_ms, result.duplicate) == (1, 2, -1, False)
+    assert (result.base_offset, result.last_offset, result.log_append_time_ms) == (1, 2, -1)
     header, stored = read_all(house.log)[1]
     assert stored[16:] == batch[16:]
     assert (header.base_offset, header.leader_epoch) == (1, 3)

@@ -30,7 +30,7 @@ def node(manifest: dict[str, Any]) -> NodePod:
 def test_a_ready_broker_answers_at_its_pods_address() -> None:
     broker = node(pod(podIP="10.1.2.3", conditions=conditions(Ready="True")))
     assert (broker.role, broker.ordinal, broker.node_id, broker.ready) == (Role.BROKER, 2, 2, True)
-    assert broker.address == BrokerAddress(2, "10.1.2.3", 9091, "10.1.2.3", 9404)
+    assert broker.address == BrokerAddress(2, "10.1.2.3", 9091)
 
 
 def test_a_broker_without_an_address_and_a_controller_cannot_be_asked() -> None:
