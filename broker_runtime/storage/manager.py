@@ -4,6 +4,7 @@ Owns the folder's lock, its checkpoints and its run record. Knows topics by name
 controller's matter. `meta.properties` belongs to the broker.
 """
 
+import errno
 import logging
 import re
 from collections.abc import Callable
@@ -84,12 +85,13 @@ class LogManager:
         began = self._clock.monotonic()
         self._take_lock()
         folders = [name for name in self._fs.listdir(self._log_dir) if self._fs.is_dir(self._log_dir / name)]
-        report = RecoveryReport(clean=self.run_record.begin() or not folders)
         try:
+            report = RecoveryReport(clean=self.run_record.begin() or not folders)
             self._load(folders, config_of, report)
-        except OSError:
-            # An error of the disk may be told once only; a second start would find nothing wrong.
-            self.run_record.lost()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                # The system may tell it once only; a second start would find nothing wrong.
+                self.run_record.lost()
             raise
         report.took_ms = round((self._clock.monotonic() - began) * 1000)
         return report

@@ -39,13 +39,14 @@ class RunRecord:
     def begin(self) -> bool:
         """Take over from the last run, before its logs are touched; whether it stopped cleanly. Raises OSError."""
         clean = self._fs.exists(self._marker)
+        written = self._read(self._path)
         if clean:
             self.epoch, _ = self._read(self._marker)
-        else:
-            epoch, boot_id = self._read(self._path)
-            self.epoch = epoch if boot_id == self._boot_id != UNKNOWN_BOOT else UNKNOWN_EPOCH
+        elif written[1] == self._boot_id != UNKNOWN_BOOT:
+            self.epoch = written[0]
         if self.epoch != UNKNOWN_EPOCH:
-            self._write()
+            if written != (self.epoch, self._boot_id):
+                self._write()
         elif self._fs.exists(self._path):
             # Synced, or another machine that had this disk before might read it again.
             self._fs.unlink(self._path)
