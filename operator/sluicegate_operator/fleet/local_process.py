@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate_operator.fleet import local_child
@@ -58,7 +58,6 @@ class ChildSpec:
     command: Sequence[str]
     log_file: Path
     http: tuple[str, int]
-    environment: dict[str, str] = field(default_factory=dict)
 
 
 class Child:
@@ -128,7 +127,6 @@ class Child:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, **self.spec.environment},
             )
         self.pid = self._process.pid
         self._watcher.changed()
