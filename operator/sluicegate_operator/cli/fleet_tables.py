@@ -67,7 +67,7 @@ def resources_table(cluster: ClusterView) -> Table:
 def quotas_table(clusters: Iterable[ClusterView]) -> Table:
     """A limit holds on each broker by itself, so each broker has a line. `limit` is in connections a second, `max` in
     open ones; 80 columns hold the quickstart's."""
-    table = Table(title="Connection quotas")
+    table = Table(title="Connection quotas", pad_edge=False)
     for heading in ("cluster", "target"):
         table.add_column(heading, no_wrap=True)
     for heading in ("broker", "limit", "rate/s", "blocked", "max", "open"):

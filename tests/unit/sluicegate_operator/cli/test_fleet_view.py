@@ -35,7 +35,8 @@ def shown(progress: dict[str, Any], view: ControllerView = VIEW, width: int = 16
 
 def test_a_terminal_of_80_columns_shows_whole_headings() -> None:
     rows = (QuotaRow(0, "listener EXTERNAL", 50, None, 2690.5, 1234, 0.91), QuotaRow(0, "ip 127.0.1.7", 5))
-    quotas = printed(quotas_table([ClusterView("shop", (), (), "", {}, (), rows)]), 80)
+    quotas = printed(quotas_table([ClusterView("shop", (), (), "", {}, rows, ())]), 80)
+    assert "2690.5" in quotas
     assert "…" not in quotas
     assert all(heading in quotas for heading in ("limit", "rate/s", "blocked", "max", "open"))
     stopping = replace(ONLINE, id=100, state=BrokerState.STOPPING, epoch=1_000_000)
