@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.clock import ManualClock
 from broker_runtime.controller.journal.lease import LeaseElection
 from tests.support.journal_store import Fault, MemoryStore, SharedObjects
+from tests.support.manual_clock import ManualClock
 from tests.support.virtual_time import run
 
 DURATION_MS = 4_000
