@@ -19,7 +19,7 @@ from sluicegate_operator.handlers.snapshot import ClusterKey, cluster_keys
 from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.work_queue import WorkQueue
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, CUSTOM, TOPIC, Kind
-from sluicegate_operator.resources.labels import CLUSTER_LABEL
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Watch:
             self._pods[meta["uid"]] = now
         key = (meta["namespace"], meta["labels"][CLUSTER_LABEL])
         if now != before:
-            for queue in ("registrations", "rolls", "clusters"):
+            for queue in ("registrations", "racks", "rolls", "clusters"):
                 self._queues[queue].mark(key)
         if now.reachable != before.reachable:
             for queue in ("quotas", "topics", "configs"):
@@ -84,7 +84,7 @@ class Watch:
 
 
 _CONCERNED: Mapping[Kind, Sequence[str]] = {
-    BROKER_CLUSTER: ("quotas", "clusters", "topics", "registrations", "rolls", "configs"),
+    BROKER_CLUSTER: ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs"),
     BROKER_LISTENER: ("quotas", "clusters", "rolls"),
     CONNECTION_QUOTA: ("quotas",),
     TOPIC: ("topics",),
@@ -99,10 +99,20 @@ class _PodNews:
     deleting: bool = False
     node_lost: bool = False
     failing: str = ""
+    node: str = ""
+    rack: str = ""
 
 
 def _pod_news(pod: NodePod | None) -> _PodNews:
     if pod is None:
         return _PodNews()
     reachable = ("", False) if pod.deleting else (pod.host, pod.ready)
-    return _PodNews(reachable, pod.containers_ready, pod.deleting, pod.node_lost, pod.failing)
+    return _PodNews(
+        reachable,
+        pod.containers_ready,
+        pod.deleting,
+        pod.node_lost,
+        pod.failing,
+        pod.node,
+        pod.annotations.get(RACK, ""),
+    )

@@ -16,6 +16,7 @@ from sluicegate_operator.planning.conditions import (
     stalled,
     working,
 )
+from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
 
@@ -27,9 +28,9 @@ MESSAGE_MAX = 4096
 class ObservedCluster:
     """`error` is why the cluster could not be looked at or its children not be applied; empty when all went well.
     `rolling` is how many nodes still run an older configuration; with `roll`, the step of planning.roll, it is not
-    looked at. `scale` is the step of planning.scale. `config_lagging`: brokers without all of the dynamic
-    configuration, with what they lack; `dynamic_config_keys` is BrokerConfigPlan.managed, None where it was not
-    planned."""
+    looked at. `scale` is the step of planning.scale, `racks` the plan of planning.racks where brokers have any.
+    `config_lagging`: brokers without all of the dynamic configuration, with what they lack; `dynamic_config_keys` is
+    BrokerConfigPlan.managed, None where it was not planned."""
 
     brokers_expected: int
     brokers_ready: int
@@ -41,6 +42,7 @@ class ObservedCluster:
     error: str = ""
     roll: RollStep | None = None
     scale: ScaleStep | None = None
+    racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)
     dynamic_config_keys: tuple[str, ...] | None = None
 
@@ -58,6 +60,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
             f"{seen.controllers_ready}/{seen.controllers_expected}",
         ),
         *(roll_findings(seen.roll) if seen.roll is not None else ()),
+        *((_racks_known(seen.racks),) if seen.racks is not None else ()),
     )
     return BrokerClusterStatus(
         observed_generation=observed_generation(cluster, old, progress),
@@ -80,6 +83,8 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
         return stalled("Paused", "spec.paused is true: nothing is changed until it is false")
     if seen.error:
         return working("Failed", seen.error)
+    if stuck := [wait for wait in seen.racks.waiting if wait.needs_a_person] if seen.racks else []:
+        return stalled("RackUnknown", stuck[0].message)
     if isinstance(seen.roll, Restart | Wait):
         return _rolling(seen.roll)
     if seen.controllers_ready < seen.controllers_expected:
@@ -97,6 +102,13 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
             "ConfigApplying", f"{len(seen.config_lagging)} brokers lag, for example broker {broker_id}: {what}"
         )
     return ready("Running", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
+
+
+def _racks_known(racks: RacksPlan) -> Finding:
+    if racks.waiting:
+        message = "; ".join(wait.message for wait in racks.waiting)
+        return Finding("RacksKnown", False, racks.waiting[0].reason, message)
+    return Finding("RacksKnown", not racks.tell, "Told", f"{racks.known}/{racks.known + len(racks.tell)} brokers")
 
 
 def _rolling(step: Restart | Wait) -> Progress:
