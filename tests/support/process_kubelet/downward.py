@@ -10,7 +10,8 @@ Json = dict[str, Any]
 
 
 def write_downward_files(pod: Json, folders: Mapping[str, Path]) -> None:
-    """`folders` are those of the volumes, by name. A file changes as a whole, as under a kubelet; absent annotations are empty."""
+    """`folders` are those of the volumes, by name. A file changes as a whole, and that of an annotation that is absent
+    is empty, as under a kubelet."""
     address = pod.get("status", {}).get("podIP", "")
     for volume in pod["spec"].get("volumes", []):
         for item in volume.get("downwardAPI", {}).get("items", []):
