@@ -108,7 +108,12 @@ def _racks_known(racks: RacksPlan) -> Finding:
     if racks.waiting:
         message = "; ".join(wait.message for wait in racks.waiting)
         return Finding("RacksKnown", False, racks.waiting[0].reason, message)
-    return Finding("RacksKnown", not racks.tell, "Told", f"{racks.known}/{racks.known + len(racks.tell)} brokers")
+    return Finding(
+        "RacksKnown",
+        not racks.tell,
+        "Telling" if racks.tell else "Told",
+        f"{racks.known}/{racks.known + len(racks.tell)} brokers",
+    )
 
 
 def _rolling(step: Restart | Wait) -> Progress:
