@@ -418,7 +418,8 @@ class Played:
         behind = {n for replicas, _ in self.partitions for n in replicas if n in self.behind}
         assert not behind - taken, "a broker was taken while another was catching up"
         assert not self.frozen - taken, "a broker was taken while another was silent"
-        assert len(taken) == 1 or len({self.racks[n] for n in taken}) == 1, "brokers of several racks"
+        racks = {self.racks[n] for n in taken} if len(taken) > 1 else {"its own"}
+        assert len(racks - {None}) == len(racks) == 1, "brokers of several racks, or of none"
         for replicas, min_isr in self.partitions:
             lost = taken.intersection(replicas)
             left = set(self.in_sync(replicas)) - taken
