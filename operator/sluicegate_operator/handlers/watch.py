@@ -19,6 +19,7 @@ from sluicegate_operator.handlers.snapshot import ClusterKey, cluster_keys
 from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.work_queue import WorkQueue
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, CUSTOM, TOPIC, Kind
+from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,7 @@ class _PodNews:
     deleting: bool = False
     node_lost: bool = False
     failing: str = ""
+    ended: ContainerEnd | None = None
     node: str = ""
     rack: str = ""
 
@@ -113,6 +115,7 @@ def _pod_news(pod: NodePod | None) -> _PodNews:
         pod.deleting,
         pod.node_lost,
         pod.failing,
+        pod.ended,
         pod.node,
         pod.annotations.get(RACK, ""),
     )
