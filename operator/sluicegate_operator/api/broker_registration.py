@@ -72,8 +72,8 @@ class BrokerRegistration(Kind):
         PrinterColumn(name="Heartbeat", json_path=".status.lastHeartbeatAgeSeconds", type="integer"),
         PrinterColumn(name="Leaders", json_path=".status.leaders", type="integer"),
         PrinterColumn(name="Out-Of-Sync", json_path=".status.outOfSync", type="integer"),
-        PrinterColumn(name="Rack", json_path=".status.rack"),
         PrinterColumn(name="Pod", json_path=".status.pod"),
+        PrinterColumn(name="Rack", json_path=".status.rack"),
         AGE_COLUMN,
         READY_COLUMN.model_copy(update={"priority": 1}),
     )

@@ -255,7 +255,6 @@ def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeVi
         return _Hold(WaitReason.PARTITIONS_UNKNOWN, view.unseen or "no broker says which replicas are in sync")
     safety = _Safety(view.partitions, frozenset(expected), overview)
     racks = {broker.id: broker.rack for broker in overview.brokers}
-    racks = {broker.id: broker.rack for broker in overview.brokers}
     first: _Hold | None = None
     not_whole: dict[BrokerGroup, str] = {}
     for group in broker_groups(view.strategy, [node.node_id for node in pending], racks):
