@@ -75,6 +75,12 @@ class Zoned:
         nodes = {n["metadata"]["name"]: n["metadata"]["labels"].get(ZONE_LABEL) for n in self.get("nodes")["items"]}
         return {broker_id: nodes[pod["spec"]["nodeName"]] for broker_id, pod in self.pods().items()}
 
+    def racks_shown(self) -> dict[int, str]:
+        """By `kubectl get br`; rows in which a column is still empty are left out."""
+        head, *rows = (line.split() for line in self.plane.kubectl("-n", NAMESPACE, "get", "br").splitlines())
+        full = [dict(zip(head, row, strict=True)) for row in rows if len(row) == len(head)]
+        return {int(row["BROKER"]): row["RACK"] for row in full}
+
     def cluster(self) -> Json:
         return self.get("brokercluster", CLUSTER)
 
@@ -133,9 +139,7 @@ def test_brokers_register_with_their_nodes_zone_and_replicas_lie_in_different_zo
     zones = zoned.zones()
     assert sorted(zones.values()) == sorted([*ZONES, *ZONES]), "spread evenly"
     assert {broker_id: broker["rack"] for broker_id, broker in zoned.view().items()} == zones
-    head, *rows = (line.split() for line in zoned.plane.kubectl("-n", NAMESPACE, "get", "br").splitlines())
-    shown = {int(row[head.index("BROKER")]): row[head.index("RACK")] for row in rows}
-    assert shown == zones
+    wait_for("kubectl get br shows them", lambda: zoned.racks_shown() == zones, timeout_s=10)
     assert condition_of(zoned.cluster(), "RacksKnown")["message"] == f"{BROKERS}/{BROKERS} brokers"
 
     create_topic(zoned.bootstrap(), "placed", 12, 3)
