@@ -179,7 +179,7 @@ class Broker:
         identity = Identity(
             settings.node_id,
             cluster_id,
-            new_incarnation(),
+            new_incarnation(self._clock.wall_ms()),
             None if settings.values["broker.rack"] is None else settings.text("broker.rack"),
             _inter_broker_first(broker.advertised(), settings.inter_broker_listener),
         )

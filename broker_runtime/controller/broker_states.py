@@ -166,7 +166,8 @@ A broker tries to register again for `initial.broker.registration.timeout.ms`.
 
 - A clean stop, and a heartbeat with both WantFence and WantShutDown, end the session. Kafka keeps it, so that the next
   start of the same id waits for `broker.session.timeout.ms`.
-- WantFence and WantShutDown release a Stopping broker too. The operator says so when the broker's pod is gone.
+- WantFence and WantShutDown release a Stopping broker too. The operator says so when the broker's pod or container
+  is gone.
 - A broker fences itself when it has lost the controller for a session. Kafka's goes on serving.
 """
 

@@ -15,8 +15,9 @@ from typing import Any
 from broker_runtime.errors import ErrorCode
 from broker_runtime.storage.batch import NO_PRODUCER, ProducerStamp, encode_batch, iter_batches, iter_records
 from broker_runtime.wire.header import response_prefix
-from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request
+from broker_runtime.wire.messages import Entity, Fields, decode_response
 from broker_runtime.wire.versions import FETCH, INIT_PRODUCER_ID, METADATA, PRODUCE
+from tests.support.request_frames import encode_request
 
 Address = tuple[str, int]
 Key = tuple[str, int]

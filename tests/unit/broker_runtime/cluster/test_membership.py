@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.clock import ManualClock
 from broker_runtime.cluster.lifecycle import BrokerState, Phase
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.membership import (
@@ -23,6 +22,7 @@ from broker_runtime.config import Endpoint
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
+from tests.support.manual_clock import ManualClock
 from tests.support.virtual_time import run
 
 ME = Identity(7, "cluster", UUID(int=1), None, [Endpoint("PLAINTEXT", "here", 9092)])
