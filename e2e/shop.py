@@ -166,7 +166,10 @@ class Shop:
         return {broker["id"]: broker for broker in brokers}
 
     def all_in_sync(self) -> bool:
-        view = self.controllers_view()
+        try:
+            view = self.controllers_view()
+        except NotAnsweredError:
+            return False
         return all(broker["state"] == "Online" and broker["outOfSync"] == 0 for broker in view.values())
 
     def cluster(self) -> Json:
