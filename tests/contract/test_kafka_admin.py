@@ -17,7 +17,7 @@ from sluicegate_operator.kafka_admin.views import ConfigSource, NewTopic, TopicV
 from tests.support.apache_kafka import KafkaUnavailable
 from tests.support.single_node import IMPLEMENTATIONS, SingleNode, running_node
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 RATE = "max.connection.creation.rate"
 EXTERNAL_RATE = f"listener.name.external.{RATE}"
 MAX_CONNECTIONS = "max.connections"
@@ -37,7 +37,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[SingleNode]:
 @pytest.fixture
 async def admin(node: SingleNode) -> AsyncIterator[AdminClient]:
     """Leaves nothing behind: dynamic configuration, ip quotas and topics are cleared."""
-    async with AdminClient([(node.host, node.port)]) as client:
+    async with AdminClient([(node.host, node.port)], request_timeout_s=30) as client:
         yield client
         for broker_id in (node.node_id, None):
             await client.incremental_alter_configs(

@@ -28,7 +28,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[SingleNode]:
 
 @pytest.fixture
 async def pool(node: SingleNode) -> AsyncIterator[BrokerPool]:
-    async with AdminClient([(node.host, node.port)]) as admin:
+    async with AdminClient([(node.host, node.port)], request_timeout_s=30) as admin:
         yield BrokerPool(admin, (BrokerAddress(node.node_id, node.host, node.port),))
 
 
