@@ -124,6 +124,7 @@ def test_of_two_operators_one_acts_and_the_other_takes_over(
         shop.apply(external_rate(56))
         shop.await_enforced("shop-external-rate")
         shop.await_external_rate(56)
+        assert second.stop() == 0, "and lets go of the Lease, which the first one waits for now"
 
 
 def test_an_api_server_that_goes_away_changes_nothing_and_is_followed_when_it_is_back(shop: Shop) -> None:

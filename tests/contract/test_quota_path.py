@@ -1,8 +1,7 @@
 """The quota path against running brokers: Apache Kafka and ours are governed by the same code."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,8 +11,7 @@ from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, en
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.planning.quotas import DesiredLimits, ObservedLimits
-from tests.support.apache_kafka import KafkaUnavailable
-from tests.support.single_node import IMPLEMENTATIONS, SingleNode, running_node
+from tests.support.single_node import SingleNode
 
 RATE = "max.connection.creation.rate"
 EXTERNAL_RATE = f"listener.name.external.{RATE}"
@@ -26,16 +24,6 @@ LIMITS = DesiredLimits(
     },
     {None: 100.0, "127.0.1.7": 5.0},
 )
-
-
-@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
-def node(request: pytest.FixtureRequest) -> Iterator[SingleNode]:
-    with ExitStack() as stop:
-        try:
-            running = stop.enter_context(running_node(request.param))
-        except KafkaUnavailable as error:
-            pytest.skip(str(error))
-        yield running
 
 
 @pytest.fixture

@@ -227,8 +227,7 @@ class ApacheKafka:
         try:
             self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
         self._process = None
 
     def kill(self) -> None:

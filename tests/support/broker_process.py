@@ -164,20 +164,14 @@ class BrokerProcess:
 
     def get(self, path: str) -> tuple[int, str]:
         """(status, body) of the HTTP listener; (0, reason) while it is not there."""
-        try:
-            with urllib.request.urlopen(
-                f"http://{self.host}:{self.http_port}{path}", timeout=ANSWER_TIMEOUT_S
-            ) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except OSError as error:
-            return 0, str(error)
+        return self._ask("GET", path, ANSWER_TIMEOUT_S)
 
     def post(self, path: str, timeout_s: float = 30.0) -> tuple[int, str]:
         """(status, body), as of `get`."""
-        request = urllib.request.Request(f"http://{self.host}:{self.http_port}{path}", data=b"", method="POST")
+        return self._ask("POST", path, timeout_s)
+
+    def _ask(self, method: str, path: str, timeout_s: float) -> tuple[int, str]:
+        request = urllib.request.Request(f"http://{self.host}:{self.http_port}{path}", method=method)
         try:
             with urllib.request.urlopen(request, timeout=timeout_s) as answer:
                 return answer.status, answer.read().decode()

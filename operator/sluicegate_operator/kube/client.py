@@ -38,9 +38,8 @@ _STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"
 class KubeClient:
     """Belongs to one event loop. Every method raises KubeError, KubeConflictError or KubeUnavailableError."""
 
-    def __init__(self, kubeconfig: str | None = None, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    def __init__(self, kubeconfig: str | None = None) -> None:
         self._api = client.ApiClient(_configuration(kubeconfig))
-        self._timeout_s = timeout_s
         self._threads = ThreadPoolExecutor(THREADS_MAX, "kube")
         self._retries = urllib3.Retry(
             total=BUSY_RETRIES_MAX,
@@ -150,7 +149,7 @@ class KubeClient:
         pool = self._api.rest_client.pool_manager
         try:
             answer = pool.request(
-                method, url, headers=headers, body=data, timeout=self._timeout_s, retries=self._retries
+                method, url, headers=headers, body=data, timeout=REQUEST_TIMEOUT_S, retries=self._retries
             )
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailableError(f"the API server does not answer: {error}") from error
