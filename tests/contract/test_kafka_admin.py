@@ -15,7 +15,7 @@ from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kafka_admin.views import ConfigSource, NewTopic, TopicView
 from tests.support.single_node import SingleNode
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 RATE = "max.connection.creation.rate"
 EXTERNAL_RATE = f"listener.name.external.{RATE}"
 MAX_CONNECTIONS = "max.connections"
@@ -25,7 +25,7 @@ UNLIMITED = "2147483647"
 @pytest.fixture
 async def admin(node: SingleNode) -> AsyncIterator[AdminClient]:
     """Leaves nothing behind: dynamic configuration, ip quotas and topics are cleared."""
-    async with AdminClient([(node.host, node.port)]) as client:
+    async with AdminClient([(node.host, node.port)], request_timeout_s=30) as client:
         yield client
         for broker_id in (node.node_id, None):
             await client.incremental_alter_configs(

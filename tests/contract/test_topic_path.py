@@ -16,7 +16,7 @@ from tests.support.single_node import SingleNode
 
 @pytest.fixture
 async def pool(node: SingleNode) -> AsyncIterator[BrokerPool]:
-    async with AdminClient([(node.host, node.port)]) as admin:
+    async with AdminClient([(node.host, node.port)], request_timeout_s=30) as admin:
         yield BrokerPool(admin, (BrokerAddress(node.node_id, node.host, node.port),))
 
 

@@ -27,7 +27,7 @@ def produce(bootstrap: str, topic: str, numbers: range, *, at_ms: int = 0, **set
             timestamp=at_ms,
             on_delivery=lambda e, m: None if e is not None else acknowledged.append(m.value()),
         )
-    producer.flush(30)
+    producer.flush(60)
     return acknowledged
 
 
@@ -36,7 +36,7 @@ def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
     while len(found) < count:
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None, f"only {len(found)} of {count} records came"
         assert message.error() is None
         found.append(message.value())
@@ -68,12 +68,12 @@ def test_sequence_checks_of_idempotent_producers_survive_a_crash() -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
         for number in range(100):
             producer.produce("orders", b"%d" % number)
-        producer.flush(30)
+        producer.flush(60)
         broker.kill()
         broker.start()
         for number in range(100, 200):
             producer.produce("orders", b"%d" % number)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         assert consume(broker.bootstrap, "orders", 200) == [b"%d" % number for number in range(200)]
 
 
@@ -106,7 +106,7 @@ def run_to_its_end(folder: Path, properties: str) -> subprocess.CompletedProcess
     path = folder / "server.properties"
     path.write_text(properties)
     command = [sys.executable, "-m", "broker_runtime", "--config", str(path)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
 
 
 @pytest.mark.parametrize(

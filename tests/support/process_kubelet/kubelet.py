@@ -162,8 +162,10 @@ class ProcessKubelet:
                     pod.sync(now)
 
     def _tick(self) -> None:
-        for node in self._nodes.values():
-            node.beat(time.monotonic())
+        with self._lock:
+            # Under the lock: a beat that is on its way must not follow the node's loss.
+            for node in self._nodes.values():
+                node.beat(time.monotonic())
         listed = self._api.get("/api/v1/pods?resourceVersion=0")["items"]
         services = self._api.get("/api/v1/services?resourceVersion=0")["items"]
         with self._lock:

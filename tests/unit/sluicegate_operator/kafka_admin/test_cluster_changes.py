@@ -31,6 +31,8 @@ from sluicegate_operator.kafka_admin.configs import TOPICS_A_PAGE
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError, KafkaApiError
 from tests.support.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, ScriptedPeer, encode, framed, versions
 
+pytestmark = pytest.mark.virtual_time
+
 DESCRIBE_CONFIGS, ELECT_LEADERS, REASSIGN, LIST_REASSIGNMENTS, HEARTBEAT, UNREGISTER = 32, 43, 45, 46, 63, 64
 ONE, TWO = BrokerId(1), BrokerId(2)
 ORDERS = TopicName("orders")
