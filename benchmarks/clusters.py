@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -77,7 +76,7 @@ def apache_kafka_cluster() -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def apache_kafka_controllers(node_ids: Sequence[int], timing: Mapping[str, str]) -> Iterator[Sequence[ApacheKafka]]:
-    """They start together: one alone has no quorum."""
+    """One after the other: each opens its listener without waiting for a quorum."""
     controllers = [
         ApacheKafka(node_id=node_id, cluster_id=CLUSTER_ID, ready_listener=CONTROLLER_LISTENER, heap_mb=_HEAP_MB)
         for node_id in node_ids
@@ -90,10 +89,9 @@ def apache_kafka_controllers(node_ids: Sequence[int], timing: Mapping[str, str])
             "listeners": f"{CONTROLLER_LISTENER}://{_controller_address(controller)}",
             "inter.broker.listener.name": "",
         }
-    with contextlib.ExitStack() as running, ThreadPoolExecutor(len(controllers)) as threads:
+    with contextlib.ExitStack() as running:
         for controller in controllers:
-            running.push(controller)
-        list(threads.map(ApacheKafka.__enter__, controllers))
+            running.enter_context(controller)
         yield controllers
 
 

@@ -15,7 +15,8 @@ _PRODUCE_S = 20
 def _controller_killed(make: QuorumMaker) -> tuple[float, ...]:
     """Kill -9 to the next topic that is created, and the longest time without an acknowledgement meanwhile."""
     with make() as cluster:
-        for topic, partitions in ((MANY, MANY_PARTITIONS), (TOPIC, 1)):
+        # The producer's first: until the many are in sync every broker has heard of it.
+        for topic, partitions in ((TOPIC, 1), (MANY, MANY_PARTITIONS)):
             workloads.create_topic(cluster.bootstrap, topic, partitions=partitions, replicas=3)
             cluster.wait_in_sync(topic)
         workloads.run("paced_produce", cluster.bootstrap, TOPIC, seconds=3, **PRODUCING)

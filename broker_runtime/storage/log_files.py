@@ -163,6 +163,7 @@ class LogFiles:
         self._give_up("an fsync", error)
 
     def _give_up(self, what: str, error: Exception) -> None:
+        self.place.on_failed()
         # After a failed fsync the kernel may have dropped the pages and call them clean: only a restart, which reads
         # what is really there, can say what survived.
         self.take_offline(f"{self.place} takes no records since {what} failed ({error}); restart")

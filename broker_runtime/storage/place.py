@@ -1,5 +1,6 @@
 """Where one partition's log lives and what it is built on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -16,6 +17,8 @@ class LogPlace:
     topic_id: UUID
     fs: FileSystem
     clock: Clock
+    on_failed: Callable[[], None] = lambda: None
+    """Called when only a restart can tell which of the records are still there."""
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

@@ -3,10 +3,12 @@
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.broker_admin import effective_config, set_default_config, set_ip_rates, until
 from tests.support.broker_process import ROOT, BrokerProcess
@@ -14,13 +16,16 @@ from tests.support.broker_process import ROOT, BrokerProcess
 RATE = "max.connection.creation.rate"
 
 
-def produce(bootstrap: str, topic: str, numbers: range, **settings: object) -> list[bytes]:
+def produce(bootstrap: str, topic: str, numbers: range, *, at_ms: int = 0, **settings: object) -> list[bytes]:
     """The values that were acknowledged."""
     acknowledged: list[bytes] = []
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **settings})
     for number in numbers:
         producer.produce(
-            topic, b"%d" % number, on_delivery=lambda e, m: None if e is not None else acknowledged.append(m.value())
+            topic,
+            b"%d" % number,
+            timestamp=at_ms,
+            on_delivery=lambda e, m: None if e is not None else acknowledged.append(m.value()),
         )
     producer.flush(60)
     return acknowledged
@@ -78,6 +83,23 @@ def test_dynamic_configuration_survives_a_crash() -> None:
         broker.kill()
         broker.start()
         assert effective_config(broker, RATE) == "123"
+
+
+def test_a_topic_is_still_what_it_was_configured_to_be_after_a_restart() -> None:
+    with BrokerProcess() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        small = NewTopic("small", 1, 1, config={"max.message.bytes": "1000", "retention.ms": "-1"})
+        admin.create_topics([small])["small"].result(30)
+        year_ago_ms = int(time.time() * 1000) - 365 * 86_400_000
+        assert produce(broker.bootstrap, "small", range(1), at_ms=year_ago_ms) == [b"0"]
+        assert broker.stop() == 0
+        broker.start()
+        large: list[KafkaError | None] = []
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce("small", bytes(5000), on_delivery=lambda error, _: large.append(error))
+        producer.flush(30)
+        assert [error.code() for error in large if error] == [KafkaError.MSG_SIZE_TOO_LARGE]
+        assert consume(broker.bootstrap, "small", 1) == [b"0"]
 
 
 def run_to_its_end(folder: Path, properties: str) -> subprocess.CompletedProcess[str]:

@@ -66,6 +66,7 @@ class ClusterReconciler:
             error=error,
             roll=progress.roll,
             scale=progress.scale,
+            racks=progress.racks,
             config_lagging=progress.config_lagging,
         )
 

@@ -61,9 +61,22 @@ class Controller(ControllerClient):
 
 
 @dataclass
+class Vouched:
+    """What is known of the data; every epoch that the broker gets is noted."""
+
+    epoch: int = -1
+    epochs: list[int] = field(default_factory=list)
+
+    def registered(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.epochs.append(epoch)
+
+
+@dataclass
 class Bench:
     clock: ManualClock = field(default_factory=ManualClock)
     controller: Controller = field(default_factory=Controller)
+    vouched: Vouched = field(default_factory=Vouched)
     ready: bool = True
     door: list[tuple[float, str]] = field(default_factory=list)
 
@@ -75,6 +88,9 @@ class Bench:
     def now_s(self) -> float:
         return self.clock.monotonic() - self._began_s
 
+    def progress(self) -> tuple[int, bool]:
+        return self.controller.epoch, self.ready
+
     def on_fenced(self, reason: str) -> None:
         self.door.append((self.now_s, reason))
 
@@ -83,9 +99,7 @@ class Bench:
 
     def play(self, scene: Callable[["Bench"], Awaitable[None]]) -> None:
         async def main() -> None:
-            self.membership = Membership(
-                ME, self.controller, TIMING, self.clock, lambda: (self.controller.epoch, self.ready), self
-            )
+            self.membership = Membership(ME, self.controller, TIMING, self.clock, self, self.vouched)
             life = asyncio.ensure_future(self.membership.run())
             acts = asyncio.ensure_future(scene(self))
             try:
@@ -115,6 +129,25 @@ def test_it_registers_and_is_let_in_within_a_moment(bench: Bench) -> None:
     assert bench.membership.state is BrokerState.RUNNING
     assert bench.membership.epoch == 100
     assert bench.controller.asked[0][1]["previous_broker_epoch"] == -1
+
+
+def test_the_epoch_since_which_its_data_is_whole_is_told_and_the_new_one_noted_before_a_heartbeat(bench: Bench) -> None:
+    bench.vouched.epoch = 41
+    told: list[tuple[int, list[int]]] = []
+    real = bench.controller.refuse
+
+    def watched(key: int, content: Fields) -> ErrorCode:
+        told.append((key, list(bench.vouched.epochs)))
+        return real(key, content)
+
+    bench.controller.refuse = watched
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(0.5)
+
+    bench.play(scene)
+    assert bench.controller.asked[0][1]["previous_broker_epoch"] == 41
+    assert told[:2] == [(BROKER_REGISTRATION, []), (BROKER_HEARTBEAT, [100])]
 
 
 def test_it_wants_to_be_fenced_until_it_is_ready_and_never_after(bench: Bench) -> None:
