@@ -3,15 +3,10 @@
 Time limits of single tests are in pyproject.toml.
 """
 
-import asyncio
 import faulthandler
-from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from tests.support.manual_clock import ManualClock
-from tests.support.virtual_time import VirtualTimeLoop
 
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -24,12 +19,6 @@ settings.load_profile("steady")
 STDERR_FD = 2
 END_S = 120.0
 """For threads and processes that are still stopping."""
-
-
-def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]] | None:
-    if item.get_closest_marker("virtual_time") is None:
-        return None
-    return {"virtual time": lambda: VirtualTimeLoop(ManualClock())}
 
 
 @pytest.hookimpl(trylast=True)

@@ -109,7 +109,7 @@ async def write_much(source: ControllerNode, rounds: int = 200) -> None:
 
 
 async def snapshot_taken(source: ControllerNode) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while source.controller.history.snapshot is None or source.logs.logs()[0].log_start_offset == 0:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
