@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.controller import elections, partition_changes
-from broker_runtime.controller.image import Partition
+from broker_runtime.controller import elections, partition_changes, registration
+from broker_runtime.controller.image import BrokerInfo, MetadataImage, Partition
 from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.replication import fetcher
 from broker_runtime.replication.follower import Cut
@@ -20,7 +20,7 @@ from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import Shape
 
 SEEDS = range(1_000, 1_080)
-HARSH = Shape(partitions=2, faults_s=20.0, fault_interval_s=0.5, pause_max_s=0.1)
+HARSH = Shape(partitions=2, faults_s=20.0, fault_interval_s=0.5, pause_max_s=0.1, operator_looks_s=0.3)
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -76,16 +76,28 @@ def answer_before_the_journal_is_durable(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(FileJournal, "commit", commit)
 
 
+def fence_whoever_has_the_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator's order hits a broker that has come back since."""
+    real = registration.registered
+
+    def whatever_its_epoch(broker_id: int, epoch: int, image: MetadataImage) -> BrokerInfo:
+        known = image.brokers.get(broker_id)
+        return real(broker_id, epoch if known is None else known.epoch, image)
+
+    monkeypatch.setattr(registration, "registered", whatever_its_epoch)
+
+
 @pytest.mark.parametrize(
     "break_it",
     [
-        acknowledge_before_replication,  # 1005
+        acknowledge_before_replication,  # 1000
         elect_outside_the_in_sync_set,  # 1000
         follow_without_truncation,  # 1000
-        count_a_removal_before_it_is_committed,  # 1022
+        count_a_removal_before_it_is_committed,  # 1019
         join_without_catching_up,  # 1000
         forget_producers,  # 1000
         answer_before_the_journal_is_durable,  # 1000
+        fence_whoever_has_the_id,  # 1004
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -276,4 +276,6 @@ def figures(cluster: "Cluster") -> Mapping[str, int]:
             counts["retried"] += batch.attempts > 1
     counts["consumed"] = sum(len(consumer.seen) for consumer in cluster.consumers)
     counts["chunks"] = cluster.network.figures.chunks
+    if cluster.operator is not None:
+        counts["fenced"], counts["stale orders"] = cluster.operator.accepted, cluster.operator.refused
     return counts

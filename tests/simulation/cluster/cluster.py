@@ -14,18 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker_runtime.controller.image import MetadataImage
-from broker_runtime.errors import ErrorCode
-from broker_runtime.wire.messages import Entity, Fields
-from broker_runtime.wire.versions import (
-    ALTER_PARTITION_REASSIGNMENTS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    ELECT_LEADERS,
-)
 from tests.simulation.cluster import check, schedule
-from tests.simulation.cluster.client import Address, ClusterView, Consumer, Key, Lane, Producer, Unanswered
+from tests.simulation.cluster.admin import Admin
+from tests.simulation.cluster.client import Address, ClusterView, Consumer, Key, Lane, Producer
 from tests.simulation.cluster.loop import Owner, SimulationError, VirtualLoop
 from tests.simulation.cluster.network import Network
+from tests.simulation.cluster.operator_word import Operator
 from tests.simulation.cluster.process import Process, Surroundings, replaced_operating_system
 from tests.simulation.cluster.shape import Shape, shape_of
 from tests.simulation.cluster.trace import Trace
@@ -89,8 +83,9 @@ class Cluster:
         self.brokers = [self._broker(n, quorum) for n in range(1, shape.brokers + 1)]
         self.fragile = False
         """A broker has lost power and is not back in all in-sync sets."""
+        self.admin = Admin(self)
+        self.operator = Operator(self) if shape.operator_looks_s else None
         self._clients = 0
-        self._admins = 0
 
     def _controller(self, number: int, quorum: str) -> Process:
         host = f"10.0.1.{number}"
@@ -155,69 +150,23 @@ class Cluster:
         producer = Producer(lane, view, self.around.mistake, self.around.wall_ms, self.shape.pause_max_s)
         self.lanes.append(lane)
         self.producers.append(producer)
-        self._run(owner, producer.run())
+        self.run_as(owner, producer.run())
 
     def _consume(self, key: Key) -> None:
         owner, view = self.client(f"consumer-{key[0]}-{key[1]}")
         consumer = Consumer(key, view, self.around.mistake)
         self.consumers.append(consumer)
-        self._run(owner, consumer.run())
+        self.run_as(owner, consumer.run())
 
-    def _run(self, owner: Owner, work: Any) -> None:
+    def run_as(self, owner: Owner, work: Any) -> None:
         task = self.loop.create_task(work, name=owner.name, context=owner.context)
-        task.add_done_callback(self._client_ended)
+        task.add_done_callback(self._ended)
 
-    def _client_ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.trace.raised(error)
             self.around.mistake(f"{task.get_name()} ended by {error!r}")
-
-    async def as_admin(self, api_key: int, version: int, content: Fields) -> Entity | None:
-        """None when nobody answers."""
-        self._admins += 1
-        owner, view = self.client(f"admin-{self._admins}")
-        try:
-            return await self.loop.create_task(view.ask_any(api_key, version, content), context=owner.context)
-        except Unanswered:
-            return None
-
-    async def create_topic(self, name: str, partitions: int) -> bool:
-        topic = {
-            "name": name,
-            "num_partitions": partitions,
-            "replication_factor": self.shape.replication_factor,
-            "assignments": (),
-            "configs": (),
-        }
-        answer = await self.as_admin(CREATE_TOPICS, 7, {"topics": [topic], "timeout": 3000, "validate_only": False})
-        code = None if answer is None else ErrorCode(int(answer.topics[0].error_code))
-        return code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-
-    async def _made(self, topic: str, partitions: int) -> None:
-        for _ in range(20):
-            if await self.create_topic(topic, partitions):
-                return
-            await asyncio.sleep(0.5)
-        self.around.mistake(f"topic {topic} cannot be made")
-
-    async def delete_topic(self, name: str) -> bool:
-        answer = await self.as_admin(DELETE_TOPICS, 4, {"topic_names": (name,), "timeout": 3000})
-        return answer is not None and ErrorCode(int(answer.responses[0].error_code)) == ErrorCode.NONE
-
-    async def reassign(self, topic: str, index: int, replicas: Sequence[int]) -> str:
-        """What the controller says to it."""
-        partition = {"partition_index": index, "replicas": tuple(replicas)}
-        content = {"timeout": 3000, "topics": [{"name": topic, "partitions": [partition]}]}
-        answer = await self.as_admin(ALTER_PARTITION_REASSIGNMENTS, 0, content)
-        if answer is None:
-            return "no answer"
-        codes = [answer.error_code, *(part.error_code for found in answer.responses for part in found.partitions)]
-        return ", ".join(ErrorCode(int(code)).name for code in codes)
-
-    async def elect_preferred(self) -> str:
-        answer = await self.as_admin(ELECT_LEADERS, 2, {"election_type": 0, "topic_partitions": None, "timeout": 3000})
-        return "no answer" if answer is None else ErrorCode(int(answer.error_code)).name
 
     # A run
 
@@ -238,11 +187,16 @@ class Cluster:
             process.start()
         if not await self.until("the cluster starts", lambda: check.everybody_serves(self), 30):
             return
-        await self._made("orders", self.shape.partitions)
+        if not await self.admin.has_topic("orders", self.shape.partitions):
+            return
         self.add_clients("orders", self.shape.partitions)
         await asyncio.sleep(1.0)
+        if self.operator is not None:
+            self.run_as(self.operator.owner, self.operator.run())
         await schedule.run(self)
         self.note("everything heals")
+        if self.operator is not None:
+            self.operator.stopped = True
         schedule.heal(self)
         supervisor = asyncio.ensure_future(schedule.keep_alive(self))
         for producer in self.producers:

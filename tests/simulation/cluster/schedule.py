@@ -195,7 +195,7 @@ async def _controlled_restart(cluster: "Cluster", rng: random.Random) -> None:
 
 async def _new_topic(cluster: "Cluster", rng: random.Random) -> None:
     name = f"later-{rng.randrange(3)}"
-    if await cluster.create_topic(name, 1) and not any(lane.key[0] == name for lane in cluster.lanes):
+    if await cluster.admin.create_topic(name, 1) and not any(lane.key[0] == name for lane in cluster.lanes):
         cluster.note(f"topic {name} is made")
         cluster.add_clients(name, 1)
 
@@ -203,22 +203,22 @@ async def _new_topic(cluster: "Cluster", rng: random.Random) -> None:
 async def _temporary_topic(cluster: "Cluster", rng: random.Random) -> None:
     """Made and deleted, perhaps under a name that was deleted before, while brokers come and go."""
     name = f"temporary-{rng.randrange(2)}"
-    if await cluster.create_topic(name, rng.randint(1, 3)):
+    if await cluster.admin.create_topic(name, rng.randint(1, 3)):
         cluster.note(f"topic {name} is made")
     await asyncio.sleep(rng.uniform(0.0, 3.0))
-    if await cluster.delete_topic(name):
+    if await cluster.admin.delete_topic(name):
         cluster.note(f"topic {name} is deleted")
 
 
 async def _reassign(cluster: "Cluster", rng: random.Random) -> None:
     topic, index = "orders", rng.randrange(cluster.shape.partitions)
     replicas = rng.sample([broker.node_id for broker in cluster.brokers], cluster.shape.replication_factor)
-    said = await cluster.reassign(topic, index, replicas)
+    said = await cluster.admin.reassign(topic, index, replicas)
     cluster.note(f"{topic}-{index} is to be on {replicas}: {said}")
 
 
 async def _elect_preferred(cluster: "Cluster", rng: random.Random) -> None:
-    cluster.note(f"preferred leaders are elected: {await cluster.elect_preferred()}")
+    cluster.note(f"preferred leaders are elected: {await cluster.admin.elect_preferred()}")
 
 
 _ACTIONS: list[tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]] = [
