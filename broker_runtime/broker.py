@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 from broker_runtime.broker_node import BrokerNode
 from broker_runtime.clock import Clock, SystemClock
 from broker_runtime.cluster.follower import MetadataFollower
-from broker_runtime.cluster.identity import claim_folder, new_incarnation
+from broker_runtime.cluster.identity import boot_id, claim_folder, new_incarnation
 from broker_runtime.cluster.link import ControllerClient, ControllerLink, LoopbackLink, SocketLink
 from broker_runtime.cluster.membership import Identity, Membership, MembershipError, Timing
 from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
@@ -143,7 +143,7 @@ class Broker:
         settings = self.settings
         log_dir = _made(Path(settings.log_dir))
         disk = ThreadPoolExecutor(1, "log-flush")
-        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, background=disk)
+        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, background=disk, boot_id=boot_id())
         logs.producer_expiration_ms = settings.integer("producer.id.expiration.ms")
         logs.high_watermark_interval_ms = settings.integer("replica.high.watermark.checkpoint.interval.ms")
         log.info("%s", logs.open(lambda topic: JOURNAL_CONFIG if topic == METADATA_TOPIC else TopicConfig()))
@@ -189,8 +189,8 @@ class Broker:
             ControllerClient(self._link_to_controller(), min(timeout_s, timing.session_timeout_s / 3)),
             timing,
             self._clock,
-            door.progress,
             door,
+            logs.run_record,
         )
         broker.replicas.failed = lambda error: self._fail("replication", error)
         self._spawn(self.membership.run(), "membership")

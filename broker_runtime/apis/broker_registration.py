@@ -10,6 +10,9 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import BROKER_REGISTRATION
 
+_EPOCH_UNKNOWN = -1
+"""Versions below 3 do not tell (KIP-966)."""
+
 
 async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     controller = node.controller
@@ -21,6 +24,7 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
         tuple(BrokerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in request.listeners),
         request.rack,
         tuple((f.name, f.min_supported_version, f.max_supported_version) for f in request.features),
+        getattr(request, "previous_broker_epoch", _EPOCH_UNKNOWN),
     )
     if getattr(request, "is_migrating_zk_broker", False):
         return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "broker_epoch": -1}

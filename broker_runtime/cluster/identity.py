@@ -1,4 +1,6 @@
-"""Which cluster and node a data folder belongs to: Kafka's meta.properties, written once and checked at every start."""
+"""Who this process is: whose its data folder is (Kafka's meta.properties, written once and checked at every start),
+its incarnation, and which boot of the machine it runs in.
+"""
 
 import os
 from pathlib import Path
@@ -6,9 +8,11 @@ from uuid import UUID, uuid4
 
 from broker_runtime.config import parse_properties, render_properties
 from broker_runtime.errors import ConfigError
+from broker_runtime.storage.run_record import UNKNOWN_BOOT
 from broker_runtime.wire.uuids import encode_uuid
 
 FILE_NAME = "meta.properties"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def claim_folder(log_dir: Path, node_id: int, cluster_id: str | None) -> str:
@@ -37,3 +41,11 @@ def claim_folder(log_dir: Path, node_id: int, cluster_id: str | None) -> str:
 
 def new_incarnation() -> UUID:
     return uuid4()
+
+
+def boot_id() -> str:
+    """The same for as long as the kernel and its page cache live; UNKNOWN_BOOT where the system does not tell."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return UNKNOWN_BOOT

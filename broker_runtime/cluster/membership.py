@@ -7,7 +7,7 @@ in time for this broker to fence itself: that is watched beside the requests.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -63,8 +63,23 @@ class Timing:
     registration_timeout_s: float
 
 
+class Survival(Protocol):
+    """Whether what earlier incarnations of this broker have written is still there (storage.run_record)."""
+
+    @property
+    def epoch(self) -> int:
+        """The newest broker epoch since which nothing was lost; -1 when that is not known."""
+        ...
+
+    def registered(self, epoch: int) -> None: ...
+
+
 class ClientDoor(Protocol):
     """What is told whether clients are to be served; calls come in turns, the first is `on_unfenced`."""
+
+    def progress(self) -> tuple[int, bool]:
+        """The metadata offset, and whether this broker knows enough to serve."""
+        ...
 
     def on_fenced(self, reason: str) -> None: ...
 
@@ -78,16 +93,16 @@ class Membership:
         client: ControllerClient,
         timing: Timing,
         clock: Clock,
-        progress: Callable[[], tuple[int, bool]],
         door: ClientDoor,
+        survival: Survival,
     ) -> None:
-        """`client` gives up well within a session. `progress` tells the metadata offset, and whether it may serve."""
+        """`client` gives up well within a session."""
         self._identity = identity
         self._client = client
         self._timing = timing
         self._clock = clock
-        self._progress = progress
         self._door = door
+        self._survival = survival
         self._lifecycle = Lifecycle(timing.session_timeout_s)
         self._serving = False
         self._failures = 0
@@ -232,6 +247,8 @@ class Membership:
                 delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
                 continue
             self.epoch = answer.broker_epoch
+            # Before a heartbeat can make it a broker that acknowledges anything under this epoch.
+            self._survival.registered(self.epoch)
             log.info("broker %d is registered with epoch %d", self._identity.broker_id, self.epoch)
             self._on(Event.REGISTERED)
             return
@@ -282,14 +299,14 @@ class Membership:
             "rack": me.rack,
             "is_migrating_zk_broker": False,
             "log_dirs": [],
-            "previous_broker_epoch": self.epoch,
+            "previous_broker_epoch": self._survival.epoch,
         }
 
     # Heartbeats
 
     async def _heartbeat(self) -> float:
         """Send one heartbeat; returns how long to wait before the next."""
-        offset, ready = self._progress()
+        offset, ready = self._door.progress()
         sent_s = self._clock.monotonic()
         try:
             answer = await self._request(

@@ -1,13 +1,19 @@
-"""Who leads a partition and who is in its in-sync set, as the controller decides it (KIP-631, KIP-841).
+"""Who leads a partition and which of its replicas have everything, as the controller decides it (KIP-631, KIP-966).
 
 Pure: partitions as they are in, partition records out. Every change of a partition goes through `settled`, which
-finishes a reassignment when it can be finished, keeps or elects a leader, and counts the epochs. The in-sync set is
-never emptied: its last member stays, and the partition has no leader until it is back. Where a topic allows unclean
-elections no partition is without a leader while one of its replicas is active, whatever led to it.
+finishes a reassignment when it can be finished, keeps both sets true, keeps or elects a leader, and counts the epochs.
+
+- Members of the in-sync set and eligible leader replicas (elr) have every record below the high watermark: leaders
+  count both for it. A replica that leaves the in-sync set is eligible while fewer than min.insync.replicas are in sync.
+- The two together are never empty. The in-sync set may be; then there is no leader, and any eligible one may come back
+  and lead.
+- A broker that cannot vouch for its data (see storage.run_record) leaves both, unless it is the last of both: there is
+  nobody better, and it leads with what it has.
+- Where a topic allows unclean elections no partition is without a leader while one of its replicas is active.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from uuid import UUID
 
@@ -18,6 +24,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 REBALANCED_MAX = 1_000
 """Leaders that one rebalance moves; Kafka's number."""
 _UNCLEAN_KEY = "unclean.leader.election.enable"
+_MIN_INSYNC_KEY = "min.insync.replicas"
 
 
 class ElectionType(IntEnum):
@@ -32,9 +39,18 @@ class Candidates:
     """`active` may lead. With `unclean` one that is not in sync may, when nobody else can; records may be lost then."""
 
     active: frozenset[int]
+    min_insync: int
     unclean: bool = False
     prefer_first: bool = False
     """Give the leadership to the first replica where that is possible, though the present leader is fine."""
+    lossy: int | None = None
+    """A broker that may have lost what it had."""
+
+
+def candidates(topic: str, image: MetadataImage, active: frozenset[int] | None = None) -> Candidates:
+    """As the topic's configuration has it; `active` None are the brokers that are."""
+    may_lead = active_brokers(image) if active is None else active
+    return Candidates(may_lead, min_insync(topic, image), unclean_allowed(topic, image))
 
 
 def active_brokers(image: MetadataImage) -> frozenset[int]:
@@ -43,34 +59,30 @@ def active_brokers(image: MetadataImage) -> frozenset[int]:
 
 def unclean_allowed(topic: str, image: MetadataImage) -> bool:
     """The topic's own word, else the cluster's, else that of the controller's properties file."""
-    text = image.topic_configs(topic).get(_UNCLEAN_KEY, image.broker_configs(None).get(_UNCLEAN_KEY))
+    text = _config(topic, _UNCLEAN_KEY, image)
     return image.unclean_by_default if text is None else text.strip().lower() == "true"
 
 
+def min_insync(topic: str, image: MetadataImage) -> int:
+    """As `unclean_allowed`. What a single broker says of it is not asked: it is the leader's of the moment."""
+    text = _config(topic, _MIN_INSYNC_KEY, image)
+    return image.min_insync_by_default if text is None else int(text)
+
+
+def _config(topic: str, key: str, image: MetadataImage) -> str | None:
+    return image.topic_configs(topic).get(key, image.broker_configs(None).get(key))
+
+
 def settled(old: Partition, wanted: Partition, candidates: Candidates) -> Partition:
-    """`wanted`, with its leader and epochs; `old` itself when nothing changes. `wanted` has the epochs of `old`."""
-    wanted = _with_reassignment_finished(wanted)
-    leader, isr = _led(wanted, candidates)
-    same = (
-        leader == old.leader
-        and isr == old.isr
-        and wanted.replicas == old.replicas
-        and wanted.adding == old.adding
-        and wanted.removing == old.removing
-    )
-    if same:
-        return old
+    """`wanted`, with its leader, its eligible replicas and epochs; `old` itself when nothing changes.
+
+    Of `wanted` only replicas, in-sync set and reassignment count.
+    """
+    wanted = _led(_with_eligible(old, _with_reassignment_finished(wanted), candidates), candidates)
     # A replica that is taken away hears of it by the leader epoch, as in Kafka.
-    bump = leader != old.leader or (wanted.replicas != old.replicas and not set(old.replicas) <= set(wanted.replicas))
-    return Partition(
-        wanted.replicas,
-        isr,
-        leader,
-        old.leader_epoch + bump,
-        old.partition_epoch + 1,
-        wanted.adding,
-        wanted.removing,
-    )
+    bump = wanted.leader != old.leader or not set(old.replicas) <= set(wanted.replicas)
+    new = replace(wanted, leader_epoch=old.leader_epoch + bump, partition_epoch=old.partition_epoch + 1)
+    return old if replace(new, leader_epoch=old.leader_epoch, partition_epoch=old.partition_epoch) == old else new
 
 
 def partition_record(topic_id: UUID, index: int, part: Partition) -> PartitionRecord:
@@ -84,6 +96,7 @@ def partition_record(topic_id: UUID, index: int, part: Partition) -> PartitionRe
         part.partition_epoch,
         part.adding,
         part.removing,
+        part.elr,
     )
 
 
@@ -95,41 +108,52 @@ def _with_reassignment_finished(part: Partition) -> Partition:
     if not isr or not set(part.adding) <= set(isr):
         return part
     replicas = tuple(r for r in part.replicas if r not in part.removing)
-    return Partition(replicas, isr, part.leader, part.leader_epoch, part.partition_epoch)
+    return replace(part, replicas=replicas, isr=isr, adding=(), removing=())
 
 
-def _led(part: Partition, candidates: Candidates) -> tuple[int, tuple[int, ...]]:
-    """The leader and the in-sync set."""
+def _with_eligible(old: Partition, part: Partition, candidates: Candidates) -> Partition:
+    """Who had everything and is not in sync any more stays eligible until enough are in sync."""
+    if len(part.isr) >= min(candidates.min_insync, len(part.replicas)):
+        return replace(part, elr=())
+    had = (set(old.isr) | set(old.elr)) - set(part.isr)
+    left = tuple(r for r in part.replicas if r in had)
+    elr = tuple(r for r in left if r != candidates.lossy)
+    return replace(part, elr=elr if elr or part.isr else left)
+
+
+def _led(part: Partition, candidates: Candidates) -> Partition:
     active = candidates.active
-    first = part.replicas[0]
-    if candidates.prefer_first and first in part.isr and first in active:
-        return first, part.isr
-    if part.leader in active and part.leader in part.isr:
-        return part.leader, part.isr
-    for replica in part.replicas:
-        if replica in part.isr and replica in active:
-            return replica, part.isr
+    able = [r for r in part.replicas if r in part.isr and r in active]
+    if candidates.prefer_first and part.replicas[0] in able:
+        return replace(part, leader=part.replicas[0])
+    if able:
+        return part if part.leader in able else replace(part, leader=able[0])
+    eligible = [r for r in part.replicas if r in part.elr and r in active]
+    if eligible:
+        # It is in sync with itself; whoever else had everything has it still.
+        alone = replace(part, leader=eligible[0], isr=(eligible[0],))
+        return _with_eligible(part, alone, candidates)
     if candidates.unclean:
         for replica in part.replicas:
             if replica in active:
-                return replica, (replica,)
-    return NO_LEADER, part.isr
+                # Whoever had more has to forget it.
+                return replace(part, leader=replica, isr=(replica,), elr=())
+    return replace(part, leader=NO_LEADER)
 
 
 # What happens to a whole broker
 
 
-def leave(broker_id: int, image: MetadataImage) -> list[Record]:
-    """The broker leaves every in-sync set where it is not the last one, and leads nothing any more."""
+def leave(broker_id: int, image: MetadataImage, *, lossy: bool = False) -> list[Record]:
+    """The broker leaves every in-sync set and leads nothing any more; one that may have lost records is not eligible
+    either."""
     active = active_brokers(image) - {broker_id}
     records: list[Record] = []
     for topic, index, part in partitions(image):
-        if broker_id in part.isr or broker_id == part.leader:
-            isr = tuple([r for r in part.isr if r != broker_id]) or part.isr
-            wanted = Partition(
-                part.replicas, isr, part.leader, part.leader_epoch, part.partition_epoch, part.adding, part.removing
-            )
-            new = settled(part, wanted, Candidates(active, unclean_allowed(topic.name, image)))
+        if broker_id in part.isr or broker_id == part.leader or (lossy and broker_id in part.elr):
+            wanted = replace(part, isr=tuple(r for r in part.isr if r != broker_id))
+            chosen = candidates(topic.name, image, active)
+            new = settled(part, wanted, replace(chosen, lossy=broker_id) if lossy else chosen)
             if new is not part:
                 records.append(partition_record(topic.id, index, new))
     return records
@@ -141,7 +165,7 @@ def come_back(broker_id: int, image: MetadataImage) -> list[Record]:
     records: list[Record] = []
     for topic, index, part in partitions(image):
         if part.leader == NO_LEADER and broker_id in part.replicas:
-            new = settled(part, part, Candidates(active, unclean_allowed(topic.name, image)))
+            new = settled(part, part, candidates(topic.name, image, active))
             if new is not part:
                 records.append(partition_record(topic.id, index, new))
     return records
@@ -163,7 +187,7 @@ def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) ->
     if part.leader == part.replicas[0] if preferred else part.leader != NO_LEADER:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     unclean = not preferred or unclean_allowed(topic.name, image)
-    new = settled(part, part, Candidates(active_brokers(image), unclean, prefer_first=preferred))
+    new = settled(part, part, replace(candidates(topic.name, image), unclean=unclean, prefer_first=preferred))
     if new is part:
         raise KafkaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE if preferred else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -181,7 +205,7 @@ def rebalance(image: MetadataImage) -> list[Record]:
     for topic, index, part in partitions(image):
         if part.leader == part.replicas[0]:
             continue
-        new = settled(part, part, Candidates(active, prefer_first=True))
+        new = settled(part, part, replace(candidates(topic.name, image, active), prefer_first=True))
         if new is not part:
             records.append(partition_record(topic.id, index, new))
             if len(records) == REBALANCED_MAX:
@@ -190,19 +214,20 @@ def rebalance(image: MetadataImage) -> list[Record]:
 
 
 def consequences(decided: Iterable[Record], image: MetadataImage) -> list[Record]:
-    """What follows of records that were just applied: unclean elections where they have become allowed."""
-    if any(isinstance(record, ConfigRecord) and record.key == _UNCLEAN_KEY for record in decided):
-        return elect_uncleanly(image)
+    """What follows of records that were just applied: where other rules hold, what they change."""
+    if any(isinstance(record, ConfigRecord) and record.key in (_UNCLEAN_KEY, _MIN_INSYNC_KEY) for record in decided):
+        return reviewed(image)
     return []
 
 
-def elect_uncleanly(image: MetadataImage) -> list[Record]:
-    """Leaders for partitions that have none, where the topic allows one that may miss records."""
+def reviewed(image: MetadataImage) -> list[Record]:
+    """Leaders for partitions without one where an unclean election is allowed; where fewer replicas have to be in sync
+    than before, nobody is eligible beside them."""
     active = active_brokers(image)
     records: list[Record] = []
     for topic, index, part in partitions(image):
-        if part.leader == NO_LEADER and unclean_allowed(topic.name, image):
-            new = settled(part, part, Candidates(active, unclean=True))
+        if part.leader == NO_LEADER or part.elr:
+            new = settled(part, part, candidates(topic.name, image, active))
             if new is not part:
                 records.append(partition_record(topic.id, index, new))
     return records

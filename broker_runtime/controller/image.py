@@ -74,6 +74,7 @@ class Partition:
     partition_epoch: int
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -128,7 +129,9 @@ class MetadataImage:
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = 0
         self.unclean_by_default = False
-        """unclean.leader.election.enable of this controller's own properties file; no part of the metadata."""
+        self.min_insync_by_default = 1
+        """unclean.leader.election.enable and min.insync.replicas of this controller's own properties file; no part of
+        the metadata."""
         self._topics_by_id: dict[UUID, Topic] = {}
         self._topic_configs: dict[str, dict[str, str]] = {}
         self._broker_configs: dict[int | None, dict[str, str]] = {}
@@ -250,6 +253,7 @@ class MetadataImage:
             record.partition_epoch,
             record.adding,
             record.removing,
+            record.elr,
         )
         changes.topics.add(topic.name)
 

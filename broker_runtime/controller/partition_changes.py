@@ -4,16 +4,10 @@ Whether a change is taken is decided in Kafka's order, so that a leader that is 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
-from broker_runtime.controller.elections import (
-    Candidates,
-    active_brokers,
-    partition_record,
-    settled,
-    unclean_allowed,
-)
+from broker_runtime.controller.elections import candidates, partition_record, settled
 from broker_runtime.controller.image import MetadataImage, Partition
 from broker_runtime.controller.records import Record
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -56,13 +50,9 @@ def change_isr(leader: int, change: IsrChange, image: MetadataImage) -> IsrChang
     _check_members(leader, change, part)
     _check_eligible(change, image)
     isr = tuple(broker for broker, _ in change.isr)
-    wanted = Partition(
-        part.replicas, isr, part.leader, part.leader_epoch, part.partition_epoch, part.adding, part.removing
-    )
     # The order in which a leader names the members means nothing.
-    if set(isr) == set(part.isr):
-        wanted = part
-    new = settled(part, wanted, Candidates(active_brokers(image), unclean_allowed(topic.name, image)))
+    wanted = part if set(isr) == set(part.isr) else replace(part, isr=isr)
+    new = settled(part, wanted, candidates(topic.name, image))
     if new is part:
         return IsrChanged((), part, ErrorCode.NONE)
     code = ErrorCode.NONE if new.leader_epoch == part.leader_epoch else ErrorCode.NEW_LEADER_ELECTED

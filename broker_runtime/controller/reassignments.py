@@ -6,15 +6,9 @@ A reassignment that replaces another starts from the replicas that the partition
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from broker_runtime.controller.elections import (
-    Candidates,
-    active_brokers,
-    partition_record,
-    partitions,
-    settled,
-    unclean_allowed,
-)
+from broker_runtime.controller.elections import candidates, partition_record, partitions, settled
 from broker_runtime.controller.image import MetadataImage, Partition, Topic
 from broker_runtime.controller.placement import check_assignment
 from broker_runtime.controller.records import Record
@@ -31,15 +25,15 @@ def reassign(
     part = topic.partitions.get(index)
     if part is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
-    unclean = unclean_allowed(name, image)
+    rules = candidates(name, image)
     if target is None:
-        wanted = _cancelled(name, index, part, unclean)
+        wanted = _cancelled(name, index, part, rules.unclean)
     else:
         check_assignment(target, image, None)
         if keep_factor:
             _check_factor(part, target)
         wanted = _begun(name, index, part, target)
-    new = settled(part, wanted, Candidates(active_brokers(image), unclean))
+    new = settled(part, wanted, rules)
     return () if new is part else (partition_record(topic.id, index, new),)
 
 
@@ -68,14 +62,14 @@ def _begun(name: str, index: int, part: Partition, target: Sequence[int]) -> Par
     removing = tuple(r for r in origin if r not in target)
     replicas = (*target, *removing)
     isr = tuple(r for r in part.isr if r in replicas)
-    if not isr:
-        # Only a replica that the former reassignment added is in sync, and the new one does not want it.
+    if not isr and not set(part.elr) & set(replicas):
+        # Only a replica that the former reassignment added has everything, and the new one does not want it.
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to replace the reassignment of {name}:{index}: no replica of the new one is in sync. Include "
-            f"one of {list(part.isr)}.",
+            f"one of {[*part.isr, *part.elr]}.",
         )
-    return _with(part, replicas, isr, adding, removing)
+    return replace(part, replicas=replicas, isr=isr, adding=adding, removing=removing)
 
 
 def _cancelled(name: str, index: int, part: Partition, unclean: bool) -> Partition:
@@ -83,7 +77,7 @@ def _cancelled(name: str, index: int, part: Partition, unclean: bool) -> Partiti
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     replicas = _origin(part)
     isr = tuple(r for r in part.isr if r in replicas)
-    if not isr:
+    if not isr and not set(part.elr) & set(replicas):
         if not unclean:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -91,10 +85,4 @@ def _cancelled(name: str, index: int, part: Partition, unclean: bool) -> Partiti
                 "leader election.",
             )
         isr = replicas[:1]
-    return _with(part, replicas, isr, (), ())
-
-
-def _with(
-    part: Partition, replicas: tuple[int, ...], isr: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...]
-) -> Partition:
-    return Partition(replicas, isr, part.leader, part.leader_epoch, part.partition_epoch, adding, removing)
+    return replace(part, replicas=replicas, isr=isr, adding=(), removing=())

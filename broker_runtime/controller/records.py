@@ -77,6 +77,8 @@ class PartitionRecord(_Record, frozen=True, tag=6):
     """Of a reassignment in progress: replicas that are in `replicas` only because of it, in any order."""
     removing: tuple[int, ...] = ()
     """Replicas that go when the added ones are in sync."""
+    elr: tuple[int, ...] = ()
+    """Eligible leader replicas (KIP-966): not in sync, and have everything below the high watermark all the same."""
 
 
 class RemoveTopic(_Record, frozen=True, tag=7):

@@ -6,6 +6,8 @@
 - A second incarnation is refused while the first has a live session. Unlike Apache Kafka a clean stop ends the
   session, and so does a heartbeat that wants both to be fenced and to shut down (the operator's word that a pod is
   gone): the id is free at once.
+- A new incarnation that cannot vouch for the data of the one before is not eligible to lead (KIP-966): it may have
+  lost what it had acknowledged.
 - Partition records come before the record of the broker: if a crash separates them, the rest is decided again.
 """
 
@@ -112,6 +114,8 @@ class Registration:
     rack: str | None
     features: tuple[tuple[str, int, int], ...] = ()
     """(name, lowest, highest supported level)."""
+    previous_epoch: int = -1
+    """The newest broker epoch since which it has lost nothing; -1 when it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,8 @@ def register(
             sessions.registered(known.id, known.epoch, now_s)
         again = _record(wanted, known.epoch)
         return (() if again == _record_of(known) else (again,)), known.epoch
-    return _new_incarnation(wanted, elections.leave(known.id, image), image, sessions, now_s)
+    lossy = wanted.previous_epoch != known.epoch
+    return _new_incarnation(wanted, elections.leave(known.id, image, lossy=lossy), image, sessions, now_s)
 
 
 def _registration_way(wanted: Registration, known: BrokerInfo, sessions: Sessions, now_s: float) -> Way:
@@ -297,4 +302,4 @@ def unregister(broker_id: int, image: MetadataImage, sessions: Sessions) -> tupl
     if known is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
     sessions.end(broker_id)
-    return [*elections.leave(broker_id, image), UnregisterBroker(broker_id, known.epoch)], None
+    return [*elections.leave(broker_id, image, lossy=True), UnregisterBroker(broker_id, known.epoch)], None

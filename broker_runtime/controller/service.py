@@ -207,13 +207,14 @@ class ControllerService:
     async def _activate(self) -> None:
         image = self.image = await self.history.load()
         image.unclean_by_default = self._settings.flag("unclean.leader.election.enable")
+        image.min_insync_by_default = self._settings.integer("min.insync.replicas")
         if image.cluster_id not in (None, self.cluster_id):
             raise ReplayError(f"the metadata journal belongs to cluster {image.cluster_id}, not {self.cluster_id}")
         # Until this is committed nothing is decided: it is what keeps the controller before from committing anything.
         first: list[Record] = [] if image.cluster_id is not None else [ClusterRecord(self.cluster_id)]
         self._append([*first, ControllerChange(self._settings.node_id, image.controller_epoch + 1)])
         # The properties file may say something else than when the controller before was started.
-        self._append(elections.elect_uncleanly(image))
+        self._append(elections.reviewed(image))
         await self._make_durable()
         self.sessions = self._new_sessions()
         own = self._settings.node_id if self._settings.is_broker and self._election.certain else None

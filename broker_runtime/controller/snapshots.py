@@ -144,6 +144,7 @@ def _topic(topic: Topic) -> Iterator[Record]:
             part.partition_epoch,
             part.adding,
             part.removing,
+            part.elr,
         )
 
 

@@ -1,7 +1,7 @@
 """Brings wanted in-sync sets to the controller: AlterPartition (KIP-497), many partitions in one request.
 
 One request at a time. A change stays pending until it is known to be refused or the metadata log shows a newer state of
-the partition: an answer that is lost may have been a yes.
+the partition: an answer that is lost may have been a yes, and one that says yes does not say who is eligible now.
 """
 
 import logging
@@ -60,8 +60,9 @@ def _request(broker_id: int, broker_epoch: int, leaders: Iterable[LeaderReplica]
 def _take(leader: LeaderReplica, part: Entity) -> None:
     code = ErrorCode(int(part.error_code))
     if code == ErrorCode.NONE:
-        if part.leader_epoch == leader.leader_epoch:
-            leader.committed(part.isr, part.partition_epoch)
+        if part.partition_epoch == leader.partition_epoch:
+            # Nothing was changed, so the metadata log will bring nothing.
+            leader.refused()
     elif code in _REFUSED_FOR_GOOD:
         log.info("%s-%d: the in-sync set stays: %s", leader.topic, leader.index, code.name)
         leader.refused()

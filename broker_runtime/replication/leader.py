@@ -2,14 +2,17 @@
 
 Pure: time is an argument.
 
-- The high watermark is the least log end of the maximal in-sync set: what the controller has committed, and a follower
-  whose addition is under way. A removal counts only once the controller has committed it. So nothing is acknowledged
-  that a leader elected from either set would not have (KIP-497).
+- The high watermark is the least log end of all that may be elected: the in-sync set and the eligible leader replicas
+  that the controller has committed, and a follower whose addition is under way. A removal counts only once the metadata
+  log has brought it, with who is eligible now. So nothing is acknowledged that a leader elected from any of them would
+  not have (KIP-497, KIP-966). An eligible replica that is away has acknowledged nothing: the high watermark stands.
+  Apache Kafka's stands while fewer than min.insync.replicas are in sync; here it hangs on the controller's record, so
+  that leader and controller need not agree about that number.
 - A follower is in sync while it has been at the leader's log end within replica.lag.time.max.ms (KIP-16).
 - Progress belongs to one incarnation of a follower (KIP-903): with a new broker epoch it is not known any more.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -47,6 +50,7 @@ class LeaderReplica:
         "_me",
         "_resign_callbacks",
         "_waiter_number",
+        "elr",
         "index",
         "isr",
         "leader_epoch",
@@ -64,6 +68,7 @@ class LeaderReplica:
         self.leader_epoch = self.partition_epoch = UNKNOWN
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
+        self.elr: tuple[int, ...] = ()
         self.pending: IsrChange | None = None
         self.start_offset = log.log_end_offset
         """Where the log ended when this broker became the leader: everything below may be of earlier leaders."""
@@ -83,7 +88,7 @@ class LeaderReplica:
             self._followers = {}
         if part.partition_epoch > self.partition_epoch:
             self.partition_epoch = part.partition_epoch
-            self.replicas, self.isr = part.replicas, part.isr
+            self.replicas, self.isr, self.elr = part.replicas, part.isr, part.elr
             self.pending = None
         self.follow_brokers(brokers, now_s)
         self._set_sole()
@@ -105,13 +110,13 @@ class LeaderReplica:
             self._followers[replica] = follower
 
     @property
-    def maximal_isr(self) -> tuple[int, ...]:
-        if self.pending is None:
-            return self.isr
-        return tuple(dict.fromkeys((*self.isr, *self.pending.isr)))
+    def electable(self) -> tuple[int, ...]:
+        """Whoever the controller might let lead next, as far as this broker can know."""
+        asked = () if self.pending is None else self.pending.isr
+        return tuple(dict.fromkeys((*self.isr, *self.elr, *asked)))
 
     def _set_sole(self) -> None:
-        self.log.sole_replica = self.maximal_isr == (self._me,)
+        self.log.sole_replica = self.electable == (self._me,)
 
     # What followers do
 
@@ -140,9 +145,9 @@ class LeaderReplica:
             self.advance()
 
     def advance(self) -> None:
-        """Move the high watermark as far as the maximal in-sync set has come."""
+        """Move the high watermark as far as all that may be elected have come."""
         least = self.log.log_end_offset
-        for replica in self.maximal_isr:
+        for replica in self.electable:
             if replica != self._me:
                 follower = self._followers.get(replica)
                 least = min(least, UNKNOWN if follower is None else follower.end_offset)
@@ -191,13 +196,6 @@ class LeaderReplica:
         """The controller is asked: from here on whoever may be in sync must have what is acknowledged."""
         self.pending = change
         self._set_sole()
-
-    def committed(self, isr: Sequence[int], partition_epoch: int) -> None:
-        """The controller has taken a change."""
-        if partition_epoch > self.partition_epoch:
-            self.partition_epoch = partition_epoch
-            self.isr = tuple(isr)
-        self.refused()
 
     def refused(self) -> None:
         """The change was not taken, and it is certain that it never will be."""

@@ -1,4 +1,4 @@
-"""Kafka's small files beside the log: offset checkpoints, partition.metadata, the clean-shutdown marker."""
+"""Kafka's small files beside the log: offset checkpoints, partition.metadata, the clean-shutdown marker's name."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
@@ -12,7 +12,6 @@ LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-_CLEAN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 
 Partition = tuple[str, int]
 
@@ -62,7 +61,3 @@ def write_topic_id(fs: FileSystem, folder: Path, topic_id: UUID) -> None:
     """The content is synced; the name is with the folder's other new names, when the log first is."""
     path = folder / PARTITION_METADATA
     replace_file(fs, path, f"version: 0\ntopic_id: {topic_id_text(topic_id)}\n".encode(), sync=False)
-
-
-def write_clean_shutdown(fs: FileSystem, log_dir: Path) -> None:
-    replace_file(fs, log_dir / CLEAN_SHUTDOWN, _CLEAN_CONTENT)

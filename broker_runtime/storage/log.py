@@ -58,6 +58,7 @@ class LogPlace:
     topic_id: UUID
     fs: FileSystem
     clock: Clock
+    on_failed: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -365,6 +366,7 @@ class Log:
         self._tail_is_dirty = False
 
     def _go_offline(self, what: str, error: Exception) -> None:
+        self.place.on_failed()
         # After a failed fsync the kernel may have dropped the pages and call them clean: only a restart, which reads
         # what is really there, can say what survived.
         self._offline = f"{self.topic}-{self.partition} takes no records since {what} failed ({error}); restart"

@@ -1,6 +1,6 @@
 """All logs of one folder: opening and recovering them, creating, deleting, and the work that comes with time.
 
-Owns the folder's lock, its checkpoints and the clean-shutdown marker. Knows topics by name only; who leads what is the
+Owns the folder's lock, its checkpoints and its run record. Knows topics by name only; who leads what is the
 controller's matter. `meta.properties` belongs to the broker.
 """
 
@@ -16,14 +16,12 @@ from broker_runtime.clock import Clock
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 from broker_runtime.storage.checkpoint import (
-    CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     Partition,
     read_offsets,
     read_topic_id,
-    write_clean_shutdown,
     write_offsets,
     write_topic_id,
 )
@@ -32,6 +30,7 @@ from broker_runtime.storage.loader import load_log, new_log
 from broker_runtime.storage.log import LoadedLog, Log, LogPlace
 from broker_runtime.storage.producers import ProducerStates
 from broker_runtime.storage.recovery import RecoveryReport
+from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
 from broker_runtime.storage.segment import Segment
 
 _LOGGER = logging.getLogger(__name__)
@@ -56,6 +55,7 @@ class LogManager:
         clock: Clock,
         background: Executor | None = None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+        boot_id: str = UNKNOWN_BOOT,
     ) -> None:
         self._log_dir = log_dir
         self._fs = fs
@@ -64,6 +64,7 @@ class LogManager:
         self.producer_expiration_ms = producer_expiration_ms
         self._logs: dict[Partition, Log] = {}
         self._lock: object | None = None
+        self.run_record = RunRecord(fs, log_dir, boot_id)
         self._doomed: list[tuple[int, Path]] = []
         self._turn: list[Log] = []
         self._flushing: tuple[Future[None], Log, Segment] | None = None
@@ -80,12 +81,18 @@ class LogManager:
         """Load and where needed recover every partition. Raises ConfigError when the folder cannot be used."""
         began = self._clock.monotonic()
         self._take_lock()
-        marker = self._log_dir / CLEAN_SHUTDOWN
         folders = [name for name in self._fs.listdir(self._log_dir) if self._fs.is_dir(self._log_dir / name)]
-        report = RecoveryReport(clean=self._fs.exists(marker) or not folders)
-        if self._fs.exists(marker):
-            self._fs.unlink(marker)
-            self._fs.fsync_dir(self._log_dir)
+        report = RecoveryReport(clean=self.run_record.begin() or not folders)
+        try:
+            self._load(folders, config_of, report)
+        except OSError:
+            # An error of the disk may be told once only; a second start would find nothing wrong.
+            self.run_record.lost()
+            raise
+        report.took_ms = round((self._clock.monotonic() - began) * 1000)
+        return report
+
+    def _load(self, folders: list[str], config_of: Callable[[str], TopicConfig], report: RecoveryReport) -> None:
         points, starts = self._read_checkpoint(RECOVERY_POINTS), self._read_checkpoint(LOG_STARTS)
         self._log_starts = starts
         watermarks = self._watermarks = self._read_checkpoint(HIGH_WATERMARKS)
@@ -103,13 +110,14 @@ class LogManager:
             place = self._place(key, self._topic_id(folder))
             found = LoadedLog([], ProducerStates(), starts.get(key, 0), points.get(key, 0))
             log = load_log(place, config_of(key[0]), found, report)
+            if log.log_end_offset < watermarks.get(key, 0):
+                _LOGGER.error("%s-%d ends at %d, and once had more", *key, log.log_end_offset)
+                self.run_record.lost()
             log.start_replicating(watermarks.get(key, 0))
             self._add(key, log)
         if not report.clean:
             self._fs.fsync_dir(self._log_dir)
         self._write_recovery_points()
-        report.took_ms = round((self._clock.monotonic() - began) * 1000)
-        return report
 
     def _take_lock(self) -> None:
         try:
@@ -144,6 +152,7 @@ class LogManager:
             read_topic_id(self._fs, folder)
         except ValueError as error:
             if any(name.endswith(".log") and self._fs.open(folder / name).size() for name in self._fs.listdir(folder)):
+                self.run_record.lost()
                 stray = folder.with_name(f"{folder.name}.{uuid4().hex}{_STRAY}")
                 self._fs.rename(folder, stray)
                 _LOGGER.error("%s: it was never synced; its records are kept in %s", error, stray)
@@ -153,7 +162,8 @@ class LogManager:
         return False
 
     def _place(self, key: Partition, topic_id: UUID) -> LogPlace:
-        return LogPlace(self._log_dir / f"{key[0]}-{key[1]}", *key, topic_id, self._fs, self._clock)
+        folder = self._log_dir / f"{key[0]}-{key[1]}"
+        return LogPlace(folder, *key, topic_id, self._fs, self._clock, self.run_record.failed)
 
     def _add(self, key: Partition, log: Log) -> None:
         log.on_start_moved = self._write_log_starts
@@ -342,7 +352,7 @@ class LogManager:
             self._write_log_starts()
             self._write_high_watermarks(sync=True)
             if clean:
-                write_clean_shutdown(self._fs, self._log_dir)
+                self.run_record.stopped_cleanly()
         except (OSError, KafkaError) as error:
             _LOGGER.error("no clean-shutdown marker, the logs are recovered at start: %s", error)
         self._logs.clear()

@@ -26,13 +26,12 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 def acknowledge_before_replication(monkeypatch: pytest.MonkeyPatch) -> None:
     """The high watermark follows the leader alone."""
-    monkeypatch.setattr(LeaderReplica, "maximal_isr", property(lambda self: self.isr[:0]))
+    monkeypatch.setattr(LeaderReplica, "electable", property(lambda self: self.isr[:0]))
 
 
 def elect_outside_the_in_sync_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every election may be unclean."""
     monkeypatch.setattr(elections, "unclean_allowed", lambda topic, image: True)
-    monkeypatch.setattr(partition_changes, "unclean_allowed", lambda topic, image: True)
 
 
 def follow_without_truncation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +45,7 @@ def count_a_removal_before_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> N
     def as_wanted(self: LeaderReplica) -> Sequence[int]:
         return self.isr if self.pending is None else self.pending.isr
 
-    monkeypatch.setattr(LeaderReplica, "maximal_isr", property(as_wanted))
+    monkeypatch.setattr(LeaderReplica, "electable", property(as_wanted))
 
 
 def join_without_catching_up(monkeypatch: pytest.MonkeyPatch) -> None:

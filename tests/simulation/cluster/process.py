@@ -76,6 +76,8 @@ class Process:
         self.clock = NodeClock(around.loop, boot_s=START_S - 10.0 * len(around.by_owner))
         self.broker: Broker | None = None
         self.owner: Owner | None = None
+        self.boots = 0
+        """How often its machine has begun anew."""
         self.wanted = True
         """Whether whoever looks after the process (kubelet, `sluicegate up`) starts it again when it ends."""
         self._around = around
@@ -92,6 +94,10 @@ class Process:
     @property
     def node_id(self) -> int:
         return self.settings.node_id
+
+    @property
+    def boot_id(self) -> str:
+        return f"{self.host}/{self.boots}"
 
     def start(self) -> None:
         assert not self.alive
@@ -136,6 +142,7 @@ class Process:
         self.owner.alive = False
         self._around.network.power_lost(self.host)
         self.fs = self.fs.power_loss(rng)
+        self.boots += 1
         self.broker = None
 
     def pause(self) -> None:
@@ -181,6 +188,7 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
         for target, name, value in (
             (composition, "OsFileSystem", lambda: mine().fs),
             (composition, "ThreadPoolExecutor", lambda *_: InlineExecutor()),
+            (composition, "boot_id", lambda: mine().boot_id),
             (composition, "claim_folder", lambda *_: cluster_id),
             (composition, "_made", lambda path: Path(path)),
             ("broker_runtime.broker_node", "SocketServer", server),

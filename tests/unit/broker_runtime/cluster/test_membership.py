@@ -61,9 +61,22 @@ class Controller(ControllerClient):
 
 
 @dataclass
+class Vouched:
+    """What is known of the data; every epoch that the broker gets is noted."""
+
+    epoch: int = -1
+    epochs: list[int] = field(default_factory=list)
+
+    def registered(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.epochs.append(epoch)
+
+
+@dataclass
 class Bench:
     clock: ManualClock = field(default_factory=ManualClock)
     controller: Controller = field(default_factory=Controller)
+    vouched: Vouched = field(default_factory=Vouched)
     ready: bool = True
     door: list[tuple[float, str]] = field(default_factory=list)
 
@@ -75,6 +88,9 @@ class Bench:
     def now_s(self) -> float:
         return self.clock.monotonic() - self._began_s
 
+    def progress(self) -> tuple[int, bool]:
+        return self.controller.epoch, self.ready
+
     def on_fenced(self, reason: str) -> None:
         self.door.append((self.now_s, reason))
 
@@ -83,9 +99,7 @@ class Bench:
 
     def play(self, scene: Callable[["Bench"], Awaitable[None]]) -> None:
         async def main() -> None:
-            self.membership = Membership(
-                ME, self.controller, TIMING, self.clock, lambda: (self.controller.epoch, self.ready), self
-            )
+            self.membership = Membership(ME, self.controller, TIMING, self.clock, self, self.vouched)
             life = asyncio.ensure_future(self.membership.run())
             acts = asyncio.ensure_future(scene(self))
             try:

@@ -64,13 +64,13 @@ def test_a_replica_that_was_not_in_sync_is_passed_over() -> None:
     assert shown(the(metadata)) == (2, (2,), 1, 2)
 
 
-def test_the_last_in_sync_replica_stays_in_sync_and_leads_again_when_it_is_back() -> None:
+def test_the_last_in_sync_replica_is_eligible_and_leads_again_when_it_is_back() -> None:
     metadata = fenced(three([1, 2, 3]), 1, 2, 3)
-    assert shown(the(metadata)) == (-1, (3,), 3, 3)
+    assert (*shown(the(metadata)), the(metadata).elr) == (-1, (), 3, 3, (3,))
     unfenced(metadata, 1)
-    assert shown(the(metadata)) == (-1, (3,), 3, 3)
+    assert (*shown(the(metadata)), the(metadata).elr) == (-1, (), 3, 3, (3,))
     unfenced(metadata, 3)
-    assert shown(the(metadata)) == (3, (3,), 4, 4)
+    assert (*shown(the(metadata)), the(metadata).elr) == (3, (3,), 4, 4, ())
 
 
 def test_a_broker_that_is_not_concerned_changes_nothing() -> None:
@@ -83,7 +83,7 @@ def test_a_broker_that_is_not_concerned_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("configs", "leader", "isr"),
     [
-        ([], -1, (1,)),
+        ([], -1, ()),
         ([UNCLEAN], 2, (2,)),
         ([ConfigRecord(4, "", "unclean.leader.election.enable", "true")], 2, (2,)),
         (
@@ -92,7 +92,7 @@ def test_a_broker_that_is_not_concerned_changes_nothing() -> None:
                 ConfigRecord(2, "t", "unclean.leader.election.enable", "false"),
             ],
             -1,
-            (1,),
+            (),
         ),
     ],
 )
@@ -119,7 +119,7 @@ def test_unclean_leaders_are_elected_when_it_becomes_allowed() -> None:
     assert [the(metadata, index).leader for index in (0, 1)] == [-1, -1]
     other = ConfigRecord(2, "t", "retention.ms", "1")
     metadata.write(other)
-    assert elections.consequences([other], metadata.image) == elections.elect_uncleanly(metadata.image) == []
+    assert elections.consequences([other], metadata.image) == elections.reviewed(metadata.image) == []
     metadata.write(UNCLEAN)
     metadata.write(*elections.consequences([UNCLEAN], metadata.image))
     assert [the(metadata, index).leader for index in (0, 1)] == [1, 1]
@@ -131,7 +131,7 @@ def test_a_stopping_broker_leaves_all_in_sync_sets_but_is_not_fenced() -> None:
     assert [shown(the(metadata, index)) for index in (0, 1, 2)] == [
         (2, (2,), 1, 1),
         (2, (2,), 0, 1),
-        (-1, (1,), 1, 1),
+        (-1, (), 1, 1),
     ]
     broker = metadata.image.brokers[1]
     assert (broker.fenced, broker.stopping_offset) == (False, metadata.image.offset)
@@ -202,8 +202,8 @@ def test_nobody_can_be_elected_while_all_are_fenced() -> None:
 
 def test_what_is_settled_stays_as_it_is() -> None:
     part = Partition((1, 2), (1, 2), 1, 5, 7)
-    assert settled(part, part, Candidates(frozenset({1, 2}))) is part
-    assert settled(part, part, Candidates(frozenset({1, 2}), prefer_first=True)) is part
+    assert settled(part, part, Candidates(frozenset({1, 2}), 1)) is part
+    assert settled(part, part, Candidates(frozenset({1, 2}), 1, prefer_first=True)) is part
 
 
 def test_the_controllers_own_properties_are_the_default_of_the_defaults() -> None:

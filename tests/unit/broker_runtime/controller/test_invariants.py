@@ -30,6 +30,7 @@ from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 BROKERS = st.integers(0, 4)
 TOPICS = st.sampled_from(["a", "b", "c"])
+Key = tuple[UUID, int]
 SOME = st.lists(BROKERS, max_size=4, unique=True)
 
 
@@ -40,22 +41,56 @@ class Cluster(RuleBasedStateMachine):
         self.count = 0
         self.seen: dict[tuple[UUID, int], Partition] = {}
         self.epochs: dict[int, int] = {}
+        self.acknowledged: dict[Key, int] = {}
+        self.has: dict[tuple[Key, int], int] = {}
+        """How much of what a partition was sent each replica's log has."""
 
     @property
     def parts(self) -> list[tuple[str, int, Partition]]:
         return [(topic.name, index, part) for topic, index, part in elections.partitions(self.metadata.image)]
 
+    @property
+    def by_key(self) -> dict[Key, Partition]:
+        return {(topic.id, index): part for topic, index, part in elections.partitions(self.metadata.image)}
+
     def write(self, records: Sequence[Record]) -> None:
+        before = self.by_key
         self.metadata.write(*records)
+        for key, part in self.by_key.items():
+            old = before.get(key)
+            if old is None:
+                self.has |= {(key, replica): 0 for replica in part.replicas}
+            elif part is not old:
+                self._follow(key, old, part)
+
+    def _follow(self, key: Key, old: Partition, part: Partition) -> None:
+        """Whoever joins has what its leader has. What an unclean election, and nothing else, costs is given up."""
+        if part.leader == NO_LEADER:
+            return
+        if part.leader not in {*old.isr, *old.elr}:
+            topic = self.metadata.image.topic_by_id(key[0])
+            assert topic is not None
+            assert elections.unclean_allowed(topic.name, self.metadata.image)
+            self.acknowledged[key] = min(self.acknowledged.get(key, 0), self.has.get((key, part.leader), 0))
+        for replica in set(part.isr) - {*old.isr, *old.elr}:
+            self.has[key, replica] = self.has.get((key, part.leader), 0)
+
+    def _lose(self, broker_id: int) -> None:
+        """Its disk is empty. Where nobody else had everything it was lost for good."""
+        for key, part in self.by_key.items():
+            self.has[key, broker_id] = 0
+            if {*part.isr, *part.elr} == {broker_id}:
+                self.acknowledged[key] = 0
 
     # What happens
 
-    @rule(broker_id=BROKERS, same=st.booleans())
-    def a_broker_registers(self, broker_id: int, same: bool) -> None:
+    @rule(broker_id=BROKERS, same=st.booleans(), whole=st.booleans())
+    def a_broker_registers(self, broker_id: int, same: bool, whole: bool) -> None:
         self.count += 1
         known = self.metadata.image.brokers.get(broker_id)
         incarnation = known.incarnation if known is not None and same else UUID(int=self.count)
-        wanted = Registration(broker_id, CLUSTER_ID, incarnation, endpoints(), None)
+        vouched = known.epoch if known is not None and whole else -1
+        wanted = Registration(broker_id, CLUSTER_ID, incarnation, endpoints(), None, previous_epoch=vouched)
         try:
             records, epoch = register(wanted, self.metadata.image, self.sessions, self.now_s)
         except KafkaError:
@@ -63,6 +98,8 @@ class Cluster(RuleBasedStateMachine):
             assert self.sessions.is_live(broker_id, known.epoch, self.now_s)
             return
         self.write(records)
+        if not whole and (known is None or known.incarnation != incarnation):
+            self._lose(broker_id)
         assert self.metadata.image.brokers[broker_id].epoch == epoch
 
     @rule(broker_id=BROKERS, fence=st.booleans(), stop=st.booleans(), lag=st.integers(0, 3))
@@ -72,14 +109,15 @@ class Cluster(RuleBasedStateMachine):
             return
         self.sessions.touch(broker_id, known.epoch, self.now_s)
         beat = Heartbeat(broker_id, known.epoch, self.metadata.image.offset - lag, fence, stop)
-        answer = self.metadata.commit(heartbeat(beat, self.metadata.image, self.sessions, self.now_s))
+        records, answer = heartbeat(beat, self.metadata.image, self.sessions, self.now_s)
+        self.write(records)
         state = state_of(self.metadata.image.brokers[broker_id], self.sessions, self.now_s)
         assert answer.should_shut_down == (state is BrokerState.OFFLINE)
         assert answer.is_fenced == (state in (BrokerState.OFFLINE, BrokerState.FENCED))
 
     @rule(broker_id=BROKERS)
     def a_broker_comes_up(self, broker_id: int) -> None:
-        self.a_broker_registers(broker_id, same=True)
+        self.a_broker_registers(broker_id, same=True, whole=True)
         self.a_broker_beats(broker_id, fence=False, stop=False, lag=0)
 
     @rule(seconds=st.sampled_from([1.0, 5.0, 10.0]))
@@ -92,7 +130,7 @@ class Cluster(RuleBasedStateMachine):
     @rule(broker_id=BROKERS)
     def a_broker_is_unregistered(self, broker_id: int) -> None:
         if broker_id in self.metadata.image.brokers:
-            self.metadata.commit(unregister(broker_id, self.metadata.image, self.sessions))
+            self.write(unregister(broker_id, self.metadata.image, self.sessions)[0])
 
     @rule(name=TOPICS, factor=st.integers(1, 4), partitions=st.integers(1, 3))
     def a_topic_is_made(self, name: str, factor: int, partitions: int) -> None:
@@ -100,7 +138,7 @@ class Cluster(RuleBasedStateMachine):
         new = NewTopic(name, partitions, factor, (), ())
         topic_id = UUID(int=10_000 + self.count)
         try:
-            self.metadata.commit(create_topic(new, self.metadata.image, TopicDefaults(1, 1), lambda: topic_id, {}))
+            self.write(create_topic(new, self.metadata.image, TopicDefaults(1, 1), lambda: topic_id, {})[0])
         except KafkaError:
             return
 
@@ -147,12 +185,45 @@ class Cluster(RuleBasedStateMachine):
             self.write([change])
             self.write(elections.consequences([change], self.metadata.image))
 
+    @rule(name=TOPICS, least=st.sampled_from(["1", "2", "3", None]))
+    def more_or_fewer_have_to_be_in_sync(self, name: str, least: str | None) -> None:
+        if name in self.metadata.image.topics:
+            change = ConfigRecord(2, name, "min.insync.replicas", least)
+            self.write([change])
+            self.write(elections.consequences([change], self.metadata.image))
+
+    @precondition(lambda self: self.parts)
+    @rule(data=st.data())
+    def a_record_is_acknowledged(self, data: st.DataObject) -> None:
+        """The leader's high watermark moves when all in-sync and eligible replicas have it: those that are there."""
+        name, index, part = data.draw(st.sampled_from(self.parts))
+        key = (self.metadata.image.topics[name].id, index)
+        if part.leader == NO_LEADER or not all(self.metadata.image.is_active(r) for r in part.elr):
+            return
+        for replica in (*part.isr, *part.elr):
+            self.has[key, replica] = max(self.has[key, part.leader], self.acknowledged.get(key, 0)) + 1
+        self.acknowledged[key] = self.has[key, part.leader]
+
     # What always holds
 
     @invariant()
-    def in_sync_sets_are_replicas_and_never_empty(self) -> None:
+    def nothing_acknowledged_is_lost_by_any_election_that_may_follow(self) -> None:
+        for key, part in self.by_key.items():
+            for replica in (*part.isr, *part.elr):
+                assert self.has[key, replica] >= self.acknowledged.get(key, 0)
+
+    @invariant()
+    def who_is_eligible_is_a_replica_that_is_not_in_sync_while_too_few_are(self) -> None:
+        for name, _, part in self.parts:
+            assert part.isr or part.elr
+            assert set(part.elr) <= set(part.replicas) - set(part.isr)
+            assert len(set(part.elr)) == len(part.elr)
+            least = elections.min_insync(name, self.metadata.image)
+            assert not part.elr or len(part.isr) < min(least, len(part.replicas))
+
+    @invariant()
+    def in_sync_sets_are_replicas(self) -> None:
         for _, _, part in self.parts:
-            assert part.isr
             assert set(part.isr) <= set(part.replicas)
             assert len(set(part.isr)) == len(part.isr)
             assert len(set(part.replicas)) == len(part.replicas)
@@ -161,15 +232,15 @@ class Cluster(RuleBasedStateMachine):
             assert set(part.replicas) - set(part.removing)
 
     @invariant()
-    def who_is_in_sync_beside_others_is_active(self) -> None:
+    def who_is_in_sync_is_active(self) -> None:
         for _, _, part in self.parts:
-            assert len(part.isr) == 1 or all(self.metadata.image.is_active(r) for r in part.isr)
+            assert all(self.metadata.image.is_active(r) for r in part.isr)
 
     @invariant()
     def a_leader_is_active_and_in_sync_and_there_is_one_when_there_can_be(self) -> None:
         for name, _, part in self.parts:
-            able = [r for r in part.isr if self.metadata.image.is_active(r)]
-            assert part.leader in able if able else part.leader == NO_LEADER
+            able = [r for r in (*part.isr, *part.elr) if self.metadata.image.is_active(r)]
+            assert part.leader in part.isr if able else part.leader == NO_LEADER
             if elections.unclean_allowed(name, self.metadata.image):
                 assert able or not any(self.metadata.image.is_active(r) for r in part.replicas)
 

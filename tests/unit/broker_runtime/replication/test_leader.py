@@ -83,7 +83,7 @@ def test_a_removal_counts_once_the_controller_has_taken_it() -> None:
     assert change.isr == (1, 2)
     led.leader.begin(change)
     assert led.high_watermark == 0
-    led.leader.committed((1, 2), 1)
+    led.leader.update(Partition((1, 2, 3), (1, 2), 1, 0, 1), led.brokers, 100.0)
     assert led.high_watermark == 2
     assert led.leader.pending is None
 

@@ -1,0 +1,103 @@
+"""Whether everything that the last run of a broker had written is still in its folder (KIP-966: a clean restart).
+
+A run vouches for the broker epoch that it was registered with. Its word is taken by the next run when
+
+- it stopped cleanly: everything was synced, and Kafka's clean-shutdown marker names the epoch; or
+- it did not, but the machine has not begun anew since (the boot id beside the epoch is that of now): what a killed
+  process has written is still in the page cache, or on disk.
+
+With another boot, without the file, with a log that has failed or is shorter than it was known to be nobody vouches.
+Then the controller must not count on this broker's records. Not noticed: a disk that takes neither fsync nor unlink any
+more and works again without a boot, and one that is torn off without unmounting and put back to the same boot.
+"""
+
+import json
+import logging
+from pathlib import Path
+
+from broker_runtime.storage.checkpoint import CLEAN_SHUTDOWN
+from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = ".sluicegate_run"
+UNKNOWN_EPOCH = -1
+UNKNOWN_BOOT = ""
+
+
+class RunRecord:
+    def __init__(self, fs: FileSystem, log_dir: Path, boot_id: str) -> None:
+        """`boot_id` UNKNOWN_BOOT is not that of any run: then only a clean stop counts."""
+        self.epoch = UNKNOWN_EPOCH
+        """The broker epoch since whose registration nothing that was written is lost."""
+        self._fs = fs
+        self._path = log_dir / FILE_NAME
+        self._marker = log_dir / CLEAN_SHUTDOWN
+        self._boot_id = boot_id
+        self._failed = False
+
+    def begin(self) -> bool:
+        """Take over from the last run, before its logs are touched; whether it stopped cleanly. Raises OSError."""
+        clean = self._fs.exists(self._marker)
+        if clean:
+            self.epoch, _ = self._read(self._marker)
+        else:
+            epoch, boot_id = self._read(self._path)
+            self.epoch = epoch if boot_id == self._boot_id != UNKNOWN_BOOT else UNKNOWN_EPOCH
+        if self.epoch != UNKNOWN_EPOCH:
+            self._write()
+        elif self._fs.exists(self._path):
+            # Synced, or another machine that had this disk before might read it again.
+            self._fs.unlink(self._path)
+            self._fs.fsync_dir(self._path.parent)
+        if clean:
+            self._fs.unlink(self._marker)
+            self._fs.fsync_dir(self._marker.parent)
+        return clean
+
+    def registered(self, epoch: int) -> None:
+        """From here on this run vouches for its own epoch, unless a log of it has failed."""
+        if self._failed:
+            return
+        self.epoch = epoch
+        try:
+            self._write()
+        except OSError as error:
+            # The old file names another epoch than the controller, so it vouches for nothing.
+            log.error("after a crash this broker will count as one that has lost records: %s", error)
+
+    def lost(self) -> None:
+        """Records that were there before are not there any more."""
+        self.epoch = UNKNOWN_EPOCH
+        try:
+            if self._fs.exists(self._path):
+                self._fs.unlink(self._path)
+        except OSError as error:
+            log.critical("%s cannot be removed though records are lost: %s", self._path, error)
+
+    def failed(self) -> None:
+        """A log takes no records any more, and may have lost some: nothing counts before a restart has read it."""
+        self._failed = True
+        self.lost()
+
+    def stopped_cleanly(self) -> None:
+        """Everything is synced. Raises OSError."""
+        content = json.dumps({"version": 0, "brokerEpoch": self.epoch}, separators=(",", ":"))
+        replace_file(self._fs, self._marker, content.encode())
+
+    def _write(self) -> None:
+        content = json.dumps({"version": 0, "brokerEpoch": self.epoch, "bootId": self._boot_id}, separators=(",", ":"))
+        replace_file(self._fs, self._path, content.encode())
+
+    def _read(self, path: Path) -> tuple[int, str]:
+        """(broker epoch, boot id), unknown where the file does not say."""
+        if not self._fs.exists(path):
+            return UNKNOWN_EPOCH, UNKNOWN_BOOT
+        try:
+            found = json.loads(read_file(self._fs, path))
+            if found["version"] != 0:
+                raise ValueError(f"version {found['version']}")
+            return int(found["brokerEpoch"]), str(found.get("bootId", UNKNOWN_BOOT))
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("%s is damaged and vouches for nothing: %r", path, error)
+            return UNKNOWN_EPOCH, UNKNOWN_BOOT
