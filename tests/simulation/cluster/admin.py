@@ -12,7 +12,7 @@ from broker_runtime.wire.versions import (
     DELETE_TOPICS,
     ELECT_LEADERS,
 )
-from tests.simulation.cluster.client import Unanswered
+from tests.simulation.cluster.connection import Unanswered
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster

@@ -16,7 +16,8 @@ from typing import Any
 from broker_runtime.controller.image import MetadataImage
 from tests.simulation.cluster import check, schedule
 from tests.simulation.cluster.admin import Admin
-from tests.simulation.cluster.client import Address, ClusterView, Consumer, Key, Lane, Producer
+from tests.simulation.cluster.client import Consumer, Lane, Producer
+from tests.simulation.cluster.connection import Address, ClusterView, Key
 from tests.simulation.cluster.loop import Owner, SimulationError, VirtualLoop
 from tests.simulation.cluster.network import Network
 from tests.simulation.cluster.operator_word import Operator
@@ -81,8 +82,8 @@ class Cluster:
         quorum = ",".join(controllers)
         self.controllers = [self._controller(n, quorum) for n in range(1, shape.controllers + 1)]
         self.brokers = [self._broker(n, quorum) for n in range(1, shape.brokers + 1)]
-        self.fragile = False
-        """A broker has lost power and is not back in all in-sync sets."""
+        self.lossy: Process | None = None
+        """The broker that has lost power or has a failing disk, until every replica is in sync again."""
         self.admin = Admin(self)
         self.operator = Operator(self) if shape.operator_looks_s else None
         self._clients = 0
@@ -90,6 +91,8 @@ class Cluster:
     def _controller(self, number: int, quorum: str) -> Process:
         host = f"10.0.1.{number}"
         properties = _CONTROLLER_KEYS | {"node.id": str(100 + number), "listeners": f"CONTROLLER://{host}:9093"}
+        # It decides by it who is eligible; brokers decide by theirs what is acknowledged.
+        properties["min.insync.replicas"] = str(self.shape.min_insync_replicas)
         if self.shape.controllers > 1:
             properties |= _SEVERAL_CONTROLLERS_KEYS | {"controller.quorum.bootstrap.servers": quorum}
         return Process(self.around, f"controller-{number}", host, properties)
@@ -104,6 +107,7 @@ class Cluster:
             "default.replication.factor": str(self.shape.replication_factor),
             "min.insync.replicas": str(self.shape.min_insync_replicas),
             "log.segment.bytes": str(1024 * 1024),
+            "log.flush.interval.messages": str(self.shape.flush_messages),
         }
         return Process(self.around, f"broker-{number}", host, properties)
 
@@ -144,6 +148,7 @@ class Cluster:
             self._produce(Lane(f"plain-{topic}-{index}", key, -1, False))
             self._consume(key)
         self._produce(Lane(f"leader-only-{topic}-0", (topic, 0), 1, False))
+        self._produce(Lane(f"unanswered-{topic}-0", (topic, 0), 0, False))
 
     def _produce(self, lane: Lane) -> None:
         owner, view = self.client(lane.name)

@@ -17,7 +17,7 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.versions import BROKER_HEARTBEAT
 from sluicegate_operator.planning.fencing import BrokerPod, FenceOrder, plan_fencing
 from sluicegate_operator.planning.overview import BrokerOverview, ClusterOverview, parse_overview
-from tests.simulation.cluster.client import Connection, Unanswered
+from tests.simulation.cluster.connection import Connection, Unanswered
 from tests.simulation.cluster.loop import Owner
 from tests.simulation.cluster.process import Process
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.cluster import check
 from tests.simulation.cluster.kube import API_SERVER
 from tests.simulation.cluster.process import Process
+from tests.support.memory_filesystem import MemoryFileSystem
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
@@ -51,6 +52,10 @@ def heal(cluster: "Cluster") -> None:
         process.wanted = True
         if process.alive and process.paused:
             process.resume()
+        if process.disk_fault is not None:
+            process.mend_disk()
+        if process.alive and process.needs_restart:
+            process.stop()
 
 
 # Faults
@@ -65,7 +70,7 @@ async def _kill_controller(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def _kill_one(cluster: "Cluster", rng: random.Random, process: Process) -> None:
-    if not _may_fail(cluster, process):
+    if not process.alive:
         return
     cluster.note(f"kill {process.name}")
     process.wanted = False
@@ -79,25 +84,28 @@ async def _start_later(cluster: "Cluster", rng: random.Random, process: Process)
 
 
 async def _power_loss(cluster: "Cluster", rng: random.Random) -> None:
-    """Brokers rely on replicas instead of fsync: one at a time, and only while all the others are in sync."""
+    """Brokers rely on replicas instead of fsync: the next one only when all are in sync again, else at any time."""
     process = rng.choice(cluster.brokers)
-    if cluster.fragile or cluster.network.any_cut or any(known.paused for known in cluster.processes):
-        return
-    if _all_in_sync(cluster):
-        cluster.fragile = True
+    if process.alive and _may_lose(cluster, process):
         await _power_loss_of(cluster, rng, process)
-        while cluster.fragile:
-            await asyncio.sleep(0.1)
-            cluster.fragile = not (process.alive and _all_in_sync(cluster))
+        await _until_in_sync(cluster, process)
 
 
-def _all_in_sync(cluster: "Cluster") -> bool:
-    return check.everybody_serves(cluster) is True and check.in_sync(cluster) is True
+def _may_lose(cluster: "Cluster", process: Process) -> bool:
+    """Whether this broker may lose what it has not synced; from now on it is the only one."""
+    if cluster.shape.flush_messages == 1:
+        return True
+    if cluster.lossy not in (None, process):
+        return False
+    cluster.lossy = process
+    return True
 
 
-def _may_fail(cluster: "Cluster", process: Process) -> bool:
-    """While a replica has lost what was not fsynced, the others must live: it may be in the in-sync set still."""
-    return process.alive and not (cluster.fragile and process in cluster.brokers)
+async def _until_in_sync(cluster: "Cluster", process: Process) -> None:
+    while cluster.lossy is process:
+        await asyncio.sleep(0.1)
+        if check.everybody_serves(cluster) is True and check.in_sync(cluster) is True:
+            cluster.lossy = None
 
 
 async def _power_loss_of_controller(cluster: "Cluster", rng: random.Random) -> None:
@@ -113,9 +121,63 @@ async def _power_loss_of(cluster: "Cluster", rng: random.Random, process: Proces
     await _start_later(cluster, rng, process)
 
 
+async def _disk_fails(cluster: "Cluster", rng: random.Random) -> None:
+    """For a while; then somebody mends it and restarts what ran on it. What an fsync could not write is lost."""
+    process = rng.choice(cluster.brokers)
+    if not process.alive or process.disk_fault is not None or not _may_lose(cluster, process):
+        return
+    name, fault = rng.choice(_DISK_FAULTS)
+    cluster.note(f"the disk of {process.name} {name}")
+    process.break_disk(fault)
+    await asyncio.sleep(rng.choice((rng.uniform(0.0, 0.3), rng.uniform(0.3, 6.0))))
+    if rng.random() < 0.5:
+        _end(cluster, rng, process)
+        await asyncio.sleep(rng.uniform(0.0, 2.0))
+    cluster.note(f"the disk of {process.name} is mended")
+    process.mend_disk()
+    await asyncio.sleep(rng.uniform(0.0, 1.0))
+    _end(cluster, rng, process)
+    await _until_in_sync(cluster, process)
+
+
+def _end(cluster: "Cluster", rng: random.Random, process: Process) -> None:
+    if not process.alive:
+        return
+    if rng.random() < 0.5:
+        cluster.note(f"stop {process.name}")
+        process.stop()
+    else:
+        cluster.note(f"kill {process.name}")
+        process.kill()
+
+
+def _no_fsync(fs: MemoryFileSystem) -> None:
+    fs.failing_fsync = True
+
+
+def _no_writes(fs: MemoryFileSystem) -> None:
+    fs.read_only = True
+
+
+def _nothing_works(fs: MemoryFileSystem) -> None:
+    fs.failing_fsync = fs.read_only = fs.failing_truncate = True
+
+
+def _full(fs: MemoryFileSystem) -> None:
+    fs.capacity_bytes = fs.used_bytes() + 200
+
+
+_DISK_FAULTS = (
+    ("fails to sync", _no_fsync),
+    ("fails to write", _no_writes),
+    ("fails", _nothing_works),
+    ("is full", _full),
+)
+
+
 async def _pause(cluster: "Cluster", rng: random.Random) -> None:
     process = rng.choice(cluster.processes)
-    if not _may_fail(cluster, process) or process.paused:
+    if not process.alive or process.paused:
         return
     cluster.note(f"pause {process.name}")
     owner = process.owner
@@ -153,8 +215,6 @@ async def _cut_off_from_api_server(cluster: "Cluster", rng: random.Random) -> No
 
 
 async def _cut(cluster: "Cluster", rng: random.Random, pairs: list[tuple[str, str]]) -> None:
-    if cluster.fragile:
-        return
     cluster.note("cut " + ", ".join(f"{source} -> {target}" for source, target in pairs))
     for source, target in pairs:
         cluster.network.cut(source, target)
@@ -187,7 +247,7 @@ async def _jump(cluster: "Cluster", rng: random.Random) -> None:
 
 async def _controlled_restart(cluster: "Cluster", rng: random.Random) -> None:
     process = rng.choice(cluster.brokers)
-    if _may_fail(cluster, process):
+    if process.alive:
         cluster.note(f"stop {process.name}")
         process.stop()
         await asyncio.sleep(0)
@@ -226,6 +286,7 @@ _ACTIONS: list[tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]
     (_kill_controller, 2),
     (_power_loss, 3),
     (_power_loss_of_controller, 1),
+    (_disk_fails, 3),
     (_pause, 3),
     (_cut_two, 3),
     (_isolate, 2),

@@ -3,6 +3,9 @@
 import random
 from dataclasses import dataclass
 
+NEVER = 2**63 - 1
+"""Kafka's default of log.flush.interval.messages."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -20,6 +23,8 @@ class Shape:
     """Of the network's usual 0.2 to 2 ms."""
     pause_max_s: float = 0.4
     """Of a producer between two batches."""
+    flush_messages: int = NEVER
+    """With 1 any number of brokers may lose power at once."""
     operator_looks_s: float = 0.0
     """Mean time between two looks of the operator at pods and controllers; 0: there is none."""
 
@@ -35,5 +40,6 @@ def shape_of(seed: int) -> Shape:
         fault_interval_s=rng.choice((0.3, 0.8, 1.5, 1.5)),
         delay_factor=rng.choice((1.0, 1.0, 1.0, 10.0, 40.0)),
         pause_max_s=rng.choice((0.02, 0.4, 0.4, 1.0)),
+        flush_messages=rng.choice((NEVER, NEVER, NEVER, NEVER, 10, 1)),
         operator_looks_s=rng.choice((0.0, 0.1, 0.5, 1.0)),
     )
