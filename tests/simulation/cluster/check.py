@@ -140,7 +140,8 @@ async def judge(cluster: "Cluster") -> None:
 
 def _judge_folder(cluster: "Cluster", process: Process, image: MetadataImage) -> None:
     node = None if process.broker is None else process.broker.broker
-    has = {} if node is None else {(log.topic, log.partition): log.topic_id for log in node.logs.logs()}
+    logs = () if node is None else [log for log in node.logs.logs() if log.topic != METADATA_TOPIC]
+    has = {(log.topic, log.partition): log.topic_id for log in logs}
     wanted = {
         (topic.name, index): topic.id
         for topic in image.topics.values()

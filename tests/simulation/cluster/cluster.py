@@ -29,7 +29,6 @@ CLUSTER_ID = "simulated-cluster"
 _LIMIT_S = 600.0
 _RECOVERY_S = 40.0
 _BROKER_KEYS = {
-    "process.roles": "broker",
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
     "replica.lag.time.max.ms": "2000",
@@ -78,31 +77,53 @@ class Cluster:
         self.consumers: list[Consumer] = []
         self.producers: list[Producer] = []
         self.owners: list[Owner] = []
-        controllers = [f"10.0.1.{n}:9093" for n in range(1, shape.controllers + 1)]
-        quorum = ",".join(controllers)
-        self.controllers = [self._controller(n, quorum) for n in range(1, shape.controllers + 1)]
-        self.brokers = [self._broker(n, quorum) for n in range(1, shape.brokers + 1)]
+        self.controllers, self.brokers = self._nodes()
         self.lossy: Process | None = None
         """The broker that has lost power or has a failing disk, until every replica is in sync again."""
         self.admin = Admin(self)
         self.operator = Operator(self) if shape.operator_looks_s else None
         self._clients = 0
 
-    def _controller(self, number: int, quorum: str) -> Process:
-        host = f"10.0.1.{number}"
-        properties = _CONTROLLER_KEYS | {"node.id": str(100 + number), "listeners": f"CONTROLLER://{host}:9093"}
-        # It decides by it who is eligible; brokers decide by theirs what is acknowledged.
-        properties["min.insync.replicas"] = str(self.shape.min_insync_replicas)
+    def _nodes(self) -> tuple[Sequence[Process], Sequence[Process]]:
+        """Controllers and brokers; the same processes where they are combined."""
+        shape, network = self.shape, 0 if self.shape.combined else 1
+        hosts = [f"10.0.{network}.{n}" for n in range(1, shape.controllers + 1)]
+        quorum = ",".join(f"{host}:9093" for host in hosts)
+        keys = [self._controller_keys(host, quorum) for host in hosts]
+        if not shape.combined:
+            controllers = [
+                Process(self.around, f"controller-{n}", host, properties | {"node.id": str(100 + n)})
+                for n, (host, properties) in enumerate(zip(hosts, keys, strict=True), 1)
+            ]
+            return controllers, [self._broker(n, quorum, {}) for n in range(1, shape.brokers + 1)]
+        keys += [{}] * (shape.brokers - shape.controllers)
+        nodes = [self._broker(n, quorum, properties) for n, properties in enumerate(keys, 1)]
+        return nodes[: shape.controllers], nodes
+
+    def _controller_keys(self, host: str, quorum: str) -> dict[str, str]:
+        properties = _CONTROLLER_KEYS | {
+            "listeners": f"CONTROLLER://{host}:9093",
+            # It decides by it who is eligible; brokers decide by theirs what is acknowledged.
+            "min.insync.replicas": str(self.shape.min_insync_replicas),
+        }
         if self.shape.controllers > 1:
             properties |= _SEVERAL_CONTROLLERS_KEYS | {"controller.quorum.bootstrap.servers": quorum}
-        return Process(self.around, f"controller-{number}", host, properties)
+        return properties
 
-    def _broker(self, number: int, quorum: str) -> Process:
+    def _broker(self, number: int, quorum: str, as_controller: Mapping[str, str]) -> Process:
         host = f"10.0.0.{number}"
-        properties = _BROKER_KEYS | {
+        listeners = [f"PLAINTEXT://{host}:9092", f"REPLICATION://{host}:9091"]
+        roles = ["broker"]
+        if as_controller:
+            listeners.append(as_controller["listeners"])
+            roles.append("controller")
+        properties = {
+            **as_controller,
+            **_BROKER_KEYS,
+            "process.roles": ",".join(roles),
             "node.id": str(number),
             "cluster.id": CLUSTER_ID,
-            "listeners": f"PLAINTEXT://{host}:9092,REPLICATION://{host}:9091",
+            "listeners": ",".join(listeners),
             "controller.quorum.bootstrap.servers": quorum,
             "default.replication.factor": str(self.shape.replication_factor),
             "min.insync.replicas": str(self.shape.min_insync_replicas),
@@ -113,7 +134,7 @@ class Cluster:
 
     @property
     def processes(self) -> Sequence[Process]:
-        return (*self.controllers, *self.brokers)
+        return tuple(dict.fromkeys((*self.controllers, *self.brokers)))
 
     def note(self, text: str) -> None:
         self.trace.note(text)

@@ -93,7 +93,7 @@ async def _power_loss(cluster: "Cluster", rng: random.Random) -> None:
 
 def _may_lose(cluster: "Cluster", process: Process) -> bool:
     """Whether this broker may lose what it has not synced; from now on it is the only one."""
-    if cluster.shape.flush_messages == 1:
+    if process not in cluster.brokers or cluster.shape.flush_messages == 1:
         return True
     if cluster.lossy not in (None, process):
         return False
@@ -109,8 +109,9 @@ async def _until_in_sync(cluster: "Cluster", process: Process) -> None:
 
 
 async def _power_loss_of_controller(cluster: "Cluster", rng: random.Random) -> None:
+    """At any time, for what it answers for is synced."""
     process = rng.choice(cluster.controllers)
-    if process.alive:
+    if process.alive and process not in cluster.brokers:
         await _power_loss_of(cluster, rng, process)
 
 
@@ -123,7 +124,7 @@ async def _power_loss_of(cluster: "Cluster", rng: random.Random, process: Proces
 
 async def _disk_fails(cluster: "Cluster", rng: random.Random) -> None:
     """For a while; then somebody mends it and restarts what ran on it. What an fsync could not write is lost."""
-    process = rng.choice(cluster.brokers)
+    process = rng.choice(cluster.processes)
     if not process.alive or process.disk_fault is not None or not _may_lose(cluster, process):
         return
     name, fault = rng.choice(_DISK_FAULTS)
@@ -202,7 +203,7 @@ async def _isolate(cluster: "Cluster", rng: random.Random) -> None:
 
 async def _cut_off_from_controllers(cluster: "Cluster", rng: random.Random) -> None:
     broker = rng.choice(cluster.brokers).host
-    pairs = [(broker, controller.host) for controller in cluster.controllers]
+    pairs = [(broker, controller.host) for controller in cluster.controllers if controller.host != broker]
     if rng.random() < 0.5:
         pairs = [(target, source) for source, target in pairs]
     await _cut(cluster, rng, pairs)

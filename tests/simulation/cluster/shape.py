@@ -13,6 +13,8 @@ class Shape:
 
     brokers: int = 3
     controllers: int = 1
+    combined: bool = False
+    """The first brokers are the controllers."""
     partitions: int = 2
     replication_factor: int = 3
     min_insync_replicas: int = 2
@@ -41,5 +43,6 @@ def shape_of(seed: int) -> Shape:
         delay_factor=rng.choice((1.0, 1.0, 1.0, 10.0, 40.0)),
         pause_max_s=rng.choice((0.02, 0.4, 0.4, 1.0)),
         flush_messages=rng.choice((NEVER, NEVER, NEVER, NEVER, 10, 1)),
+        combined=rng.random() < 0.2,
         operator_looks_s=rng.choice((0.0, 0.1, 0.5, 1.0)),
     )
