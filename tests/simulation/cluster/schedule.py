@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 async def run(cluster: "Cluster") -> None:
     rng = random.Random(f"{cluster.seed}/schedule")
     end_s = cluster.loop.time() + cluster.shape.faults_s
-    names = [action for action, _ in _ACTIONS]
-    weights = [weight for _, weight in _ACTIONS]
     # A seed has its own few kinds of faults: all of them together rarely let anything interesting happen.
-    chosen = rng.sample(range(len(names)), rng.randint(2, 6))
+    chosen = list(cluster.shape.faults) or rng.sample(list(_ACTIONS), rng.randint(2, 6))
+    weights = [_ACTIONS[name][1] for name in chosen]
     supervisor = asyncio.ensure_future(keep_alive(cluster))
     pending: set[asyncio.Future[None]] = set()
     while cluster.loop.time() < end_s:
-        action = rng.choices([names[n] for n in chosen], [weights[n] for n in chosen])[0]
+        action = _ACTIONS[rng.choices(chosen, weights)[0]][0]
         pending.add(asyncio.ensure_future(action(cluster, rng)))
         mean_s = cluster.shape.fault_interval_s
         await asyncio.sleep(rng.choice((rng.uniform(0.0, mean_s / 3), rng.uniform(0.3 * mean_s, 3.0 * mean_s))))
@@ -282,23 +281,23 @@ async def _elect_preferred(cluster: "Cluster", rng: random.Random) -> None:
     cluster.note(f"preferred leaders are elected: {await cluster.admin.elect_preferred()}")
 
 
-_ACTIONS: list[tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]] = [
-    (_kill, 4),
-    (_kill_controller, 2),
-    (_power_loss, 3),
-    (_power_loss_of_controller, 1),
-    (_disk_fails, 3),
-    (_pause, 3),
-    (_cut_two, 3),
-    (_isolate, 2),
-    (_cut_off_from_controllers, 2),
-    (_cut_off_from_api_server, 2),
-    (_slow, 2),
-    (_reset, 2),
-    (_jump, 1),
-    (_controlled_restart, 3),
-    (_new_topic, 1),
-    (_temporary_topic, 2),
-    (_reassign, 2),
-    (_elect_preferred, 1),
-]
+_ACTIONS: dict[str, tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]] = {
+    "kill": (_kill, 4),
+    "kill_controller": (_kill_controller, 2),
+    "power_loss": (_power_loss, 3),
+    "power_loss_of_controller": (_power_loss_of_controller, 1),
+    "disk_fails": (_disk_fails, 3),
+    "pause": (_pause, 3),
+    "cut_two": (_cut_two, 3),
+    "isolate": (_isolate, 2),
+    "cut_off_from_controllers": (_cut_off_from_controllers, 2),
+    "cut_off_from_api_server": (_cut_off_from_api_server, 2),
+    "slow": (_slow, 2),
+    "reset": (_reset, 2),
+    "jump": (_jump, 1),
+    "controlled_restart": (_controlled_restart, 3),
+    "new_topic": (_new_topic, 1),
+    "temporary_topic": (_temporary_topic, 2),
+    "reassign": (_reassign, 2),
+    "elect_preferred": (_elect_preferred, 1),
+}

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 NEVER = 2**63 - 1
 """Kafka's default of log.flush.interval.messages."""
 
+LOSSES = ("power_loss", "disk_fails", "kill", "controlled_restart", "isolate", "reassign")
+"""What it takes to lose acknowledged records, if a rule is missing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -18,6 +21,8 @@ class Shape:
     partitions: int = 2
     replication_factor: int = 3
     min_insync_replicas: int = 2
+    faults: tuple[str, ...] = ()
+    """Which kinds of faults, by the names that schedule.py has for them; none: the seed chooses."""
     faults_s: float = 12.0
     fault_interval_s: float = 1.5
     """Mean time between two faults."""
@@ -44,5 +49,6 @@ def shape_of(seed: int) -> Shape:
         pause_max_s=rng.choice((0.02, 0.4, 0.4, 1.0)),
         flush_messages=rng.choice((NEVER, NEVER, NEVER, NEVER, 10, 1)),
         combined=rng.random() < 0.2,
+        faults=rng.choice(((), (), (), LOSSES)),
         operator_looks_s=rng.choice((0.0, 0.1, 0.5, 1.0)),
     )
