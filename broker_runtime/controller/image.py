@@ -55,8 +55,6 @@ class BrokerInfo:
     stopping_offset: int | None = None
     """Offset of the record that began its controlled shutdown; None when it is not stopping. Cleared when fenced."""
     features: tuple[tuple[str, int, int], ...] = ()
-    served_epoch: int = -1
-    """Its newest epoch in which it was unfenced, which may be that of an earlier incarnation; -1 when it never was."""
 
     @property
     def active(self) -> bool:
@@ -209,7 +207,6 @@ class MetadataImage:
             fenced=True if same is None else same.fenced,
             stopping_offset=None if same is None else same.stopping_offset,
             features=record.features,
-            served_epoch=record.served_epoch,
         )
         changes.brokers.add(record.broker_id)
 
@@ -226,8 +223,7 @@ class MetadataImage:
 
     def _set_fenced(self, broker_id: int, epoch: int, fenced: bool, changes: Changes) -> None:
         known = self._registered(broker_id, epoch)
-        served_epoch = known.served_epoch if fenced else epoch
-        self.brokers[broker_id] = replace(known, fenced=fenced, stopping_offset=None, served_epoch=served_epoch)
+        self.brokers[broker_id] = replace(known, fenced=fenced, stopping_offset=None)
         changes.brokers.add(broker_id)
 
     def _stop(self, record: StopBroker, changes: Changes) -> None:

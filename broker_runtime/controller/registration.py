@@ -163,11 +163,9 @@ def register(
     if way.guard is Guard.SAME_INCARNATION:
         if not sessions.is_live(known.id, known.epoch, now_s):
             sessions.registered(known.id, known.epoch, now_s)
-        again = _record(wanted, known.epoch, known.served_epoch)
+        again = _record(wanted, known.epoch)
         return (() if again == _record_of(known) else (again,)), known.epoch
-    # Incarnations after the one that it vouches for acknowledged nothing if none of them was unfenced: one that is
-    # killed before it hears of its epoch cannot vouch for that.
-    lossy = wanted.previous_epoch < max(known.served_epoch, 0)
+    lossy = wanted.previous_epoch != known.epoch
     return _new_incarnation(wanted, elections.leave(known.id, image, lossy=lossy), image, sessions, now_s)
 
 
@@ -185,33 +183,16 @@ def _new_incarnation(
 ) -> tuple[Sequence[Record], int]:
     epoch = image.offset + 1 + len(cleaning)
     sessions.registered(wanted.broker_id, epoch, now_s)
-    known = image.brokers.get(wanted.broker_id)
-    return [*cleaning, _record(wanted, epoch, -1 if known is None else known.served_epoch)], epoch
+    return [*cleaning, _record(wanted, epoch)], epoch
 
 
-def _record(wanted: Registration, epoch: int, served_epoch: int) -> RegisterBroker:
+def _record(wanted: Registration, epoch: int) -> RegisterBroker:
     assert wanted.incarnation is not None
-    return RegisterBroker(
-        wanted.broker_id,
-        wanted.incarnation,
-        epoch,
-        wanted.endpoints,
-        wanted.rack,
-        wanted.features,
-        served_epoch,
-    )
+    return RegisterBroker(wanted.broker_id, wanted.incarnation, epoch, wanted.endpoints, wanted.rack, wanted.features)
 
 
 def _record_of(known: BrokerInfo) -> RegisterBroker:
-    return RegisterBroker(
-        known.id,
-        known.incarnation,
-        known.epoch,
-        known.endpoints,
-        known.rack,
-        known.features,
-        known.served_epoch,
-    )
+    return RegisterBroker(known.id, known.incarnation, known.epoch, known.endpoints, known.rack, known.features)
 
 
 def _check(wanted: Registration, image: MetadataImage) -> None:

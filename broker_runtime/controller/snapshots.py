@@ -123,15 +123,7 @@ def _default_first(broker_id: int | None) -> int:
 
 
 def _broker(broker: BrokerInfo) -> Iterator[Record]:
-    yield RegisterBroker(
-        broker.id,
-        broker.incarnation,
-        broker.epoch,
-        broker.endpoints,
-        broker.rack,
-        broker.features,
-        broker.served_epoch,
-    )
+    yield RegisterBroker(broker.id, broker.incarnation, broker.epoch, broker.endpoints, broker.rack, broker.features)
     if not broker.fenced:
         yield UnfenceBroker(broker.id, broker.epoch)
     if broker.stopping_offset is not None:
