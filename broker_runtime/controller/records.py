@@ -41,8 +41,8 @@ class RegisterBroker(_Record, frozen=True, tag=1):
     rack: str | None = None
     features: tuple[tuple[str, int, int], ...] = ()
     """(name, lowest, highest supported level)."""
-    served_epoch: int = -1
-    """The broker's newest epoch in which it was unfenced; -1 when it never was."""
+    whole_since: int = -1
+    """The broker epoch since whose registration its data is whole, by its own word; -1 is `epoch` itself."""
 
 
 class UnregisterBroker(_Record, frozen=True, tag=2):

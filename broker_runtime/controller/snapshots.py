@@ -130,7 +130,7 @@ def _broker(broker: BrokerInfo) -> Iterator[Record]:
         broker.endpoints,
         broker.rack,
         broker.features,
-        broker.served_epoch,
+        broker.whole_since,
     )
     if not broker.fenced:
         yield UnfenceBroker(broker.id, broker.epoch)
