@@ -11,8 +11,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from benchmarks import replicated_rows
+from benchmarks import controller_rows, replicated_rows
 from benchmarks.apply_to_enforced import measure_apply_to_enforced
 from benchmarks.replicated_rows import ClusterRow
 from benchmarks.report import write_picture, write_table
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"the comparison with Apache Kafka is left out: {missing}")
         return 0
     measured = {row.name: _measure(row, options.rounds) for row in ROWS if options.rows in row.name}
-    for group in replicated_rows.ROWS:
+    for group in (*replicated_rows.ROWS, *controller_rows.ROWS):
         if any(options.rows in name for name in group.names):
             measured |= _measure_clusters(group, options.rounds)
     figures = {"machine": machine(), "rounds": options.rounds, "apply_to_enforced": enforced, "rows": measured}
@@ -61,10 +62,14 @@ def _measure(row: Row, rounds: int) -> Mapping[str, object]:
     return _figures(values, row.unit, row.more_is_better, row.floor)
 
 
-def _measure_clusters(row: ClusterRow, rounds: int) -> Mapping[str, Mapping[str, object]]:
-    values: list[dict[str, list[float]]] = [{name: [] for name in replicated_rows.CLUSTERS} for _ in row.names]
+def _measure_clusters(row: ClusterRow[Any], rounds: int) -> Mapping[str, Mapping[str, object]]:
+    missing = row.missing()
+    if missing:
+        print(f"{row.names}: left out: {missing}")
+        return {}
+    values: list[dict[str, list[float]]] = [{name: [] for name in row.makers} for _ in row.names]
     for _ in range(rounds):
-        for name, make in replicated_rows.CLUSTERS.items():
+        for name, make in row.makers.items():
             for found, kept in zip(row.measure(make), values, strict=True):
                 kept[name].append(found)
             print(f"{row.names}: {name} {[kept[name][-1] for kept in values]} {row.unit}", flush=True)

@@ -2,9 +2,9 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tests.support.acknowledged import Partitions
 from tests.support.apache_kafka import CLIENT_LISTENER, CONTROLLER_LISTENER, ApacheKafka
@@ -55,7 +55,9 @@ class Cluster:
                 raise RuntimeError(f"{topic} has not {replicas} replicas in sync within {timeout_s:g} s")
 
 
-ClusterMaker = Callable[[], contextlib.AbstractContextManager[Cluster]]
+ClusterT = TypeVar("ClusterT", bound=Cluster)
+Maker = Callable[[], contextlib.AbstractContextManager[ClusterT]]
+ClusterMaker = Maker[Cluster]
 
 
 @contextlib.contextmanager
@@ -68,25 +70,49 @@ def sluicegate_cluster() -> Iterator[Cluster]:
 @contextlib.contextmanager
 def apache_kafka_cluster() -> Iterator[Cluster]:
     with contextlib.ExitStack() as running:
-        controller = ApacheKafka(
-            node_id=CONTROLLER_ID, cluster_id=CLUSTER_ID, ready_listener=CONTROLLER_LISTENER, heap_mb=_HEAP_MB
-        )
-        address = f"{controller.host}:{controller.port(CONTROLLER_LISTENER)}"
-        voters = {"controller.quorum.voters": f"{CONTROLLER_ID}@{address}"}
-        controller.properties = (
-            TIMING
-            | voters
-            | {
-                "process.roles": "controller",
-                "listeners": f"{CONTROLLER_LISTENER}://{address}",
-                "inter.broker.listener.name": "",
-            }
-        )
-        running.enter_context(controller)
+        voters = running.enter_context(apache_kafka_controllers((CONTROLLER_ID,), TIMING))
+        yield Cluster(running.enter_context(apache_kafka_brokers(voters, TIMING)))
+
+
+@contextlib.contextmanager
+def apache_kafka_controllers(node_ids: Sequence[int], timing: Mapping[str, str]) -> Iterator[Sequence[ApacheKafka]]:
+    """One after the other: each opens its listener without waiting for a quorum."""
+    controllers = [
+        ApacheKafka(node_id=node_id, cluster_id=CLUSTER_ID, ready_listener=CONTROLLER_LISTENER, heap_mb=_HEAP_MB)
+        for node_id in node_ids
+    ]
+    for controller in controllers:
+        controller.properties = {
+            **timing,
+            **_voters(controllers),
+            "process.roles": "controller",
+            "listeners": f"{CONTROLLER_LISTENER}://{_controller_address(controller)}",
+            "inter.broker.listener.name": "",
+        }
+    with contextlib.ExitStack() as running:
+        for controller in controllers:
+            running.enter_context(controller)
+        yield controllers
+
+
+@contextlib.contextmanager
+def apache_kafka_brokers(
+    controllers: Sequence[ApacheKafka], timing: Mapping[str, str]
+) -> Iterator[Sequence[ApacheKafka]]:
+    with contextlib.ExitStack() as running:
         brokers = []
         for node_id in range(3):
             broker = ApacheKafka(node_id=node_id, cluster_id=CLUSTER_ID, heap_mb=_HEAP_MB)
             listeners = {"listeners": f"{CLIENT_LISTENER}://{broker.host}:{broker.port()}"}
-            broker.properties = TIMING | voters | {"process.roles": "broker"} | listeners
+            broker.properties = {**timing, **_voters(controllers), "process.roles": "broker", **listeners}
             brokers.append(running.enter_context(broker))
-        yield Cluster(brokers)
+        yield brokers
+
+
+def _voters(controllers: Sequence[ApacheKafka]) -> Mapping[str, str]:
+    voters = (f"{controller.node_id}@{_controller_address(controller)}" for controller in controllers)
+    return {"controller.quorum.voters": ",".join(voters)}
+
+
+def _controller_address(controller: ApacheKafka) -> str:
+    return f"{controller.host}:{controller.port(CONTROLLER_LISTENER)}"

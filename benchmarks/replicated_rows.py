@@ -5,9 +5,10 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Generic
 
 from benchmarks import workloads
-from benchmarks.clusters import Cluster, ClusterMaker, apache_kafka_cluster, sluicegate_cluster
+from benchmarks.clusters import Cluster, ClusterMaker, ClusterT, Maker, apache_kafka_cluster, sluicegate_cluster
 from benchmarks.rows import resident_mb
 
 TOPIC = "replicated"
@@ -16,15 +17,22 @@ MANY_PARTITIONS = 2_000
 CLUSTERS: Mapping[str, ClusterMaker] = {"sluicegate": sluicegate_cluster, "Apache Kafka 4.3.0": apache_kafka_cluster}
 
 
+def _nothing() -> None:
+    return None
+
+
 @dataclass(frozen=True)
-class ClusterRow:
+class ClusterRow(Generic[ClusterT]):
     """As rows.Row, of a whole cluster; one run may give several figures."""
 
     names: tuple[str, ...]
     unit: str
     more_is_better: bool
     floors: tuple[float | None, ...]
-    measure: Callable[[ClusterMaker], tuple[float, ...]]
+    measure: Callable[[Maker[ClusterT]], tuple[float, ...]]
+    makers: Mapping[str, Maker[ClusterT]]
+    missing: Callable[[], str | None] = _nothing
+    """What this machine lacks for it, beyond what all rows need."""
 
 
 def _create(cluster: Cluster) -> None:
@@ -53,7 +61,7 @@ def _produce_small(make: ClusterMaker) -> tuple[float, ...]:
         return (workloads.run("produce", cluster.bootstrap, TOPIC, seconds=4, **options)["messages_per_s"],)
 
 
-def _let_run(client: subprocess.Popen[str], seconds: float) -> None:
+def let_run(client: subprocess.Popen[str], seconds: float) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         client.wait(seconds)
         raise RuntimeError("the client ended before it was its time")
@@ -65,7 +73,7 @@ def _leader_killed(make: ClusterMaker) -> tuple[float, ...]:
         _create(cluster)
         workloads.run("paced_produce", cluster.bootstrap, TOPIC, seconds=3, acks="all")
         client = workloads.start("paced_produce", cluster.bootstrap, TOPIC, seconds=10, acks="all")
-        _let_run(client, 3)
+        let_run(client, 3)
         cluster.leader_of(TOPIC).kill()
         return (workloads.finish(client)["gap_ms"],)
 
@@ -76,7 +84,7 @@ def _restarted(make: ClusterMaker) -> tuple[float, ...]:
         _create(cluster)
         workloads.run("paced_produce", cluster.bootstrap, TOPIC, seconds=4, acks="all")
         client = workloads.start("paced_produce", cluster.bootstrap, TOPIC, seconds=16, acks="all")
-        _let_run(client, 2)
+        let_run(client, 2)
         leader = cluster.leader_of(TOPIC)
         leader.stop()
         leader.start()
@@ -99,16 +107,19 @@ def _many_partitions(make: ClusterMaker) -> tuple[float, ...]:
 
 
 ROWS = (
-    ClusterRow(("acks=all, 3 replicas, 1 MB batches",), "MB/s", True, (1.0,), _produce_wire(1_000_000)),
-    ClusterRow(("acks=all, 3 replicas, 64 KB batches",), "MB/s", True, (1.0,), _produce_wire(65_536)),
-    ClusterRow(("acks=all, 3 replicas, one 100 B message a batch",), "messages/s", True, (1.0,), _produce_small),
-    ClusterRow(("kill -9 of a leader to the next acknowledgement",), "ms", False, (1.0,), _leader_killed),
+    ClusterRow(("acks=all, 3 replicas, 1 MB batches",), "MB/s", True, (1.0,), _produce_wire(1_000_000), CLUSTERS),
+    ClusterRow(("acks=all, 3 replicas, 64 KB batches",), "MB/s", True, (1.0,), _produce_wire(65_536), CLUSTERS),
+    ClusterRow(
+        ("acks=all, 3 replicas, one 100 B message a batch",), "messages/s", True, (1.0,), _produce_small, CLUSTERS
+    ),
+    ClusterRow(("kill -9 of a leader to the next acknowledgement",), "ms", False, (1.0,), _leader_killed, CLUSTERS),
     ClusterRow(
         ("produce p99 while a broker restarts", "longest gap while a broker restarts"),
         "ms",
         False,
         (1.0, None),
         _restarted,
+        CLUSTERS,
     ),
     ClusterRow(
         (
@@ -120,5 +131,6 @@ ROWS = (
         False,
         (None, None, None),
         _many_partitions,
+        CLUSTERS,
     ),
 )

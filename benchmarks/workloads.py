@@ -16,7 +16,7 @@ from itertools import cycle, pairwise
 from pathlib import Path
 
 import uvloop
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.wire import consume_wire, produce_wire
@@ -26,6 +26,9 @@ RUN_TIMEOUT_S = 180
 API_VERSIONS = b"\x00\x00\x00\x15\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0bsluicegate!"
 CONNECT_SOURCES = 8
 _MESSAGES_A_CALL = 200
+ASK_TIMEOUT_S = 0.5
+ASK_PAUSE_S = 0.01
+ASKED_MAX_S = 60.0
 PATIENCE = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
@@ -41,6 +44,28 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, partitions, replicas)]).values():
         future.result(120)
+
+
+def create_topic_again_and_again(bootstrap: str, name: str, replicas: int) -> None:
+    """Until it is there, though each attempt has a short time only; raises when that takes too long.
+
+    One that was given up may have been done all the same: then the next attempt is told that the topic exists.
+    """
+    limits = {"request_timeout": ASK_TIMEOUT_S, "operation_timeout": ASK_TIMEOUT_S}
+    admin = AdminClient({"bootstrap.servers": bootstrap} | PATIENCE)
+    deadline = time.monotonic() + ASKED_MAX_S
+    while True:
+        try:
+            admin.create_topics([NewTopic(name, 1, replicas)], **limits)[name].result()
+            return
+        except KafkaException as error:
+            reason = error.args[0]
+            if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no topic could be created within {ASKED_MAX_S:g} s: {reason}") from error
+        # Lets the client's threads go on; what refuses at once is not asked in a tight loop.
+        admin.poll(ASK_PAUSE_S)
 
 
 def first_produce(bootstrap: str, topic: str) -> None:

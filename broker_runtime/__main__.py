@@ -16,6 +16,7 @@ from pathlib import Path
 import uvloop
 
 from broker_runtime.broker import Broker, StartError
+from broker_runtime.cluster.rack import RackUnknownError, with_rack
 from broker_runtime.config import BrokerSettings, broker_settings, parse_properties
 from broker_runtime.errors import ConfigError
 
@@ -65,10 +66,10 @@ def read_settings(path: Path, overrides: Sequence[str]) -> BrokerSettings:
 
 async def _serve(settings: BrokerSettings) -> int:
     stop = asyncio.Event()
-    broker = Broker(settings)
+    broker: Broker | None = None
 
     def on_signal() -> None:
-        if stop.is_set():
+        if stop.is_set() and broker is not None:
             broker.stop_at_once()
         stop.set()
 
@@ -76,11 +77,15 @@ async def _serve(settings: BrokerSettings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     try:
+        settings = await with_rack(settings, stop)
+        if stop.is_set():
+            return 0
+        broker = Broker(settings)
         await broker.run_until(stop)
     except ConfigError as error:
         print(f"configuration: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    except StartError as error:
+    except (StartError, RackUnknownError) as error:
         print(f"the node cannot go on: {error}", file=sys.stderr)  # noqa: T201
         return 1
     return 0

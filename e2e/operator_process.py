@@ -4,13 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 REPOSITORY = Path(__file__).parents[1]
 OPERATOR_NAMESPACE = "sluicegate-system"
 """Where deploy/ puts it: its Lease is there."""
-STOP_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 60.0
 RESYNC_S = 3
 """Drift is looked for this often; the default of 60 s is for clusters, not for tests."""
 
@@ -67,6 +69,17 @@ class OperatorProcess:
         code = self._process.wait(STOP_TIMEOUT_S)
         self._process = None
         return code
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It lives and does nothing, so that something can be seen that it would put right at once."""
+        if self._process is None:
+            raise RuntimeError("the operator was not started")
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         if self._process is not None:

@@ -4,8 +4,10 @@ import asyncio
 import json
 import re
 import urllib.request
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +20,7 @@ from sluicegate_operator.cli.storm_load import Storm, StormPlan
 from sluicegate_operator.cli.storm_report import StormReport
 from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from tests.support.process_kubelet.kubelet import ProcessKubelet
 
 T = TypeVar("T")
@@ -34,10 +37,24 @@ CRDS = Path(__file__).parents[1] / "crds"
 KINDS = ("brokerclusters", "brokerlisteners", "connectionquotas", "topics", "brokerregistrations")
 UNLIMITED = 2147483647
 
-READY_TIMEOUT_S = 60.0
-ROLLED_TIMEOUT_S = 120.0
-ENFORCED_TIMEOUT_S = 20.0
-"""The aim is a second; what is asserted about time is asserted on the status, not on this."""
+READY_TIMEOUT_S = 120.0
+ROLLED_TIMEOUT_S = 240.0
+ENFORCED_TIMEOUT_S = 60.0
+"""The aim is a second; what is asserted about time is asserted on the status, not on this. An operator that was killed
+may hold the Lease for 15 s more."""
+ANSWER_TIMEOUT_S = 10.0
+
+
+class NotAnsweredError(AssertionError):
+    """Whom a test has asked is not there: 'not yet' for a test that waits, a failure for one that does not."""
+
+
+@contextmanager
+def answer_of(who: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, HTTPException, LookupError, KafkaAdminError) as silence:
+        raise NotAnsweredError(f"{who} does not answer: {silence!r}") from silence
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +158,18 @@ class Shop:
 
     def controllers_view(self) -> dict[int, Json]:
         """What the active controller itself says, without the operator."""
-        address = self.kubelet.address(NAMESPACE, f"{CLUSTER}-controllers-0")
-        with urllib.request.urlopen(f"http://{address}:{HTTP_PORT}/brokers", timeout=2) as answer:
-            brokers = json.loads(answer.read())["brokers"]
+        with answer_of("the controller"):
+            address = self.kubelet.address(NAMESPACE, f"{CLUSTER}-controllers-0")
+            url = f"http://{address}:{HTTP_PORT}/brokers"
+            with urllib.request.urlopen(url, timeout=ANSWER_TIMEOUT_S) as answer:
+                brokers = json.loads(answer.read())["brokers"]
         return {broker["id"]: broker for broker in brokers}
 
     def all_in_sync(self) -> bool:
-        view = self.controllers_view()
+        try:
+            view = self.controllers_view()
+        except NotAnsweredError:
+            return False
         return all(broker["state"] == "Online" and broker["outOfSync"] == 0 for broker in view.values())
 
     def cluster(self) -> Json:
@@ -185,7 +207,9 @@ class Shop:
         return found
 
     def pod(self, broker_id: int) -> BrokerPod:
-        return next(pod for pod in self.broker_pods() if pod.id == broker_id)
+        found = next((pod for pod in self.broker_pods() if pod.id == broker_id), None)
+        assert found is not None, f"broker {broker_id} has no pod"
+        return found
 
     def fingerprint(self) -> list[tuple[str, int, list[int], float]]:
         """What changes when a broker is restarted in any way."""
@@ -201,7 +225,8 @@ class Shop:
 
     def metric(self, pod: BrokerPod, series: str) -> float:
         """`name` or `name{label="value"}` as it stands in the exposition."""
-        with urllib.request.urlopen(f"http://{pod.address}:{pod.http_port}/metrics", timeout=5) as answer:
+        url = f"http://{pod.address}:{pod.http_port}/metrics"
+        with answer_of(pod.name), urllib.request.urlopen(url, timeout=ANSWER_TIMEOUT_S) as answer:
             text = answer.read().decode()
         found = re.search(rf"^{re.escape(series)} (\S+)$", text, re.MULTILINE)
         assert found is not None, f"broker {pod.id} has no metric {series}"
@@ -212,7 +237,8 @@ class Shop:
             async with AdminClient([(pod.address, pod.internal_port)]) as client:
                 return await work(client.broker(pod.address, pod.internal_port))
 
-        return asyncio.run(run())
+        with answer_of(pod.name):
+            return asyncio.run(run())
 
     def external_rates(self) -> list[int]:
         """The effective limit of listener EXTERNAL on each broker that is up, asked of the broker itself."""
@@ -259,6 +285,8 @@ def install_crds(plane: ControlPlane) -> None:
     plane.kubectl("apply", "--server-side", "-f", str(CRDS))
     plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
     wait_for("the CRDs in the API server's OpenAPI", lambda: all(plane.kubectl("explain", kind) for kind in KINDS))
+    # Established comes before the API server has opened the storage of a kind: until then it answers 429.
+    wait_for("the storage of the CRDs", lambda: plane.kubectl("get", ",".join(KINDS), "-A", "-o", "json"))
 
 
 def broker_pod(pod: Json) -> BrokerPod:

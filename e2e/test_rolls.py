@@ -12,8 +12,10 @@ from e2e.cluster.waiting import wait_for
 from e2e.shop import (
     BROKERS,
     CLUSTER,
+    EXTERNAL_RATE_KEY,
     NAMESPACE,
     ROLLED_TIMEOUT_S,
+    BrokerPod,
     Shop,
     condition_of,
     quota_document,
@@ -93,7 +95,7 @@ def test_a_changed_static_key_rolls_brokers_one_by_one_and_loses_nothing(shop: S
     with load_on(shop, "rolled") as load:
         wait_for("the load runs", lambda: load.count > 100)
         shop.change_cluster(config=other_value(shop))
-        wait_for("the first broker is replaced", lambda: uids(shop) != before, timeout_s=20)
+        wait_for("the first broker is replaced", lambda: uids(shop) != before)
         wait_for("rolled out", watched.look, timeout_s=ROLLED_TIMEOUT_S, interval_s=0.2)
         assert watched.away_together == []
         count = load.count
@@ -104,6 +106,7 @@ def test_a_changed_static_key_rolls_brokers_one_by_one_and_loses_nothing(shop: S
     restarts = [event for event in shop.events() if event["reason"] == "ConfigChanged"]
     assert sum(event.get("count", 1) for event in restarts) >= BROKERS
     assert all("num.partitions" in event["message"] for event in restarts)
+    wait_for("the operator finds its way", lambda: shop.cluster()["status"].get("controllerId", -1) >= 0)
 
 
 def test_a_changed_dynamic_key_restarts_nothing_and_drift_is_mended(shop: Shop) -> None:
@@ -115,14 +118,14 @@ def test_a_changed_dynamic_key_restarts_nothing_and_drift_is_mended(shop: Shop) 
 
     [unset, *_] = values()
     shop.change_cluster(config={**config, "log.retention.ms": "7200000"})
-    wait_for("in force on every broker", lambda: values() == [7200000] * BROKERS, timeout_s=10)
+    wait_for("in force on every broker", lambda: values() == [7200000] * BROKERS)
     shop.alter_by_hand(shop.pod(1), None, ConfigChange(set={"log.retention.ms": "60000"}))
-    wait_for("drift is told", lambda: "ConfigDriftMended" in {event["reason"] for event in shop.events()}, timeout_s=15)
-    wait_for("mended", lambda: values() == [7200000] * BROKERS, timeout_s=5)
+    wait_for("drift is told", lambda: "ConfigDriftMended" in {event["reason"] for event in shop.events()})
+    wait_for("mended", lambda: values() == [7200000] * BROKERS)
     shop.change_cluster(config=config)
-    wait_for("taken away", lambda: values() == [unset] * BROKERS, timeout_s=10)
+    wait_for("taken away", lambda: values() == [unset] * BROKERS)
     assert shop.fingerprint() == before
-    wait_for("forgotten", lambda: not shop.cluster()["status"].get("dynamicConfigKeys"), timeout_s=10)
+    wait_for("forgotten", lambda: not shop.cluster()["status"].get("dynamicConfigKeys"))
 
 
 def test_a_roll_that_waits_says_for_whom_and_quotas_do_not_wait_with_it(shop: Shop) -> None:
@@ -138,18 +141,27 @@ def test_a_roll_that_waits_says_for_whom_and_quotas_do_not_wait_with_it(shop: Sh
         waiting = set(cluster["status"]["rollout"].get("waiting", []))
         return rolling["status"] == "True" and named and {shop.pod(0).name, shop.pod(2).name} <= waiting
 
-    wait_for("the status names what it waits for", says_why, timeout_s=15)
-    rate = 60 + len(shop.events()) % 7
-    shop.apply(quota_document("shop-external-rate", {"listener": "EXTERNAL"}, maxConnectionCreationRate=rate))
-    started_s = time.monotonic()
-    wait_for("in force where brokers are up", lambda: shop.external_rates() == [rate] * 2, timeout_s=5)
-    assert time.monotonic() - started_s < 1.0 + ASK_S
+    wait_for("the status names what it waits for", says_why)
+    _quotas_do_not_wait(shop, [shop.pod(0), shop.pod(2)])
     after = uids(shop)
     assert (after[0], after[2]) == (before[0], before[2]), "nothing else is restarted while a broker is away"
     shop.kubelet.release_pod(NAMESPACE, away.name)
     _roll_with_an_operator_that_dies_at_each_step(shop, incarnations)
     assert {*uids(shop).values()}.isdisjoint(before.values())
     shop.await_enforced("shop-external-rate")
+
+
+def _quotas_do_not_wait(shop: Shop, up: list[BrokerPod]) -> None:
+    took_s = []
+    # Several, for a machine that is busy with other things may stall for a second.
+    for rate in (61, 62, 63, 64):
+        shop.apply(quota_document("shop-external-rate", {"listener": "EXTERNAL"}, maxConnectionCreationRate=rate))
+        started_s = time.monotonic()
+        wait_for("in force", lambda: {shop.broker_config(pod, EXTERNAL_RATE_KEY) for pod in up} == {rate})  # noqa: B023
+        took_s.append(time.monotonic() - started_s)
+        if took_s[-1] < 1.0 + ASK_S:
+            return
+    raise AssertionError(f"no change was in force within a second: {took_s}")
 
 
 def _roll_with_an_operator_that_dies_at_each_step(shop: Shop, incarnations: "Incarnations") -> None:
@@ -220,11 +232,11 @@ def test_a_paused_rollout_restarts_nothing_and_a_pod_deleted_by_hand_in_its_midd
         blocked = shop.await_condition("brokercluster", CLUSTER, "RollBlocked", "True")
         assert blocked["reason"] == "Paused"
         assert "rollout.paused" in blocked["message"]
-        ready = condition_of(shop.cluster(), "Ready")
-        assert (ready["status"], ready["reason"]) == ("False", "RolloutPaused")
+        shop.await_condition("brokercluster", CLUSTER, "Ready", "False")
+        assert condition_of(shop.cluster(), "Ready")["reason"] == "RolloutPaused"
         assert sum(incarnations.restarts().values()) == 0
         shop.change_cluster(config=change)
-        wait_for("one broker is on its way", lambda: sum(incarnations.restarts().values()) == 1, timeout_s=30)
+        wait_for("one broker is on its way", lambda: sum(incarnations.restarts().values()) == 1)
         [first] = incarnations.order()
         assert first != CONTROLLER
         victim = next(pod for pod in shop.broker_pods() if pod.name != first)

@@ -32,7 +32,9 @@ _ANSWER_TIMEOUT_S = 3.0
 """Beyond the longest wait: a controller that is as silent as that is not waited for."""
 _SNAPSHOT_BYTES_MAX = 1024 * 1024 * 1024
 _RETRY_DELAY_S = 0.05
-_RETRY_DELAY_MAX_S = 1.0
+_RETRY_DELAY_MAX_S = 0.2
+_SAID_EVERY = 50
+"""Rounds in vain of which one is logged, after the first."""
 
 
 class MetadataFollower:
@@ -53,15 +55,20 @@ class MetadataFollower:
         return 0 <= self.end_offset <= self.next_offset
 
     async def run(self) -> None:
-        delay_s = _RETRY_DELAY_S
+        failures = 0
         while True:
             try:
                 await self._fetch_once()
-                delay_s = _RETRY_DELAY_S
+                failures = 0
             except KafkaError as error:
-                log.warning("metadata cannot be fetched, trying again: %s", error)
-                await asyncio.sleep(delay_s)
-                delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
+                failures += 1
+                rounds, of_this = divmod(failures, self._client.choices)
+                if of_this:
+                    # Perhaps a standby said so; the next one may be active.
+                    continue
+                if rounds == 1 or rounds % _SAID_EVERY == 0:
+                    log.warning("metadata cannot be fetched, trying again: %s", error)
+                await asyncio.sleep(min(_RETRY_DELAY_S * 2 ** min(rounds - 1, 8), _RETRY_DELAY_MAX_S))
 
     async def wait_until(self, seen: Callable[[MetadataImage], bool], timeout_s: float) -> bool:
         """Whether `seen` came true of the image in time."""

@@ -5,7 +5,7 @@ this process is the controller too. What is on top of a link (registration, meta
 
 Of several controllers one is active. The others say NOT_CONTROLLER or hang up: then the link goes on to the next one,
 round and round. A typed request goes round once, so that its sender knows soon; what a client sent is tried until its
-time is over, as in Kafka, with a pause after each attempt. Both may reach a controller twice when a connection is lost.
+time is over, as in Kafka, with a pause after each round. Both may reach a controller twice when a connection is lost.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _CONNECT_TIMEOUT_S = 1.0
 _STUCK_S = 3.0
 """A controller that has not answered for so long is asked no more when somebody gives up waiting: the next one is."""
 _RETRY_DELAY_S = 0.05
-_RETRY_DELAY_MAX_S = 0.5
+_RETRY_DELAY_MAX_S = 0.2
 
 
 class ControllerLink(Protocol):
@@ -63,6 +63,11 @@ class ControllerClient:
         self._link = link
         self._timeout_s = timeout_s
 
+    @property
+    def choices(self) -> int:
+        """Controllers of which one may be active."""
+        return self._link.choices
+
     async def request(self, api_key: int, version: int, content: Fields, timeout_s: float | None = None) -> Entity:
         body = memoryview(encode_request_body(api_key, version, content))
         async with self._deadline(timeout_s or self._timeout_s):
@@ -82,11 +87,12 @@ class ControllerClient:
         delay_s = _RETRY_DELAY_S
         async with self._deadline(self._timeout_s):
             while True:
-                try:
-                    return await self._link.exchange(api_key, version, body)
-                except KafkaError as error:
-                    if error.code != ErrorCode.BROKER_NOT_AVAILABLE:
-                        raise
+                for _ in range(self.choices):
+                    try:
+                        return await self._link.exchange(api_key, version, body)
+                    except KafkaError as error:
+                        if error.code != ErrorCode.BROKER_NOT_AVAILABLE:
+                            raise
                 await asyncio.sleep(delay_s)
                 delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
 

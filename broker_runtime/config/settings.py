@@ -95,6 +95,7 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     _check_prefixes(given, listeners)
     _check_protocols(_tuple(values["listener.security.protocol.map"]))
     _check_per_ip(values)
+    _check_rack(values)
     return BrokerSettings(
         source=source,
         given=dict(given),
@@ -242,3 +243,8 @@ def _check_protocols(items: tuple[str, ...]) -> None:
 def _check_per_ip(values: Mapping[str, Value]) -> None:
     if values["max.connections.per.ip"] == 0 and not values["max.connections.per.ip.overrides"]:
         raise ConfigError("max.connections.per.ip: 0 shuts everybody out; it needs max.connections.per.ip.overrides")
+
+
+def _check_rack(values: Mapping[str, Value]) -> None:
+    if values["broker.rack"] is not None and values["sluicegate.broker.rack.file"] is not None:
+        raise ConfigError("broker.rack: sluicegate.broker.rack.file says it as well; keep one of the two")

@@ -359,9 +359,7 @@ class Connection:
             return
         frame = self._unfinished
         if frame is not None and self._leftover():
-            self._unfinished = None
-            self._shared.buffered_bytes -= len(frame.buffer)
-            self._shared.unfinished.discard(self)
+            self._forget_unfinished()
             self._handle_bytes(memoryview(frame.buffer)[: frame.filled])
         if self._fd >= 0 and self._read_paused and not self.busy and not self._leftover():
             self._read_paused = False

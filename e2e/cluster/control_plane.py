@@ -24,11 +24,11 @@ from e2e.cluster.waiting import wait_for
 START_TIMEOUT_S = 120.0
 """Three seconds on an idle machine; a loaded one must not fail."""
 
-KUBECTL_TIMEOUT_S = 60.0
+KUBECTL_TIMEOUT_S = 120.0
 
 
 class KubectlError(AssertionError):
-    """kubectl said no; `stderr` is what it said."""
+    """kubectl said no, or nothing in time; `stderr` is what it said."""
 
     def __init__(self, arguments: tuple[str, ...], stderr: str) -> None:
         super().__init__(f"kubectl {' '.join(arguments)}: {stderr.strip()}")
@@ -104,15 +104,18 @@ class ControlPlane:
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout_s: float = KUBECTL_TIMEOUT_S) -> str:
         """Standard output; what kubectl refuses is a KubectlError with its sentence."""
-        done = subprocess.run(
-            [str(self._binaries / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments],
-            input=input,
-            env={"HOME": str(self.folder), "PATH": "/usr/bin:/bin"},
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [str(self._binaries / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments],
+                input=input,
+                env={"HOME": str(self.folder), "PATH": "/usr/bin:/bin"},
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as silence:
+            raise KubectlError(arguments, f"no answer within {timeout_s:g} s") from silence
         if done.returncode != 0:
             raise KubectlError(arguments, done.stderr)
         return done.stdout

@@ -10,12 +10,17 @@ T = TypeVar("T")
 POLL_INTERVAL_S = 0.05
 """Short against everything that is awaited here (processes, controllers), long against a look at a file."""
 
+PATIENCE_S = 90.0
+"""Everything that is awaited here takes seconds; a machine that is busy with other things may take many more."""
+
 
 class NotInTimeError(AssertionError):
     """A condition did not become true before its deadline; an AssertionError, so that pytest shows it as a failure."""
 
 
-def wait_for(what: str, look: Callable[[], T], *, timeout_s: float = 30.0, interval_s: float = POLL_INTERVAL_S) -> T:
+def wait_for(
+    what: str, look: Callable[[], T], *, timeout_s: float = PATIENCE_S, interval_s: float = POLL_INTERVAL_S
+) -> T:
     """Call `look` until it answers with something true. An AssertionError from it counts as 'not yet'."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()

@@ -300,18 +300,18 @@ async def test_an_older_snapshot_never_replaces_a_newer_one(shared_place: StoreP
 async def test_the_lease_goes_from_one_to_the_next(shared_place: StorePlace) -> None:
     shared_place.process(), shared_place.process()
     one, two = (
-        LeaseElection(store, identity, 1_000, SystemClock())
+        LeaseElection(store, identity, 3_000, SystemClock())
         for store, identity in zip(shared_place.stores, ("1_a", "2_b"), strict=True)
     )
     await one.acquire()
     waiting = asyncio.ensure_future(two.acquire())
     keeping = asyncio.ensure_future(one.keep())
-    done, _ = await asyncio.wait({waiting, keeping}, timeout=1.5)
+    done, _ = await asyncio.wait({waiting, keeping}, timeout=4.0)
     assert not done
     assert (one.held, one.holder_id, two.held, two.holder_id) == (True, 1, False, 1)
     keeping.cancel()
     await one.release()
-    await asyncio.wait_for(waiting, 0.9)
+    await asyncio.wait_for(waiting, 2.5)
     assert (one.held, two.held, two.holder_id) == (False, True, 2)
 
 

@@ -20,7 +20,7 @@ from sluicegate_operator.kube.lease import LeaseElector
 ROOT = Path(__file__).parents[2]
 SYSTEM = "sluicegate-system"
 ACCOUNT = f"system:serviceaccount:{SYSTEM}:sluicegate-operator"
-DURATION_S = 2
+DURATION_S = 4
 LABEL = "sluicegate.dev/test"
 
 

@@ -1,7 +1,6 @@
 """Topics as the operator makes them, against running brokers: Apache Kafka and ours."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,23 +11,12 @@ from sluicegate_operator.fleet.topics import apply_topic_actions, delete_topic, 
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.planning.topics import CreateTopic, DeleteTopic
-from tests.support.apache_kafka import KafkaUnavailable
-from tests.support.single_node import IMPLEMENTATIONS, SingleNode, running_node
-
-
-@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
-def node(request: pytest.FixtureRequest) -> Iterator[SingleNode]:
-    with ExitStack() as stop:
-        try:
-            running = stop.enter_context(running_node(request.param))
-        except KafkaUnavailable as error:
-            pytest.skip(str(error))
-        yield running
+from tests.support.single_node import SingleNode
 
 
 @pytest.fixture
 async def pool(node: SingleNode) -> AsyncIterator[BrokerPool]:
-    async with AdminClient([(node.host, node.port)]) as admin:
+    async with AdminClient([(node.host, node.port)], request_timeout_s=30) as admin:
         yield BrokerPool(admin, (BrokerAddress(node.node_id, node.host, node.port),))
 
 

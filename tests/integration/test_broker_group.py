@@ -22,7 +22,7 @@ def group() -> Iterator[BrokerGroup]:
 def test_all_brokers_are_in_the_metadata_and_share_the_partitions(group: BrokerGroup) -> None:
     admin = AdminClient({"bootstrap.servers": group.brokers[0].bootstrap})
     for future in admin.create_topics([NewTopic("spread", 6, 1)]).values():
-        future.result(10)
+        future.result(60)
     until(lambda: "spread" in admin.list_topics(timeout=10).topics, "the topic is in the metadata")
     metadata = admin.list_topics(timeout=10)
     assert sorted(metadata.brokers) == [0, 1, 2]
@@ -33,14 +33,14 @@ def test_all_brokers_are_in_the_metadata_and_share_the_partitions(group: BrokerG
 def test_a_producer_reaches_every_partition(group: BrokerGroup) -> None:
     admin = AdminClient({"bootstrap.servers": group.brokers[1].bootstrap})
     for future in admin.create_topics([NewTopic("everywhere", 6, 1)]).values():
-        future.result(10)
+        future.result(60)
     producer = Producer({"bootstrap.servers": group.bootstrap})
     failed: list[object] = []
     for partition in range(6):
         producer.produce(
             "everywhere", b"x", partition=partition, on_delivery=lambda e, _m: failed.append(e) if e else None
         )
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     assert failed == []
 
 
@@ -66,14 +66,14 @@ def test_a_broker_that_was_away_learns_what_it_missed(group: BrokerGroup) -> Non
 def test_brokers_serve_clients_while_the_controller_is_away(group: BrokerGroup) -> None:
     admin = AdminClient({"bootstrap.servers": group.brokers[0].bootstrap})
     for future in admin.create_topics([NewTopic("independent", 3, 1)]).values():
-        future.result(10)
+        future.result(60)
     producer = Producer({"bootstrap.servers": group.bootstrap})
     producer.produce("independent", b"before")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     group.controller.kill()
     for number in range(30):
         producer.produce("independent", b"%d" % number)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     group.controller.start()
     set_default_config(group.brokers[0], RATE, "66")
     until(lambda: effective_config(group.brokers[1], RATE) == "66", "changes go on when the controller is back")

@@ -19,6 +19,8 @@ QUICK = {
     "broker.heartbeat.interval.ms": "200",
     "sluicegate.controlled.shutdown.timeout.ms": "25000",
 }
+QUICKER_S = 20.0
+"""Than the deadline of a controlled shutdown, which is not waited for."""
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def test_a_broker_that_hangs_is_fenced_and_after_it_goes_on_serves_only_when_unf
     before = group.controller.brokers()[1]
     assert before["state"] == "Online"
     with paused(hanging):
-        until(lambda: state(group, 1) == "Offline", "the controller has fenced the silent broker", SESSION_S + 15)
+        until(lambda: state(group, 1) == "Offline", "the controller has fenced the silent broker")
         admin = AdminClient({"bootstrap.servers": group.brokers[0].bootstrap})
         until(lambda: sorted(admin.list_topics(timeout=10).brokers) == [0], "clients are not sent to it")
     until(lambda: state(group, 1) == "Online" and ready(hanging), "it is unfenced again")
@@ -76,7 +78,7 @@ def test_without_a_controller_brokers_fence_themselves_and_serve_again_when_it_i
         client.ask("api_versions", 0)
         group.controller.kill()
         killed_s = time.monotonic()
-        until(lambda: all(not serves(b) for b in group.brokers), "every broker fences itself", SESSION_S + 15)
+        until(lambda: all(not serves(b) for b in group.brokers), "every broker fences itself")
         assert time.monotonic() - killed_s > SESSION_S - 1.5, "not before its session is over"
         with pytest.raises((OSError, ConnectionEnded)):
             client.ask("api_versions", 0)
@@ -107,12 +109,15 @@ def test_a_clean_stop_frees_the_id_at_once(group: BrokerGroup) -> None:
     assert state(group, 1) == "Online"
 
 
-def test_a_killed_broker_is_back_soon_after_its_session(group: BrokerGroup) -> None:
-    killed = group.brokers[1]
-    killed.kill()
-    killed.start()
-    assert killed.started_in_s < SESSION_S + 10
-    assert killed.log().count("another process is registered with broker id 1") == 1, "said once, not at each try"
+def test_a_killed_broker_is_back_soon_after_its_session() -> None:
+    """Its next process comes while the session lasts, also where processes start slowly."""
+    session_s = 9.0
+    with BrokerGroup(brokers=2, properties=QUICK | {"broker.session.timeout.ms": str(int(session_s * 1000))}) as group:
+        killed = group.brokers[1]
+        killed.kill()
+        killed.start()
+        assert killed.started_in_s < session_s + 15
+        assert killed.log().count("another process is registered with broker id 1") == 1, "said once, not at each try"
 
 
 def test_a_second_process_with_a_live_id_does_not_get_in(tmp_path: Path) -> None:
@@ -135,7 +140,7 @@ def test_a_broker_whose_id_was_taken_while_it_hung_ends_with_a_sentence(group: B
     twin = BrokerProcess(node_id=1, folder=tmp_path, properties=twin_properties(group))
     try:
         with paused(replaced):
-            until(lambda: state(group, 1) == "Offline", "the controller has fenced the silent broker", SESSION_S + 15)
+            until(lambda: state(group, 1) == "Offline", "the controller has fenced the silent broker")
             twin.start()
         assert replaced.ended() == 1
         assert "broker id 1 has been taken by another process" in replaced.log()
@@ -162,7 +167,7 @@ def test_a_controlled_shutdown_on_request_moves_leaderships_away_and_sigterm_goe
 ) -> None:
     admin = AdminClient({"bootstrap.servers": group.bootstrap})
     for future in admin.create_topics([NewTopic("moved", 4, 2)]).values():
-        future.result(10)
+        future.result(60)
     leaving = group.brokers[1]
     until(lambda: group.controller.brokers()[1]["leaders"] == 2, "leaders are spread")
     status, said = leaving.post("/controlled-shutdown")
@@ -173,7 +178,7 @@ def test_a_controlled_shutdown_on_request_moves_leaderships_away_and_sigterm_goe
     assert leaving.post("/controlled-shutdown")[0] == 200, "asking twice does no harm"
     began_s = time.monotonic()
     assert leaving.stop() == 0
-    assert time.monotonic() - began_s < 15
+    assert time.monotonic() - began_s < QUICKER_S
 
 
 def test_a_controller_that_does_not_answer_is_waited_for_until_the_deadline_only(group: BrokerGroup) -> None:
@@ -182,7 +187,7 @@ def test_a_controller_that_does_not_answer_is_waited_for_until_the_deadline_only
     with paused(group.controller):
         began_s = time.monotonic()
         assert leaving.post("/controlled-shutdown")[0] == 504
-        assert time.monotonic() - began_s < 15
+        assert time.monotonic() - began_s < QUICKER_S
         assert leaving.stop() == 0
 
 
@@ -199,7 +204,7 @@ def test_a_second_sigterm_does_not_wait_for_the_controller() -> None:
     with BrokerGroup(brokers=1, properties=slow) as group, paused(group.controller):
         began_s = time.monotonic()
         assert group.brokers[0].stop(signals=2) == 0
-        assert time.monotonic() - began_s < 15
+        assert time.monotonic() - began_s < QUICKER_S
 
 
 def test_a_process_that_is_controller_and_broker_leaves_its_own_cluster_cleanly() -> None:
@@ -207,7 +212,7 @@ def test_a_process_that_is_controller_and_broker_leaves_its_own_cluster_cleanly(
         assert broker.brokers()[1]["state"] == "Online"
         began_s = time.monotonic()
         assert broker.stop() == 0
-        assert time.monotonic() - began_s < 15
+        assert time.monotonic() - began_s < QUICKER_S
         assert "has not released" not in broker.log()
         broker.start()
         assert "another process is registered" not in broker.log()

@@ -34,7 +34,7 @@ def produce_with_confluent(bootstrap: str, topic: str, **settings: object) -> No
         producer.produce(
             topic, payload(number), key=b"%d" % number, on_delivery=lambda e, _m: failed.append(e) if e else None
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert failed == []
 
 
@@ -43,7 +43,7 @@ def consume_with_confluent(bootstrap: str, topic: str) -> list[bytes]:
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[bytes] = []
     while len(found) < COUNT:
-        messages = consumer.consume(COUNT, timeout=10)
+        messages = consumer.consume(COUNT, timeout=60)
         assert messages, f"only {len(found)} of {COUNT} records came"
         found += [message.value() for message in messages]
     consumer.close()
@@ -65,14 +65,14 @@ def test_confluent_kafka_produces_idempotently(broker: BrokerProcess) -> None:
 def test_kafka_python_with_its_defaults(broker: BrokerProcess) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
     futures = [producer.send("kafka-python", payload(number)) for number in range(COUNT)]
-    producer.flush(30)
-    assert [future.get(10).offset for future in futures] == list(range(COUNT))
+    producer.flush(60)
+    assert [future.get(60).offset for future in futures] == list(range(COUNT))
     producer.close()
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=10_000)
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=60_000)
     partition = PythonPartition("kafka-python", 0)
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)
-    found = [record.value for record, _ in zip(consumer, range(COUNT), strict=False)]
+    found = [record.value for _, record in zip(range(COUNT), consumer, strict=False)]
     consumer.close()
     assert found == [payload(n) for n in range(COUNT)]
 
@@ -91,7 +91,7 @@ def test_aiokafka_with_its_defaults(broker: BrokerProcess) -> None:
         consumer.assign([partition])
         await consumer.seek_to_beginning(partition)
         found: list[bytes] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(found) < COUNT:
                 for records in (await consumer.getmany(timeout_ms=1000)).values():
                     found += [record.value for record in records]
@@ -103,11 +103,11 @@ def test_aiokafka_with_its_defaults(broker: BrokerProcess) -> None:
 
 def test_what_one_client_wrote_compressed_another_reads(broker: BrokerProcess) -> None:
     produce_with_confluent(broker.bootstrap, "shared", **{"compression.type": "gzip"})
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=10_000)
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=60_000)
     partition = PythonPartition("shared", 0)
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)
-    found = [record.value for record, _ in zip(consumer, range(COUNT), strict=False)]
+    found = [record.value for _, record in zip(range(COUNT), consumer, strict=False)]
     consumer.close()
     assert found == [payload(n) for n in range(COUNT)]
 
@@ -127,8 +127,8 @@ def test_a_consumer_that_waits_gets_a_record_as_soon_as_it_is_written(broker: Br
     assert consumer.poll(1.0) is None
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce("waiting", b"late")
-    producer.flush(10)
-    message = consumer.poll(10.0)
+    producer.flush(60)
+    message = consumer.poll(20.0)
     consumer.close()
     assert message is not None
     assert message.value() == b"late"
@@ -139,9 +139,9 @@ def test_offsets_can_be_found_by_time_and_at_both_ends(broker: BrokerProcess) ->
     an_hour_ago_ms = int(time.time() * 1000) - 3_600_000
     for number in range(10):
         producer.produce("times", payload(number), timestamp=an_hour_ago_ms + number * 1000)
-        producer.flush(10)
+        producer.flush(60)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False})
-    assert consumer.get_watermark_offsets(TopicPartition("times", 0), timeout=10) == (0, 10)
-    (found,) = consumer.offsets_for_times([TopicPartition("times", 0, an_hour_ago_ms + 3500)], timeout=10)
+    assert consumer.get_watermark_offsets(TopicPartition("times", 0), timeout=60) == (0, 10)
+    (found,) = consumer.offsets_for_times([TopicPartition("times", 0, an_hour_ago_ms + 3500)], timeout=60)
     consumer.close()
     assert found.offset == 4

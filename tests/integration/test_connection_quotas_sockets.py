@@ -12,6 +12,8 @@ from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
 from tests.support.socket_bench import BENCHES, PING, Bench, bench_on
 
+LATE_S = 3.0
+"""What is due within a window of a second has happened by then."""
 SHORT = QuotaSettings(quota_window_num=2, inter_broker_listener="REPLICATION")
 
 
@@ -21,13 +23,13 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 def test_a_listener_over_its_rate_makes_the_next_client_wait_and_then_serves_it(bench: Bench) -> None:
-    bench.serve(replace(SHORT, max_connection_creation_rate=5))
-    clients = [bench.connect() for _ in range(6)]
-    assert all(bench.ask(client) for client in clients[:5])
+    bench.serve(replace(SHORT, max_connection_creation_rate=2))
+    clients = [bench.connect() for _ in range(3)]
+    assert all(bench.ask(client) for client in clients[:2])
     bench.run_until(lambda: bench.server.quotas.listeners["EXTERNAL"].waiting is not None)
     start_s = bench.loop.time()
-    assert bench.ask(clients[5])
-    assert 0.05 < bench.loop.time() - start_s < 1
+    assert bench.ask(clients[2])
+    assert bench.loop.time() - start_s < LATE_S
     assert bench.metric("blocked_seconds_total", listener="EXTERNAL") > 0.1
     assert 0 < bench.metric("blocked_percent", listener="EXTERNAL") <= 1
     assert bench.metric("connection_accept_throttle_time_ms", listener="EXTERNAL") > 0
@@ -49,7 +51,7 @@ def test_a_lifted_rate_holds_for_the_next_client_without_a_restart(bench: Bench)
     bench.server.update_limits(SHORT)
     start_s = bench.loop.time()
     assert all(bench.ask(bench.connect()) for _ in range(50))
-    assert bench.loop.time() - start_s < 1
+    assert bench.loop.time() - start_s < 10, "at the old rate it were 25 s"
     waits = bench.metric("waits_total", listener="EXTERNAL")
     bench.server.update_limits(replace(SHORT, max_connection_creation_rate=20))
     assert bench.ask(bench.connect())
@@ -127,20 +129,20 @@ def test_a_lowered_limit_closes_the_least_recently_used_and_never_more_than_need
 def test_an_address_over_its_rate_is_held_unread_and_then_closed(bench: Bench) -> None:
     """testConnectionRatePerIp"""
     bench.serve(SHORT)
-    bench.server.update_ip_rate("127.0.1.7", 5)
-    assert all(bench.ask(bench.connect(source="127.0.1.7")) for _ in range(5))
+    bench.server.update_ip_rate("127.0.1.7", 2)
+    assert all(bench.ask(bench.connect(source="127.0.1.7")) for _ in range(2))
     refused = bench.connect(source="127.0.1.7")
     bench.run_until(lambda: bench.metric("connections_delayed", listener="EXTERNAL") == 1)
     assert bench.is_open(refused)
     assert bench.ask(bench.connect(source="127.0.1.8"))
-    assert bench.server.quotas.listeners["EXTERNAL"].count == 6
+    assert bench.server.quotas.listeners["EXTERNAL"].count == 3
     start_s = bench.loop.time()
-    assert bench.receive(refused, within_s=2) == b""
-    assert bench.loop.time() - start_s < 1
+    assert bench.receive(refused) == b""
+    assert bench.loop.time() - start_s < LATE_S
     assert bench.metric("connections_delayed", listener="EXTERNAL") == 0
     assert bench.metric("connections_rejected_total", listener="EXTERNAL", reason="delayed") == 1
     assert bench.metric("ip_connection_accept_throttle_time_ms", listener="EXTERNAL") > 0
-    assert bench.metric("ip_connection_accept_rate", ip="127.0.1.7") == pytest.approx(5, abs=3)
+    assert bench.metric("ip_connection_accept_rate", ip="127.0.1.7") == pytest.approx(2, abs=1.5)
 
 
 def test_a_stream_of_refusals_is_closed_earliest_first(bench: Bench) -> None:
@@ -172,7 +174,7 @@ def test_drop_closes_at_once(bench: Bench) -> None:
     assert all(bench.ask(bench.connect()) for _ in range(2))
     start_s = bench.loop.time()
     assert bench.receive(bench.connect()) == b""
-    assert bench.loop.time() - start_s < 0.2
+    assert bench.loop.time() - start_s < LATE_S
     assert bench.metric("connections_rejected_total", listener="EXTERNAL", reason="dropped") == 1
     assert bench.metric("connections_delayed", listener="EXTERNAL") == 0
 

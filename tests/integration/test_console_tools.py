@@ -18,7 +18,7 @@ PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 CONFIGS = "kafka.admin.ConfigCommand"
-TOOL_TIMEOUT_S = 60
+TOOL_TIMEOUT_S = 180
 
 IP_RATE = "connection_creation_rate"
 LIMITED, FREE = "127.0.44.1", "127.0.44.2"

@@ -51,7 +51,7 @@ def web_manifests() -> str:
     labels = {"app": "web"}
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     pod = {
-        "terminationGracePeriodSeconds": 10,
+        "terminationGracePeriodSeconds": 60,
         "containers": [container],
         "volumes": [{"name": "settings", "configMap": {"name": "web"}}],
     }
@@ -99,7 +99,7 @@ def kubelet(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def page(address: str) -> list[str]:
-    with urllib.request.urlopen(f"http://{address}:8080/", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{address}:8080/", timeout=15) as answer:
         text: str = answer.read().decode()
     return text.split("|")
 

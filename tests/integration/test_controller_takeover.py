@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.waiting import wait_for
@@ -14,7 +14,7 @@ from tests.support.apache_kafka import free_port
 from tests.support.broker_process import CLUSTER_ID, BrokerProcess
 
 LEASE_S = 4.0
-TAKEOVER_MAX_S = LEASE_S + 2.0
+TAKEOVER_MAX_S = 10.0
 CONTROLLERS = (100, 101, 102)
 
 
@@ -79,7 +79,7 @@ class Cluster:
 
 def seconds_until(what: str, condition: Callable[[], bool]) -> float:
     began_s = time.monotonic()
-    wait_for(what, condition, timeout_s=30.0)
+    wait_for(what, condition)
     return time.monotonic() - began_s
 
 
@@ -100,17 +100,17 @@ def test_brokers_and_clients_go_on_when_the_active_controller_is_killed_or_hangs
     assert first is not None
     bootstrap = [broker.bootstrap for broker in cluster.brokers]
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", retries=100, request_timeout_ms=30_000)
-    sent = [producer.send("orders", b"before", partition=0).get(30).offset]
+    sent = [producer.send("orders", b"before", partition=0).get(60).offset]
     epochs = cluster.epochs(first)
 
     cluster.controllers[first].kill()
-    sent.append(producer.send("orders", b"without a controller", partition=0).get(30).offset)
+    sent.append(producer.send("orders", b"without a controller", partition=0).get(60).offset)
     took_s = seconds_until("another controller", lambda: cluster.active(but=first) is not None)
     assert took_s < TAKEOVER_MAX_S
     second = cluster.active(but=first)
     assert second is not None
     seconds_until("both brokers online", lambda: cluster.online(second) == 2)
-    sent.append(producer.send("made-after-the-takeover", b"after").get(30).offset)
+    sent.append(producer.send("made-after-the-takeover", b"after").get(60).offset)
 
     cluster.controllers[first].start(wait=False)
     cluster.controllers[second].pause()
@@ -119,19 +119,21 @@ def test_brokers_and_clients_go_on_when_the_active_controller_is_killed_or_hangs
     third = cluster.active(but=second)
     assert third is not None
     seconds_until("both brokers online again", lambda: cluster.online(third) == 2)
-    sent.append(producer.send("made-after-the-hang", b"after", partition=0).get(30).offset)
+    sent.append(producer.send("made-after-the-hang", b"after", partition=0).get(60).offset)
     cluster.controllers[second].resume()
     seconds_until("the one that hung knows who is active", lambda: cluster.active_by(second) == third)
 
     # Nobody was fenced: brokers found the new controllers within their session.
     assert cluster.epochs(third) == epochs
-    assert all("does not serve" not in broker.log() for broker in cluster.brokers)
+    assert all("serves no clients" not in broker.log() for broker in cluster.brokers)
     consumer = KafkaConsumer(
-        "orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=3000
+        "orders", bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=60_000
     )
-    assert [record.value for record in consumer] == [b"before", b"without a controller"]
+    expected = [b"before", b"without a controller"]
+    assert [record.value for _, record in zip(expected, consumer, strict=False)] == expected
+    assert consumer.end_offsets([TopicPartition("orders", 0)]) == {TopicPartition("orders", 0): len(expected)}
     consumer.close()
     producer.close()
     assert cluster.controllers[third].stop() == 0
     took_s = seconds_until("the next after a stop", lambda: cluster.active(but=third) is not None)
-    assert took_s < 2.0
+    assert took_s < LEASE_S / 2, "the Lease was given back"

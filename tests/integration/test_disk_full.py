@@ -13,7 +13,7 @@ LIMIT_BYTES = 256 * 1024
 def produce_one(producer: Producer, value: bytes) -> KafkaError | None:
     answers: list[KafkaError | None] = []
     producer.produce("orders", value, on_delivery=lambda error, _message: answers.append(error))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return answers[0]
 
 

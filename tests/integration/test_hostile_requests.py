@@ -9,6 +9,7 @@ import random
 import select
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -33,12 +34,13 @@ SEED = 20_261_121
 MUTATIONS, CUTS, INVENTIONS = 36, 8, 8
 """Of each version of each API."""
 OPEN_MAX = 100
-ANSWER_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 30.0
 PENDING_TIMEOUT_S = 0.2
 """A changed Fetch may wait for records as long as it asks to."""
 HALF_FRAMES = 300
 GROWTH_BYTES_MAX = 24 * 1024 * 1024
 LOG_LINES_MAX = 40
+LOG_LINES_MAX_EACH_S = 1.0
 """One in ten seconds for each of some ten kinds; thousands of frames are refused meanwhile."""
 
 NUMBERS = (-1, 0, 1, 1, 2, 100)
@@ -149,7 +151,7 @@ def versions(apis: tuple[ApiSpec, ...]) -> Iterator[tuple[ApiSpec, int]]:
             yield api, version
 
 
-def survived(node: BrokerProcess, pid: int, resident_bytes: int) -> None:
+def survived(node: BrokerProcess, pid: int, resident_bytes: int, took_s: float) -> None:
     assert node.poll() is None, node.log()[-4000:]
     assert node.pid == pid
     assert node.get("/readyz")[0] == 200
@@ -157,7 +159,7 @@ def survived(node: BrokerProcess, pid: int, resident_bytes: int) -> None:
     assert "Traceback" not in log, log[-6000:]
     assert "handler-failed" not in log
     complaints = [line for line in log.splitlines() if "WARNING" in line or "ERROR" in line]
-    assert 0 < len(complaints) <= LOG_LINES_MAX, "\n".join(complaints)
+    assert 0 < len(complaints) <= LOG_LINES_MAX + took_s * LOG_LINES_MAX_EACH_S, "\n".join(complaints)
     assert node.resident_bytes() - resident_bytes < GROWTH_BYTES_MAX
 
 
@@ -168,7 +170,7 @@ def refused(node: BrokerProcess, kind: str = "") -> float:
 def test_a_storm_of_hostile_frames_leaves_a_broker_as_it_was() -> None:
     rng = random.Random(SEED)
     with BrokerProcess() as broker:
-        pid = broker.pid
+        pid, began_s = broker.pid, time.monotonic()
         storm = Storm(broker.port())
         for api, version in versions(BROKER_APIS):
             storm.send(well_formed(api, version, rng))
@@ -186,13 +188,13 @@ def test_a_storm_of_hostile_frames_leaves_a_broker_as_it_was() -> None:
             one.close()
         assert storm.sent > 3500
         assert refused(broker) > 1000
-        survived(broker, pid, resident_bytes)
+        survived(broker, pid, resident_bytes, time.monotonic() - began_s)
         delivered: list[object] = []
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce("after-the-storm", b"calm", on_delivery=lambda error, _: delivered.append(error))
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert delivered == [None]
-        assert "after-the-storm" in AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics
+        assert "after-the-storm" in AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=60).topics
 
 
 def test_a_storm_of_hostile_frames_leaves_a_controller_as_it_was() -> None:
@@ -206,7 +208,7 @@ def test_a_storm_of_hostile_frames_leaves_a_controller_as_it_was() -> None:
         "inter.broker.listener.name": "",
     }
     with BrokerProcess(node_id=1000, properties=properties) as controller:
-        pid = controller.pid
+        pid, began_s = controller.pid, time.monotonic()
         storm = Storm(port)
         for api, version in versions(CONTROLLER_APIS):
             storm.send(well_formed(api, version, rng))
@@ -216,7 +218,7 @@ def test_a_storm_of_hostile_frames_leaves_a_controller_as_it_was() -> None:
             for frame in hostile(api, version, rng):
                 storm.send(frame)
         storm.finish()
-        survived(controller, pid, resident_bytes)
+        survived(controller, pid, resident_bytes, time.monotonic() - began_s)
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,19 @@ from pathlib import Path
 import pytest
 
 from tests.support.apache_kafka import free_port
-from tests.support.local_fleet import COMMAND, ENVIRONMENT, LocalUp, copy_quickstart, edit, run_command, wait_until_dead
+from tests.support.local_fleet import (
+    COMMAND,
+    ENVIRONMENT,
+    TIMEOUT_S,
+    LocalUp,
+    copy_quickstart,
+    edit,
+    run_command,
+    wait_until_dead,
+)
 
 LISTENER = "listener EXTERNAL"
+CHANGED = "after the change, none restarted"
 
 
 @pytest.fixture
@@ -52,19 +62,20 @@ def test_a_changed_limit_is_enforced_on_every_broker_by_the_same_processes(up: L
     before = up.pids()
 
     edit(up.manifests / "quotas.yaml", "maxConnectionCreationRate: 50", "maxConnectionCreationRate: 77")
-    up.wait_for_line("enforced on 2/2 brokers")
+    up.wait_for_line(CHANGED)
 
     assert "listener EXTERNAL 50/s -> 77/s" in up.output()
     assert limits(up, LISTENER) == [77, 77]
     assert up.pids() == before
     change = up.state()["last_change"]
     assert change["limits"] == ["listener EXTERNAL 50/s -> 77/s"]
-    assert 0 < change["enforced_after_s"] < 5
+    assert "enforced on 2/2 brokers" in up.output()
+    assert 0 < change["enforced_after_s"] < 20
 
 
 def test_a_deleted_quota_lifts_the_limit(up: LocalUp) -> None:
     (up.manifests / "quotas.yaml").unlink()
-    up.wait_for_line("enforced on 2/2 brokers")
+    up.wait_for_line(CHANGED)
 
     assert limits(up, LISTENER) == [None, None]
     assert limits(up, "ip 127.0.1.7") == []
@@ -78,7 +89,7 @@ def test_an_invalid_edit_keeps_the_last_good_state(up: LocalUp) -> None:
     assert limits(up, LISTENER) == [50, 50]
 
     edit(up.manifests / "quotas.yaml", "maxConnectionCreationRate: -1", "maxConnectionCreationRate: 60")
-    up.wait_for_line("enforced on 2/2 brokers")
+    up.wait_for_line(CHANGED)
     assert limits(up, LISTENER) == [60, 60]
 
 
@@ -120,7 +131,7 @@ def test_stopping_leaves_no_process_and_says_so(up: LocalUp, number: signal.Sign
 
     assert up.stop(number) == 0
 
-    wait_until_dead(pids, timeout_s=1.0)
+    wait_until_dead(pids, timeout_s=10.0)
     assert up.output().endswith("every process has ended\n")
     nothing = run_command("status", "--data-dir", str(up.data_dir))
     assert nothing.returncode == 1
@@ -173,15 +184,18 @@ def _port(manifests: Path) -> str:
 
 
 def test_quotas_are_watched_until_told_to_stop(up: LocalUp) -> None:
-    watching = subprocess.Popen(
-        [*COMMAND, "quotas", "--watch", "--interval", "0.1", "--data-dir", str(up.data_dir)],
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with pytest.raises(subprocess.TimeoutExpired):
-        watching.wait(3)
-    watching.send_signal(signal.SIGINT)
-    output, _ = watching.communicate(timeout=10)
-    assert watching.returncode == 0
-    assert "listener EXTERNAL" in output
+    shown = up.data_dir / "shown"
+    with shown.open("wb") as output:
+        watching = subprocess.Popen(
+            [*COMMAND, "quotas", "--watch", "--interval", "0.1", "--data-dir", str(up.data_dir)],
+            env=ENVIRONMENT,
+            stdout=output,
+        )
+    try:
+        up.wait_until(lambda: shown.read_text().count(LISTENER) >= 3, "it is shown again and again")
+        assert watching.poll() is None
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(TIMEOUT_S) == 0
+    finally:
+        watching.kill()
+        watching.wait()

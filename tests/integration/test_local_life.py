@@ -16,6 +16,8 @@ from tests.support.local_fleet import LocalUp, copy_quickstart, edit, run_comman
 TOPIC = "payments"
 PARTITIONS = 6
 SESSION_TIMEOUT_S = 9.0
+BEFORE_SESSION_S = SESSION_TIMEOUT_S - 2.0 - 0.5
+"""A session that ends by itself does so later: its last heartbeat was at most broker.heartbeat.interval.ms ago."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +69,7 @@ def test_a_killed_broker_is_fenced_at_once_and_comes_back(three: LocalUp) -> Non
         assert three.brokers()[1]["leaders"] == 0
         three.wait_until(lambda: three.all_online(3), "broker 1 back and in sync")
 
-    assert fenced_after_s < SESSION_TIMEOUT_S / 3
+    assert fenced_after_s < BEFORE_SESSION_S
     assert three.brokers()[1]["epoch"] > before["epoch"]
     assert "broker 1 of shop is fenced: its process ended" in three.output()
     workload.check()
@@ -92,14 +94,17 @@ def test_a_static_setting_rolls_every_node_and_loses_nothing(three: LocalUp) -> 
         three.wait_until(lambda: workload.count > 100, "a producer that runs")
         set_config(three, "connections.max.idle.ms", "590000")
         three.wait_for_line("restarting broker 0 of shop")
-        progress = three.state()["clusters"]["shop"]["progress"]["roll"]
+
+        def rolling() -> bool:
+            progress = three.state()["clusters"]["shop"]["progress"]["roll"]
+            return progress["phase"] == "Rolling" and "controller 1000 of shop" in progress["waiting"]
+
+        three.wait_until(rolling, "what waits in the state")
         edit(three.manifests / "quotas.yaml", "maxConnectionCreationRate: 50", "maxConnectionCreationRate: 77")
         three.wait_for_line("listener EXTERNAL 50/s -> 77/s")
         three.wait_for_line("shop: the roll is complete")
         three.wait_until(lambda: three.all_online(3), "every broker in sync")
 
-    assert progress["phase"] == "Rolling"
-    assert "controller 1000 of shop" in progress["waiting"]
     restarts = re.findall(r"restarting (\w+ \d+) of shop: ConfigChanged \(connections.max.idle.ms\)", three.output())
     assert restarts == ["broker 0", "broker 1", "broker 2", "controller 1000"]
     assert all(node["pid"] != before[node["id"]] for node in three.nodes())

@@ -61,7 +61,7 @@ def start_obtain(env: Mapping[str, str]) -> subprocess.Popen[str]:
 
 def run_obtain(env: Mapping[str, str]) -> tuple[int, str, str]:
     with start_obtain(env) as running:
-        stdout, stderr = running.communicate(timeout=60)
+        stdout, stderr = running.communicate(timeout=180)
         return running.returncode, stdout, stderr
 
 
@@ -104,7 +104,7 @@ def test_two_runs_at_once_build_once_and_find_the_same_folder(tmp_path: Path) ->
     path = f"{tmp_path}:{os.defpath}"
     env = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": path, "STAND_IN_BUILDS": str(builds)}
     with start_obtain(env) as one, start_obtain(env) as other:
-        outputs = [running.communicate(timeout=60) for running in (one, other)]
+        outputs = [running.communicate(timeout=180) for running in (one, other)]
     assert [one.returncode, other.returncode] == [0, 0], outputs
     assert outputs[0][0] == outputs[1][0]
     folder = Path(outputs[0][0].strip())

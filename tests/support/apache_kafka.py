@@ -28,9 +28,9 @@ VERSION = "4.3.0"
 POM = Path(__file__).with_name("kafka-pom.xml")
 LIBS_VARIABLE = "SLUICEGATE_KAFKA_LIBS"
 MAVEN_TIMEOUT_S = 600
-FORMAT_TIMEOUT_S = 60
-START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 20
+FORMAT_TIMEOUT_S = 180
+START_TIMEOUT_S = 180
+STOP_TIMEOUT_S = 60
 CLIENT_LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
 
@@ -227,8 +227,7 @@ class ApacheKafka:
         try:
             self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
         self._process = None
 
     def kill(self) -> None:
@@ -237,7 +236,7 @@ class ApacheKafka:
             self._process.wait()
             self._process = None
 
-    def tool(self, main_class: str, *arguments: str, timeout_s: float = 60.0) -> str:
+    def tool(self, main_class: str, *arguments: str, timeout_s: float = 180.0) -> str:
         """Runs one of Kafka's own command line tools; what it printed, or CalledProcessError."""
         done = subprocess.run(
             self.command(main_class, *arguments, heap_mb=128),

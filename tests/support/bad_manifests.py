@@ -83,6 +83,8 @@ def without(document: Json, *path: str) -> Json:
     return document | {first: without(document[first], *rest)}
 
 
+_ZONES = {"replicas": 3, "storage": {"size": "1Gi"}, "rack": {"topologyKey": "topology.kubernetes.io/zone"}}
+
 GOOD = (
     GoodManifest("a cluster that says only brokers", cluster()),
     GoodManifest(
@@ -98,7 +100,7 @@ GOOD = (
             image="registry.example.org/sluicegate:0.1.0",
             config={"num.partitions": "3", "log.retention.ms": "86400000"},
             connectionQuota={"strategy": "token-bucket", "ipAction": "drop", "windowNum": 5, "windowSizeSeconds": 2},
-            rollout={"paused": True},
+            rollout={"paused": True, "strategy": "Broker"},
             paused=True,
             resyncSeconds=5,
         ),
@@ -107,6 +109,9 @@ GOOD = (
     GoodManifest(
         "a cluster that drains brokers", cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "drain": True})
     ),
+    GoodManifest("a cluster whose brokers know their zone", cluster(brokers=_ZONES)),
+    GoodManifest("a label without a prefix", cluster(brokers=_ZONES | {"rack": {"topologyKey": "Rack_1"}})),
+    GoodManifest("a cluster that rolls rack by rack", cluster(brokers=_ZONES, rollout={"strategy": "Rack"})),
     GoodManifest("a registration, as the operator writes it", registration()),
     GoodManifest("a cluster that runs elsewhere", external()),
     GoodManifest("a cluster that runs elsewhere, reached by IPv6", external(bootstrapServers=["[2001:db8::1]:9092"])),
@@ -197,6 +202,27 @@ BAD = (
     ),
     BadManifest("eleven controllers", cluster(controllers={"replicas": 11}), "spec.controllers.replicas"),
     BadManifest("an unknown rollout", cluster(rollout={"paused": "now"}), "spec.rollout.paused"),
+    BadManifest("an unknown strategy", cluster(rollout={"strategy": "Zone"}), "spec.rollout.strategy"),
+    BadManifest(
+        "a roll by racks of brokers that have none",
+        cluster(rollout={"strategy": "Rack"}),
+        "spec.rollout",
+        "rollout.strategy Rack needs brokers.rack.topologyKey",
+    ),
+    BadManifest(
+        "a rack that is no label",
+        cluster(brokers=_ZONES | {"rack": {"topologyKey": "topology.kubernetes.io/"}}),
+        "spec.brokers.rack.topologyKey",
+        "the key of a label of nodes",
+    ),
+    BadManifest(
+        "a rack in words",
+        cluster(brokers=_ZONES | {"rack": {"topologyKey": "my zone"}}),
+        "spec.brokers.rack.topologyKey",
+        "the key of a label of nodes",
+    ),
+    BadManifest("a rack without a label", cluster(brokers=_ZONES | {"rack": {}}), "spec.brokers.rack.topologyKey"),
+    BadManifest("a rack beside config", cluster(config={"broker.rack": "a"}), "spec.config", _OWNED),
     BadManifest("a rollout paused in words", cluster(rollout={"paused": "yes"}), "spec.rollout.paused"),
     BadManifest(
         "a drain in words", cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "drain": "no"}), "spec.brokers"

@@ -1,6 +1,7 @@
 """Administration from a test's own thread: the operator's admin client, one call at a time."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
@@ -10,6 +11,11 @@ from sluicegate_operator.kafka_admin.configs import ConfigChange
 from tests.support.broker_process import BrokerProcess
 
 T = TypeVar("T")
+
+PATIENCE_S = 60.0
+"""What is awaited here takes seconds at most; a machine that is busy with other things may take many more."""
+PAUSE_S = 0.01
+"""Between two looks: this process has clients whose threads want to run."""
 
 
 def ask(broker: BrokerProcess, question: Callable[[BrokerHandle], Awaitable[T]]) -> T:
@@ -38,8 +44,9 @@ def effective_config(broker: BrokerProcess, key: str) -> str | None:
     return None if entry is None else entry.value
 
 
-def until(condition: Callable[[], bool], what: str, timeout_s: float = 15.0) -> None:
-    deadline = time.monotonic() + timeout_s
+def until(condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
+    deadline, pause = time.monotonic() + timeout_s, threading.Event()
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s:g} s: {what}")
+        pause.wait(PAUSE_S)

@@ -120,9 +120,10 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         await self.controller.submit(lambda image: (records, None))
 
     async def broker(self, broker_id: int = 1, *listeners: str) -> int:
-        """A live broker; returns its epoch."""
+        """A live broker, whose session lasts as long as the clock stands; returns its epoch."""
         epoch = self.image.offset + 1
         registered = RegisterBroker(broker_id, UUID(int=epoch), epoch, endpoints(*listeners), None)
+        self.controller.sessions.touch(broker_id, epoch, self.clock.monotonic())
         await self.write(registered, UnfenceBroker(broker_id, epoch))
         return epoch
 

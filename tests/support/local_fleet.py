@@ -18,7 +18,7 @@ from tests.support.apache_kafka import free_port
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart"
 COMMAND = (sys.executable, "-m", "sluicegate_operator.cli.main")
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 POLL_S = 0.05
 ENVIRONMENT = {
     **os.environ,
@@ -143,7 +143,7 @@ class LocalUp:
     def brokers(self) -> dict[int, State]:
         """The controller's view by broker id; empty while the controller does not say."""
         try:
-            with urllib.request.urlopen(f"http://{self.nodes('controller')[0]['http']}/brokers", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{self.nodes('controller')[0]['http']}/brokers", timeout=15) as answer:
                 return {broker["id"]: broker for broker in json.load(answer)["brokers"]}
         except OSError:
             return {}

@@ -15,6 +15,9 @@ from broker_runtime.network.settings import NetworkLimits, QuotaSettings
 
 BENCHES = ("uvloop+epoll", "asyncio+epoll", "uvloop+loop", "asyncio+loop")
 
+PATIENCE_S = 30.0
+"""What is awaited here takes milliseconds, on a machine that has nothing else to do."""
+
 PING = b"\x00\x00\x00\x04ping"
 
 
@@ -58,12 +61,12 @@ class Bench:
         return self.metric("buffered_request_bytes")
 
     def connect(self, listener: str = "EXTERNAL", source: str = "127.0.0.1") -> socket.socket:
-        client = socket.create_connection(self.server.address(listener), timeout=5, source_address=(source, 0))
+        client = socket.create_connection(self.server.address(listener), timeout=PATIENCE_S, source_address=(source, 0))
         client.setblocking(False)
         self.clients.append(client)
         return client
 
-    def run_until(self, condition: Callable[[], bool], within_s: float = 5.0) -> None:
+    def run_until(self, condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
         async def poll() -> None:
             deadline = self.loop.time() + within_s
             while not condition():
@@ -72,7 +75,7 @@ class Bench:
 
         self.loop.run_until_complete(poll())
 
-    def receive(self, client: socket.socket, within_s: float = 5.0) -> bytes:
+    def receive(self, client: socket.socket, within_s: float = PATIENCE_S) -> bytes:
         """What the client gets next; nothing when the connection has ended."""
 
         async def get() -> bytes:
@@ -99,7 +102,7 @@ class Bench:
             sending = asyncio.ensure_future(self.loop.sock_sendall(client, sent))
             received = bytearray()
             while len(received) < expected_bytes:
-                part = await asyncio.wait_for(self.loop.sock_recv(client, 1 << 20), 5)
+                part = await asyncio.wait_for(self.loop.sock_recv(client, 1 << 20), PATIENCE_S)
                 assert part, f"the connection ended after {len(received)} of {expected_bytes} bytes"
                 received += part
             await sending

@@ -1,6 +1,7 @@
 """asyncio on virtual time: sleeps and time-outs take none, and always come in the same order.
 
     run(main(), clock)     # `clock` is a ManualClock that moves with the loop
+    pytestmark = pytest.mark.virtual_time     # for every async test of a module
 
 For shells whose only I/O is behind a seam. Where nothing is due and nothing can come, the run fails instead of hanging.
 """

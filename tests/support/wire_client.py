@@ -27,7 +27,7 @@ from kio.serial import entity_reader, entity_writer
 Plain = Any
 """dict, list, str, int, float, bool, bytes or None: what an answer is made of."""
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 CLIENT_ID = "wire-client"
 API_VERSIONS = 18
 ANSWERED, CLOSED, SILENCE = "(answer)", "(connection closed)", "(no answer)"

@@ -20,6 +20,8 @@ _SERVED_PART = 0.85
 _RENEWALS = 3
 _POLLS = 10
 _POLL_MAX_S = 0.5
+_LATE_S = 0.002
+"""Timers may ring a millisecond early."""
 _RELEASE_ATTEMPTS = 3
 
 
@@ -73,7 +75,7 @@ class LeaseElection:
                     said = news
             except StoreError as error:
                 self._trouble.failed(error, self._clock.monotonic())
-            await asyncio.sleep(self._poll_s)
+            await asyncio.sleep(self._pause_s())
 
     async def _attempt(self) -> bool:
         self._observe(await self._store.lease())
@@ -90,7 +92,16 @@ class LeaseElection:
         lease = self._lease
         if lease is None or not lease.holder or lease.holder == self._identity:
             return True
-        return self._clock.monotonic() - self._seen_s > lease.duration_ms / 1000
+        return self._expires_in_s(lease) <= 0
+
+    def _expires_in_s(self, lease: LeaseRecord) -> float:
+        return self._seen_s + lease.duration_ms / 1000 - self._clock.monotonic()
+
+    def _pause_s(self) -> float:
+        """Until the next look, which is due too when the lease that was seen last runs out."""
+        left_s = 0.0 if self._lease is None else self._expires_in_s(self._lease)
+        # One that has run out and is not ours has been asked for just now, in vain.
+        return min(self._poll_s, left_s + _LATE_S) if left_s > 0 else self._poll_s
 
     async def _put(self) -> bool:
         started_s = self._clock.monotonic()

@@ -14,6 +14,10 @@ from sluicegate_operator.api.rules import Model, Rule, TransitionRule
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
 QUANTITY_PATTERN = "^[0-9]+([.][0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+LABEL_KEY_PATTERN = (
+    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    "[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
+)
 ADDRESS_PATTERN = r"^([-.a-zA-Z0-9]+|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$"
 
 Quantity = Annotated[str, Field(max_length=32)]
@@ -65,6 +69,23 @@ class Resources(Model):
     """What a pod may use at most, for example memory: 1Gi."""
 
 
+class Rack(Model):
+    """Where brokers learn their rack: replicas of a partition are placed on different racks where there are enough."""
+
+    rules: ClassVar = (
+        Rule(
+            cel=f"self.topologyKey.matches('{LABEL_KEY_PATTERN}')",
+            message="topologyKey must be the key of a label of nodes, for example topology.kubernetes.io/zone",
+            holds=lambda model: re.fullmatch(LABEL_KEY_PATTERN, model.topology_key) is not None,
+            field="topologyKey",
+        ),
+    )
+
+    topology_key: str = Field(max_length=317)
+    """The label of Kubernetes nodes whose value is the rack of the brokers there: topology.kubernetes.io/zone. Brokers
+    are put on nodes that have it only, spread over its values, and wait for their rack before they start."""
+
+
 class Brokers(Model):
     transitions: ClassVar = (
         TransitionRule(
@@ -85,6 +106,9 @@ class Brokers(Model):
     drain: bool = False
     """Whether replicas are moved off brokers that are to go: true moves them to the others first, false waits until
     somebody has."""
+    rack: Rack | None = None
+    """Tells each broker the rack or zone of its node; no broker knows a rack when absent. A change rolls the brokers,
+    and moves no replica that is there already."""
 
 
 class Rollout(Model):
@@ -92,6 +116,9 @@ class Rollout(Model):
 
     paused: bool = False
     """While true no node is restarted; everything else goes on."""
+    strategy: Literal["Broker", "Rack"] = "Broker"
+    """How many brokers are restarted at once: Broker takes one, Rack all of one rack when every partition keeps
+    min.insync.replicas without them, and one otherwise. Rack needs brokers.rack."""
 
 
 class Controllers(Model):
@@ -215,6 +242,17 @@ class BrokerClusterSpec(Model):
             ),
         ),
         Rule(
+            cel="!has(self.rollout) || !has(self.rollout.strategy) || self.rollout.strategy != 'Rack'"
+            " || (has(self.brokers) && has(self.brokers.rack))",
+            message="rollout.strategy Rack needs brokers.rack.topologyKey, or brokers have no rack",
+            holds=lambda spec: (
+                spec.rollout is None
+                or spec.rollout.strategy != "Rack"
+                or (spec.brokers is not None and spec.brokers.rack is not None)
+            ),
+            field="rollout",
+        ),
+        Rule(
             cel=f"!has(self.bootstrapServers) || self.bootstrapServers.all(s, s.matches(r'{ADDRESS_PATTERN}'))",
             message="bootstrapServers must be a list of host:port, for example kafka-0.example.org:9092",
             holds=lambda spec: all(re.fullmatch(ADDRESS_PATTERN, server) for server in spec.bootstrap_servers or ()),
@@ -263,6 +301,11 @@ class BrokerClusterSpec(Model):
     """The operator leaves this cluster and everything that refers to it alone while true."""
     resync_seconds: int = Field(default=60, ge=5, le=3600)
     """How often the operator looks for limits that someone changed by hand on a broker, and mends them."""
+
+    @property
+    def topology_key(self) -> str | None:
+        """The label of nodes that is the brokers' rack."""
+        return self.brokers.rack.topology_key if self.brokers and self.brokers.rack else None
 
     @property
     def controller_count(self) -> int:

@@ -48,7 +48,7 @@ class BrokerRegistrationStatus(Status):
     pod: str | None = Field(default=None, max_length=253)
     """The pod that it runs in; absent while there is none."""
     rack: str | None = Field(default=None, max_length=253)
-    """The rack that it registered with."""
+    """The rack that it registered with; absent when it was told none."""
     leaders: int | None = None
     """Partitions that it leads."""
     replicas: int | None = None
@@ -73,6 +73,7 @@ class BrokerRegistration(Kind):
         PrinterColumn(name="Leaders", json_path=".status.leaders", type="integer"),
         PrinterColumn(name="Out-Of-Sync", json_path=".status.outOfSync", type="integer"),
         PrinterColumn(name="Pod", json_path=".status.pod"),
+        PrinterColumn(name="Rack", json_path=".status.rack"),
         AGE_COLUMN,
         READY_COLUMN.model_copy(update={"priority": 1}),
     )

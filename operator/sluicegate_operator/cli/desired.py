@@ -92,11 +92,18 @@ def _complaint(resource: Resource, message: str) -> Complaint:
 
 def not_for_a_laptop(manifests: Manifests) -> list[str]:
     """What is right in Kubernetes and cannot run here."""
-    return [
+    bundled = [cluster for cluster in manifests.clusters if cluster.spec.runtime == "Bundled"]
+    racks = [
+        f"BrokerCluster {cluster.name}: spec.brokers.rack is a label of Kubernetes nodes, and `sluicegate up` has one"
+        " machine and no nodes; take it out (and rollout.strategy: Rack with it)"
+        for cluster in bundled
+        if cluster.spec.topology_key is not None
+    ]
+    return racks + [
         f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"
         " `sluicegate up` runs one controller: standbys share a journal in the Kubernetes API; set it to 1"
-        for cluster in manifests.clusters
-        if cluster.spec.runtime == "Bundled" and cluster.spec.shares_journal
+        for cluster in bundled
+        if cluster.spec.shares_journal
     ]
 
 

@@ -30,14 +30,14 @@ STATE_STYLES = {"Online": "green", "Stopping": "yellow", "Fenced": "red", "Offli
 
 
 def brokers_table(cluster: ClusterView) -> Table:
-    """As the controller sees them; the rest is what `up` is doing."""
+    """As the controller sees them; the rest is what `up` is doing. 80 columns hold it."""
     lines = [f"{what} {row['phase']}: {row['message']}" for what, row in cluster.progress.items() if row["message"]]
     if cluster.unseen:
         lines.append(f"the controller does not say: {cluster.unseen}")
     table = Table(title=f"Brokers of {cluster.name}", caption=Text("\n".join(lines)) if lines else None)
     for heading in ("broker", "state"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("epoch", "heartbeat", "leaders", "out of sync", "pid"):
+    for heading in ("epoch", "heartbeat", "leaders", "out of sync"):
         table.add_column(heading, justify="right")
     table.add_column("address", no_wrap=True)
     for broker in cluster.brokers:
@@ -48,7 +48,6 @@ def brokers_table(cluster: ClusterView) -> Table:
             "-" if broker.heartbeat_age_s is None else f"{broker.heartbeat_age_s:.1f} s",
             str(broker.leaders),
             f"{broker.out_of_sync}/{broker.replicas}",
-            str(broker.pid or "-"),
             broker.address or "-",
         )
     return table
@@ -66,11 +65,12 @@ def resources_table(cluster: ClusterView) -> Table:
 
 
 def quotas_table(clusters: Iterable[ClusterView]) -> Table:
-    """A limit holds on each broker by itself, so each broker has a line."""
-    table = Table(title="Connection quotas")
+    """A limit holds on each broker by itself, so each broker has a line. `limit` is in connections a second, `max` in
+    open ones; 80 columns hold the quickstart's."""
+    table = Table(title="Connection quotas", pad_edge=False)
     for heading in ("cluster", "target"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("broker", "limit/s", "rate/s", "blocked", "most", "open"):
+    for heading in ("broker", "limit", "rate/s", "blocked", "max", "open"):
         table.add_column(heading, justify="right")
     for cluster in clusters:
         previous = ""

@@ -16,7 +16,7 @@ COMMANDS = {
     "validate": "check manifests as the API server would, offline",
     "storm": "open many connections to a listener, to try its limits",
     "crds": "print or write the CustomResourceDefinitions",
-    "broker": "run one broker: the arguments of python -m broker_runtime",
+    "broker": "run one broker: `sluicegate broker --config server.properties`",
 }
 """Each name but `broker` is a module of this package with a function of the same name."""
 
@@ -38,11 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app.callback()(_no_options)
     for name in given[:1] if given and given[0] in COMMANDS else COMMANDS:
         if name == "broker":
-            app.command(name, help=COMMANDS[name])(_no_options)
+            app.command(name, help=_sentence(name))(_no_options)
             continue
         module = importlib.import_module(f"sluicegate_operator.cli.{name}")
-        app.command(name, help=f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.")(getattr(module, name))
+        app.command(name, help=_sentence(name))(getattr(module, name))
     app(given, prog_name="sluicegate")
+
+
+def _sentence(name: str) -> str:
+    return f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."
 
 
 def _no_options() -> None:

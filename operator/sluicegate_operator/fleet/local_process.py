@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sluicegate_operator.fleet import local_child
@@ -59,7 +59,6 @@ class ChildSpec:
     command: Sequence[str]
     log_file: Path
     http: tuple[str, int]
-    environment: dict[str, str] = field(default_factory=dict)
 
 
 class Child:
@@ -132,7 +131,6 @@ class Child:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, **self.spec.environment},
             )
         self.pid = self._process.pid
         self._watcher.changed()

@@ -43,9 +43,9 @@ class PodCondition:
 
 @dataclass(frozen=True, slots=True)
 class NodePod:
-    """A broker's or controller's pod; `host` is empty before it has an address. `ready` is the pod's own Ready,
-    `containers_ready` leaves the readiness gates out. `failing` says why it does not start, `ended` when its container
-    last ended."""
+    """A broker's or controller's pod; `host` is empty before it has an address, `node` before it is on a Kubernetes
+    node. `ready` is the pod's own Ready, `containers_ready` leaves the readiness gates out. `failing` says why it does
+    not start, `ended` when its container last ended."""
 
     name: str
     role: Role
@@ -58,6 +58,7 @@ class NodePod:
     deleting: bool = False
     node_lost: bool = False
     failing: str = ""
+    node: str = ""
     ended: ContainerEnd | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
     conditions: Mapping[str, PodCondition] = field(default_factory=dict)
@@ -101,6 +102,7 @@ def node_pod(pod: Json) -> NodePod | None:
         deleting=bool(meta.get("deletionTimestamp")),
         node_lost=_node_lost(status, conditions, gates),
         failing=_failing(status, conditions),
+        node=(pod.get("spec") or {}).get("nodeName") or "",
         ended=_ended(status, role),
         annotations=meta.get("annotations") or {},
         conditions=conditions,

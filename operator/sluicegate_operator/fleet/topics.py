@@ -29,6 +29,8 @@ from sluicegate_operator.planning.topics import (
 
 FIRST_PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.2
+DEADLINE_S = 5.0
+"""How long brokers may take to show a change."""
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
@@ -41,14 +43,14 @@ class TopicResult:
     settled: bool
 
 
-async def enforce_topic(pool: BrokerPool, topic: Topic, deadline_s: float = 5.0) -> TopicResult:
+async def enforce_topic(pool: BrokerPool, topic: Topic) -> TopicResult:
     """Raises KafkaAdminError when the brokers refuse, and NoBrokerError when none can be reached."""
     observed = await observe_topic(pool, topic.topic_name)
     actions = diff_topic(topic, observed)
     if not actions:
         return TopicResult(observed, (), settled=True)
     await apply_topic_actions(pool, actions)
-    settled, observed = await _read_back(pool, topic.topic_name, lambda seen: not diff_topic(topic, seen), deadline_s)
+    settled, observed = await _read_back(pool, topic.topic_name, lambda seen: not diff_topic(topic, seen))
     return TopicResult(observed, tuple(actions), settled)
 
 
@@ -112,18 +114,18 @@ def _request(action: TopicAction) -> Callable[[BrokerAddress, BrokerHandle], Awa
     return send
 
 
-async def delete_topic(pool: BrokerPool, name: str, deadline_s: float = 5.0) -> bool:
+async def delete_topic(pool: BrokerPool, name: str) -> bool:
     """Whether the brokers show it gone within the deadline."""
     await apply_topic_actions(pool, [DeleteTopic(name)])
-    gone, _observed = await _read_back(pool, name, lambda seen: seen is None, deadline_s)
+    gone, _observed = await _read_back(pool, name, lambda seen: seen is None)
     return gone
 
 
 async def _read_back(
-    pool: BrokerPool, name: str, is_settled: Callable[[ObservedTopic | None], bool], deadline_s: float
+    pool: BrokerPool, name: str, is_settled: Callable[[ObservedTopic | None], bool]
 ) -> tuple[bool, ObservedTopic | None]:
     loop = asyncio.get_running_loop()
-    until_s = loop.time() + deadline_s
+    until_s = loop.time() + DEADLINE_S
     pause_s = FIRST_PAUSE_S
     while True:
         observed = await observe_topic(pool, name)

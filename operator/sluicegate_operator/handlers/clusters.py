@@ -3,6 +3,7 @@
 import logging
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.asking import NoBrokerError
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
@@ -65,6 +66,7 @@ class ClusterReconciler:
             error=error,
             roll=progress.roll,
             scale=progress.scale,
+            racks=progress.racks,
             config_lagging=progress.config_lagging,
         )
 
@@ -75,8 +77,9 @@ class ClusterReconciler:
         if pool is None:
             return -1
         try:
-            return (await pool.admin.describe_cluster()).controller_id
-        except KafkaAdminError as error:
+            # Whoever is there now: the client itself knows the addresses that brokers had when it was made.
+            return (await pool.ask_any(lambda _, handle: handle.describe_cluster())).controller_id
+        except (KafkaAdminError, NoBrokerError) as error:
             log.info("cluster %s cannot be described: %s", cluster.name, error)
             return -1
 

@@ -11,6 +11,7 @@ from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.configs import ConfigReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.quotas import QuotaReconciler
+from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.snapshot import ClusterKey
@@ -38,6 +39,7 @@ async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event) -> Non
         "clusters": ClusterReconciler(context).reconcile,
         "topics": topics.reconcile,
         "registrations": RegistrationReconciler(context).reconcile,
+        "racks": RackReconciler(context).reconcile,
         "rolls": RollReconciler(context).reconcile,
         "configs": ConfigReconciler(context).reconcile,
     }

@@ -6,6 +6,7 @@ Soft state: lost with the operator and found again at the first look of each que
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.roll import RollStep
 from sluicegate_operator.planning.scale import ScaleStep
 
@@ -14,4 +15,5 @@ from sluicegate_operator.planning.scale import ScaleStep
 class ClusterProgress:
     roll: RollStep | None = None
     scale: ScaleStep | None = None
+    racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)

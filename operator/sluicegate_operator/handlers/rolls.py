@@ -184,6 +184,7 @@ def _roll_view(cluster: BrokerCluster, seen: _Seen) -> RollView:
         unseen=seen.sighting.view.unseen or seen.partitions.unseen,
         fences=tuple(fence_orders(seen.sighting)),
         silence_max_s=silence_max_s(cluster),
+        strategy=rollout.strategy if rollout else "Broker",
     )
 
 

@@ -20,7 +20,7 @@ from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.work_queue import WorkQueue
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, CUSTOM, TOPIC, Kind
 from sluicegate_operator.planning.fencing import ContainerEnd
-from sluicegate_operator.resources.labels import CLUSTER_LABEL
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Watch:
             self._pods[meta["uid"]] = now
         key = (meta["namespace"], meta["labels"][CLUSTER_LABEL])
         if now != before:
-            for queue in ("registrations", "rolls", "clusters"):
+            for queue in ("registrations", "racks", "rolls", "clusters"):
                 self._queues[queue].mark(key)
         if now.reachable != before.reachable:
             for queue in ("quotas", "topics", "configs"):
@@ -85,7 +85,7 @@ class Watch:
 
 
 _CONCERNED: Mapping[Kind, Sequence[str]] = {
-    BROKER_CLUSTER: ("quotas", "clusters", "topics", "registrations", "rolls", "configs"),
+    BROKER_CLUSTER: ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs"),
     BROKER_LISTENER: ("quotas", "clusters", "rolls"),
     CONNECTION_QUOTA: ("quotas",),
     TOPIC: ("topics",),
@@ -101,10 +101,21 @@ class _PodNews:
     node_lost: bool = False
     failing: str = ""
     ended: ContainerEnd | None = None
+    node: str = ""
+    rack: str = ""
 
 
 def _pod_news(pod: NodePod | None) -> _PodNews:
     if pod is None:
         return _PodNews()
     reachable = ("", False) if pod.deleting else (pod.host, pod.ready)
-    return _PodNews(reachable, pod.containers_ready, pod.deleting, pod.node_lost, pod.failing, pod.ended)
+    return _PodNews(
+        reachable,
+        pod.containers_ready,
+        pod.deleting,
+        pod.node_lost,
+        pod.failing,
+        pod.ended,
+        pod.node,
+        pod.annotations.get(RACK, ""),
+    )

@@ -42,8 +42,8 @@ class AdminApi(ABC):
     async def unregister_broker(self, broker_id: int) -> None:
         await self.call(registration.unregister(broker_id))
 
-    async def alter_reassignments(self, targets: Mapping[Partition, Collection[int] | None]) -> dict[Partition, str]:
-        """The replicas that each partition should have, None cancels. Returns why, for those that were refused."""
+    async def alter_reassignments(self, targets: Mapping[Partition, Collection[int]]) -> dict[Partition, str]:
+        """The replicas that each partition should have. Returns why, for those that were refused."""
         return await self.call(partitions.reassign(targets))
 
     async def list_reassignments(self) -> tuple[Partition, ...]:

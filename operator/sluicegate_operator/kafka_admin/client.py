@@ -90,13 +90,12 @@ class AdminClient(AdminApi):
         bootstrap: Sequence[Address],
         *,
         request_timeout_s: float = 5.0,
-        connect_timeout_s: float = 2.0,
         client_id: str = "sluicegate-operator",
         connect: Connect = open_tcp,
     ) -> None:
         if not bootstrap:
             raise ValueError("an admin client needs at least one bootstrap address")
-        self._settings = ConnectionSettings(request_timeout_s, connect_timeout_s, client_id)
+        self._settings = ConnectionSettings(request_timeout_s, client_id)
         self._connect = connect
         self._handles: dict[Address, BrokerHandle] = {}
         self._bootstrap = [self.broker(host, port) for host, port in bootstrap]

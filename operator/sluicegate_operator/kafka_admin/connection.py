@@ -36,14 +36,14 @@ Connect = Callable[[Address, Callable[[], asyncio.Protocol]], Awaitable[object]]
 """Opens a transport and ties it to the protocol that the factory makes; the seam that tests replace."""
 
 MAX_CORRELATION_ID = 2**31 - 1
+MAX_IN_FLIGHT = 16
+CONNECT_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    request_timeout_s: float = 5.0
-    connect_timeout_s: float = 2.0
-    client_id: str = "sluicegate-operator"
-    max_in_flight: int = 16
+    request_timeout_s: float
+    client_id: str
 
 
 async def open_tcp(address: Address, factory: Callable[[], asyncio.Protocol]) -> object:
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
         self._splitter = FrameSplitter()
         self._correlation_ids = count()
         self._in_flight: dict[int, _InFlight] = {}
-        self._slots = asyncio.Semaphore(settings.max_in_flight)
+        self._slots = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._versions: dict[int, tuple[int, int]] = {}
 
     @classmethod
@@ -80,10 +80,10 @@ class Connection(asyncio.Protocol):
         """Connected and with the broker's versions known."""
         connection = cls(address, settings)
         try:
-            async with asyncio.timeout(settings.connect_timeout_s):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await connect(address, lambda: connection)
         except TimeoutError:
-            raise AdminConnectionError(address, f"not connected within {settings.connect_timeout_s:g} s") from None
+            raise AdminConnectionError(address, f"not connected within {CONNECT_TIMEOUT_S:g} s") from None
         except OSError as error:
             raise AdminConnectionError(address, f"cannot connect: {error.strerror or error}") from error
         try:

@@ -50,8 +50,7 @@ def decode_reply(kind: type[Reply], frame: bytes) -> Reply:
 class FrameSplitter:
     """Collects what a connection receives and gives out whole frames, without their size prefix."""
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
-        self._max_frame_bytes = max_frame_bytes
+    def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -59,8 +58,8 @@ class FrameSplitter:
         self._buffer += data
         while len(self._buffer) >= 4:
             (size,) = struct.unpack_from(">i", self._buffer)
-            if not 4 <= size <= self._max_frame_bytes:
-                raise MalformedError(f"a reply of {size} bytes (4 to {self._max_frame_bytes} are possible)")
+            if not 4 <= size <= MAX_FRAME_BYTES:
+                raise MalformedError(f"a reply of {size} bytes (4 to {MAX_FRAME_BYTES} are possible)")
             if len(self._buffer) < 4 + size:
                 return
             frame = bytes(self._buffer[4 : 4 + size])

@@ -22,13 +22,15 @@ from sluicegate_operator.kafka_admin.views import Partition
 
 
 def reassign(
-    targets: Mapping[Partition, Collection[int] | None],
+    targets: Mapping[Partition, Collection[int]],
 ) -> Exchange[AlterPartitionReassignmentsResponse, dict[Partition, str]]:
     topics = tuple(
         ReassignableTopic(
             name=TopicName(name),
             partitions=tuple(
-                ReassignablePartition(partition_index=i32(index), replicas=_replicas(targets[name, index]))
+                ReassignablePartition(
+                    partition_index=i32(index), replicas=tuple(BrokerId(id_) for id_ in targets[name, index])
+                )
                 for index in indexes
             ),
         )
@@ -56,10 +58,6 @@ def reassignments() -> Exchange[ListPartitionReassignmentsResponse, tuple[Partit
         return tuple((topic.name, p.partition_index) for topic in reply.topics for p in topic.partitions)
 
     return Exchange(request, ListPartitionReassignmentsResponse, read)
-
-
-def _replicas(brokers: Collection[int] | None) -> tuple[BrokerId, ...] | None:
-    return None if brokers is None else tuple(BrokerId(broker_id) for broker_id in brokers)
 
 
 def _by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:

@@ -38,9 +38,8 @@ _STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"
 class KubeClient:
     """Belongs to one event loop. Every method raises KubeError, KubeConflictError or KubeUnavailableError."""
 
-    def __init__(self, kubeconfig: str | None = None, *, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    def __init__(self, kubeconfig: str | None = None) -> None:
         self._api = client.ApiClient(_configuration(kubeconfig))
-        self._timeout_s = timeout_s
         self._threads = ThreadPoolExecutor(THREADS_MAX, "kube")
         self._retries = urllib3.Retry(
             total=BUSY_RETRIES_MAX,
@@ -54,7 +53,7 @@ class KubeClient:
             raise_on_status=False,
         )
 
-    async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
         try:
             return await self._request("GET", kind.path(namespace, name))
         except KubeError as error:
@@ -99,7 +98,13 @@ class KubeClient:
     async def set_pod_condition(self, namespace: str, name: str, uid: str, condition: Mapping[str, Any]) -> None:
         """Conditions of other types stay as they are. A KubeConflictError when the pod is another one by now."""
         body = {"metadata": {"uid": uid}, "status": {"conditions": [dict(condition)]}}
-        path = POD.path(namespace, name) + "/status"
+        await self._patch_pod(POD.path(namespace, name) + "/status", body)
+
+    async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
+        """Others stay as they are. A KubeConflictError when the pod is another one by now."""
+        await self._patch_pod(POD.path(namespace, name), {"metadata": {"uid": uid, "annotations": dict(annotations)}})
+
+    async def _patch_pod(self, path: str, body: Mapping[str, Any]) -> None:
         try:
             await self._request("PATCH", path, body=body, content_type=_STRATEGIC_MERGE_TYPE)
         except KubeError as error:
@@ -150,7 +155,7 @@ class KubeClient:
         pool = self._api.rest_client.pool_manager
         try:
             answer = pool.request(
-                method, url, headers=headers, body=data, timeout=self._timeout_s, retries=self._retries
+                method, url, headers=headers, body=data, timeout=REQUEST_TIMEOUT_S, retries=self._retries
             )
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailableError(f"the API server does not answer: {error}") from error

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 EventType = Literal["Normal", "Warning"]
 Key = tuple[str, ...]
 
+COMPONENT = "sluicegate-operator"
 SAME_FOR_S = 600.0
 REPEAT_EVERY_S = 60.0
 KEYS_MAX = 1000
@@ -68,12 +69,10 @@ class EventRecorder:
     def __init__(
         self,
         client: KubeClient,
-        component: str = "sluicegate-operator",
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
-        self._component = component
         self._clock = clock
         self._recent = RecentEvents()
 
@@ -110,9 +109,9 @@ class EventRecorder:
             "kind": EVENT.kind,
             "metadata": {"name": name, "namespace": reference["namespace"]},
             "involvedObject": dict(reference),
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
-            "reportingInstance": self._component,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": COMPONENT,
             "action": "Reconcile",
             "firstTimestamp": _timestamp(series.first),
             "lastTimestamp": _timestamp(series.last),

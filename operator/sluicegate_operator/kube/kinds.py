@@ -28,6 +28,8 @@ CUSTOM = (BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
 BROKER_REGISTRATION = Kind(API_VERSION, "BrokerRegistration", "brokerregistrations")
 
 POD = Kind("v1", "Pod", "pods")
+NODE = Kind("v1", "Node", "nodes")
+"""Has no namespace."""
 EVENT = Kind("v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")

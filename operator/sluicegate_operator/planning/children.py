@@ -25,6 +25,7 @@ from sluicegate_operator.resources.config_map import config_map
 from sluicegate_operator.resources.controller_role import journal_rights
 from sluicegate_operator.resources.labels import node_set_name
 from sluicegate_operator.resources.pod_disruption_budget import pod_disruption_budget
+from sluicegate_operator.resources.rack import RACK_FILE
 from sluicegate_operator.resources.service import headless_service, listener_service, port_name
 from sluicegate_operator.resources.service_account import service_account
 from sluicegate_operator.resources.statefulset import (
@@ -97,6 +98,7 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
         LOG_DIR,
         controller_addresses(layout),
         shutdown_timeout_ms=SHUTDOWN_TIMEOUT_S * 1000,
+        rack_file=RACK_FILE if cluster.spec.topology_key else None,
     )
     is_broker = role is Role.BROKER
     # 100 before a one-digit index is 1000 and up; nine controllers are the most that a spec can ask for.
@@ -113,6 +115,7 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
         http_port=HTTP_PORT,
         resources=brokers.resources if is_broker else None,
         shares_journal=not is_broker and cluster.spec.shares_journal,
+        topology_key=cluster.spec.topology_key if is_broker else None,
     )
 
 

@@ -85,6 +85,8 @@ class NodePlace:
     """How long a broker that is told to stop waits for its controller; the broker's own default when None."""
     http_port: int = HTTP_PORT
     ports: Mapping[str, int] | None = None
+    rack_file: str | None = None
+    """Where a broker reads its rack; None when it has none."""
 
 
 def plan_cluster(
@@ -168,6 +170,8 @@ def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place:
         overrides["advertised.listeners"] = ",".join(advertised)
     if role is Role.BROKER and place.shutdown_timeout_ms is not None:
         overrides["sluicegate.controlled.shutdown.timeout.ms"] = str(place.shutdown_timeout_ms)
+    if role is Role.BROKER and place.rack_file is not None:
+        overrides["sluicegate.broker.rack.file"] = place.rack_file
     overrides |= {
         "controller.quorum.bootstrap.servers": ",".join(place.controller_addresses),
         "log.dirs": place.log_dir,

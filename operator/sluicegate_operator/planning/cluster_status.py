@@ -16,6 +16,7 @@ from sluicegate_operator.planning.conditions import (
     stalled,
     working,
 )
+from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
 
@@ -26,8 +27,8 @@ MESSAGE_MAX = 4096
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
     """`error` is why the cluster could not be looked at or its children not be applied; empty when all went well.
-    `roll` is the step of planning.roll, `scale` that of planning.scale. `config_lagging`: brokers without all of the
-    dynamic configuration, with what they lack."""
+    `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the plan of planning.racks where
+    brokers have any. `config_lagging`: brokers without all of the dynamic configuration, with what they lack."""
 
     brokers_expected: int
     brokers_ready: int
@@ -38,6 +39,7 @@ class ObservedCluster:
     error: str = ""
     roll: RollStep | None = None
     scale: ScaleStep | None = None
+    racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -55,6 +57,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
             f"{seen.controllers_ready}/{seen.controllers_expected}",
         ),
         *(roll_findings(seen.roll) if seen.roll is not None else ()),
+        *((_racks_known(seen.racks),) if seen.racks is not None else ()),
     )
     return BrokerClusterStatus(
         observed_generation=observed_generation(cluster, old, progress),
@@ -76,6 +79,8 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
         return stalled("Paused", "spec.paused is true: nothing is changed until it is false")
     if seen.error:
         return working("Failed", seen.error)
+    if stuck := [wait for wait in seen.racks.waiting if wait.needs_a_person] if seen.racks else []:
+        return stalled("RackUnknown", stuck[0].message)
     if isinstance(seen.roll, Restart | Wait):
         return _rolling(seen.roll)
     if seen.controllers_ready < seen.controllers_expected:
@@ -91,6 +96,18 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
             "ConfigApplying", f"{len(seen.config_lagging)} brokers lag, for example broker {broker_id}: {what}"
         )
     return ready("Running", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
+
+
+def _racks_known(racks: RacksPlan) -> Finding:
+    if racks.waiting:
+        message = "; ".join(wait.message for wait in racks.waiting)
+        return Finding("RacksKnown", False, racks.waiting[0].reason, message)
+    return Finding(
+        "RacksKnown",
+        not racks.tell,
+        "Telling" if racks.tell else "Told",
+        f"{racks.known}/{racks.known + len(racks.tell)} brokers",
+    )
 
 
 def _rolling(step: Restart | Wait) -> Progress:

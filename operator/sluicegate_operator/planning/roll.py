@@ -1,9 +1,10 @@
 """Rolls: which nodes may be restarted now, decided anew from what is seen each time, so that nothing is remembered.
 
-The order: nodes that are down anyway, standby controllers, brokers, the active controller last. One at a time; never
-while another node is down or a replica elsewhere is out of its in-sync set, and only when every partition keeps
-min.insync.replicas in-sync replicas that are online without the broker. A broker that is silent counts as on its way
-out: a frozen one stays Online, and in its in-sync sets, until its session ends.
+The order: nodes that are down anyway, standby controllers, brokers, the active controller last. One at a time (or the
+brokers of one rack, see roll_groups); never while another node is down or a replica elsewhere is out of its in-sync
+set, and only when every partition keeps min.insync.replicas in-sync replicas that are online without those that go. A
+broker that is silent counts as on its way out: a frozen one stays Online, and in its in-sync sets, until its session
+ends.
 
 A partition that cannot keep them however healthy it is (replicas - 1 < min.insync.replicas: above all one replica)
 would forbid every roll for ever. It gives way when all its other replicas are in sync, and the restart says so in its
@@ -21,6 +22,7 @@ from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.fencing import FenceOrder
 from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.planning.restart_reasons import RestartReason
+from sluicegate_operator.planning.roll_groups import BrokerGroup, Strategy, broker_groups
 
 SHOWN_MAX = 3
 SILENCE_MAX_S = 3.0
@@ -74,6 +76,7 @@ class RollView:
     unseen: str = ""
     fences: tuple[FenceOrder, ...] = ()
     silence_max_s: float = SILENCE_MAX_S
+    strategy: Strategy = "Broker"
 
 
 class WaitReason(StrEnum):
@@ -227,9 +230,9 @@ def _without_controller(view: RollView, active_id: int) -> tuple[str, ...]:
     return () if standby else ("there is no standby: no topic, leader or limit changes until the controller is back",)
 
 
-def _silent(view: RollView, overview: ClusterOverview, going: int | None = None) -> _Hold | None:
+def _silent(view: RollView, overview: ClusterOverview, going: frozenset[int] = frozenset()) -> _Hold | None:
     """A broker that is to stay and may be frozen; one that is known to be away is spoken of elsewhere."""
-    stay = {node.node_id for node in view.nodes if node.role is Role.BROKER} - {going}
+    stay = {node.node_id for node in view.nodes if node.role is Role.BROKER} - going
     for broker in overview.brokers:
         age_s = broker.heartbeat_age_s
         if broker.id in stay & overview.online and age_s is not None and age_s > view.silence_max_s:
@@ -251,22 +254,30 @@ def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeVi
     if view.partitions is None:
         return _Hold(WaitReason.PARTITIONS_UNKNOWN, view.unseen or "no broker says which replicas are in sync")
     safety = _Safety(view.partitions, frozenset(expected), overview)
+    racks = {broker.id: broker.rack for broker in overview.brokers}
     first: _Hold | None = None
-    for node in sorted(pending, key=lambda node: node.node_id):
-        verdict = _silent(view, overview, node.node_id) or safety.without(node.node_id)
+    not_whole: dict[BrokerGroup, str] = {}
+    for group in broker_groups(view.strategy, [node.node_id for node in pending], racks):
+        verdict = _silent(view, overview, group.brokers) or safety.without(group)
         if not isinstance(verdict, _Hold):
-            return [_restart(node, _notes(verdict, node))]
-        first = first or verdict
-    assert first is not None, "there is at least one broker to restart"
+            why_alone = (why for rack, why in not_whole.items() if group.brokers < rack.brokers)
+            notes = (*_notes(verdict, group), *why_alone)
+            chosen = (node for node in pending if node.node_id in group.brokers)
+            return [_restart(node, notes) for node in sorted(chosen, key=lambda node: node.node_id)]
+        if group.of_a_rack:
+            not_whole[group] = f"not its whole rack at once: {verdict.message}"
+        else:
+            first = first or verdict
+    assert first is not None, "each broker to restart has been tried by itself"
     return first
 
 
-def _notes(giving_way: Sequence[PartitionState], node: NodeView) -> tuple[str, ...]:
+def _notes(giving_way: Sequence[PartitionState], group: BrokerGroup) -> tuple[str, ...]:
     if not giving_way:
         return ()
     return (
         f"{len(giving_way)} partitions have no more replicas than min.insync.replicas needs and are not available for"
-        f" acks=all while broker {node.node_id} restarts: {_shown(giving_way)}",
+        f" acks=all while {group} restarts: {_shown(giving_way)}",
     )
 
 
@@ -276,31 +287,34 @@ class _Safety:
     expected: frozenset[int]
     overview: ClusterOverview
 
-    def without(self, broker_id: int) -> "list[PartitionState] | _Hold":
-        """The partitions that give way while the broker is away, or why it must stay."""
-        if behind := self._behind(broker_id):
+    def without(self, group: BrokerGroup) -> "list[PartitionState] | _Hold":
+        """The partitions that give way while the brokers are away, or why they must stay. A partition gives way to one
+        broker only: the others may serve its readers meanwhile."""
+        going = group.brokers
+        if behind := self._behind(going):
             return behind
         giving_way = []
         for partition in self.partitions:
-            if broker_id not in partition.replicas:
+            lost = going.intersection(partition.replicas)
+            if not lost:
                 continue
-            left = (set(partition.isr) & self.overview.online) - {broker_id}
+            left = (set(partition.isr) & self.overview.online) - going
             if len(left) >= partition.min_isr:
                 continue
-            if len(partition.replicas) - 1 < partition.min_isr:
+            if len(partition.replicas) - 1 < partition.min_isr and len(lost) == 1:
                 giving_way.append(partition)
                 continue
             return _Hold(
                 WaitReason.BELOW_MIN_ISR,
-                f"{partition} would have {len(left)} in-sync replicas without broker {broker_id} and needs"
+                f"{partition} would have {len(left)} in-sync replicas without {group} and needs"
                 f" {partition.min_isr} (min.insync.replicas)",
             )
         return giving_way
 
-    def _behind(self, broker_id: int) -> _Hold | None:
+    def _behind(self, going: frozenset[int]) -> _Hold | None:
         """A broker that is to stay and is not back in sync. For one that nobody expects (scaled away, dead for good) a
         roll does not wait. The controller's own count is asked as well: a broker's Metadata may be older."""
-        stay = self.expected - {broker_id}
+        stay = self.expected - going
         for partition in self.partitions:
             if behind := (stay & set(partition.replicas)) - set(partition.isr):
                 sentence = f"broker {min(behind)} is not back in the in-sync set of {partition}"

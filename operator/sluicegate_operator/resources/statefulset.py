@@ -23,6 +23,7 @@ from sluicegate_operator.resources.labels import (
     service_account_name,
 )
 from sluicegate_operator.resources.owner import child_metadata
+from sluicegate_operator.resources.rack import rack_mount, rack_volume, spread
 
 DEFAULT_IMAGE = "sluicegate:0.1.0"
 DATA_PATH = "/var/lib/sluicegate"
@@ -43,7 +44,8 @@ CONTROLLER_STORAGE = Storage(size="1Gi")
 
 @dataclass(frozen=True, slots=True)
 class NodeSet:
-    """The nodes of one role. `properties` is the text of the shared file, `overrides` hold `$(POD_IP)` and the like."""
+    """The nodes of one role. `properties` is the text of the shared file, `overrides` hold `$(POD_IP)` and the like;
+    `topology_key` is the label of their racks, if they have any."""
 
     role: str
     replicas: int
@@ -54,6 +56,7 @@ class NodeSet:
     http_port: int
     resources: Resources | None = None
     shares_journal: bool = False
+    topology_key: str | None = None
 
     @property
     def is_broker(self) -> bool:
@@ -112,6 +115,9 @@ def pod_spec(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
     }
     if nodes.is_broker:
         spec["readinessGates"] = [{"conditionType": READINESS_GATE}]
+    if nodes.topology_key is not None:
+        spec |= spread(nodes.topology_key, selector(cluster.name, nodes.role))
+        spec["volumes"].append(rack_volume())
     return spec
 
 
@@ -139,6 +145,7 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
         "volumeMounts": [
             {"name": "data", "mountPath": DATA_PATH},
             {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
+            *([rack_mount()] if nodes.topology_key is not None else []),
         ],
         "securityContext": {
             "allowPrivilegeEscalation": False,

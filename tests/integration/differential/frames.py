@@ -5,7 +5,7 @@ import struct
 from tests.integration.differential.play import Play
 from tests.support.wire_client import CLOSED, read_answer
 
-SILENT_AFTER_S = 1.0
+SILENT_AFTER_S = 3.0
 API_VERSIONS = 18
 PRODUCE, METADATA, LEADER_AND_ISR = 0, 3, 4
 GARBAGE = bytes(range(7, 250, 3))

@@ -12,7 +12,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.wire_client import CLOSED, ConnectionEnded, Plain, WireClient, trimmed
 
 Node = ApacheKafka | BrokerProcess
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 @dataclass

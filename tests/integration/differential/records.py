@@ -14,7 +14,7 @@ from tests.support.wire_client import CLOSED, Plain, read_answer, request_frame,
 PRODUCE_VERSIONS = range(3, 13)
 FETCH_VERSIONS = range(4, 13)
 LIST_OFFSETS_VERSIONS = range(1, 9)
-SILENT_AFTER_S = 1.0
+SILENT_AFTER_S = 3.0
 NOW_MS = int(time.time() * 1000)
 """The same for both nodes, and near enough to the time at which they get it."""
 DAY_MS = 86_400_000
@@ -189,8 +189,8 @@ def configured(on: Play) -> None:
     topic(on, "short", max_message_bytes="200")
     produce(on, "short enough", "short", Batch(NOW_MS, value=b"x" * 100).encode())
     produce(on, "not short enough", "short", Batch(NOW_MS, value=b"x" * 300).encode())
-    topic(on, "timely", message_timestamp_before_max_ms="60000", message_timestamp_after_max_ms="60000")
-    for step, at_ms in (("late", -600_000), ("in time", 0), ("early", 600_000)):
+    topic(on, "timely", message_timestamp_before_max_ms=str(DAY_MS), message_timestamp_after_max_ms=str(DAY_MS))
+    for step, at_ms in (("late", -2 * DAY_MS), ("in time", 0), ("early", 2 * DAY_MS)):
         produce(on, step, "timely", Batch(NOW_MS + at_ms).encode())
     topic(on, "safe", min_insync_replicas="2")
     for acks in (1, -1):

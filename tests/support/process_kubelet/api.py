@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 15.0
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"

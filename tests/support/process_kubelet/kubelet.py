@@ -21,6 +21,7 @@ from tests.support.process_kubelet.api import Access, ApiRefused, ApiUnavailable
 from tests.support.process_kubelet.names import HostsFile, NamedService, host_lines
 from tests.support.process_kubelet.node import Node
 from tests.support.process_kubelet.pod import Pod, PodPlace
+from tests.support.process_kubelet.spread import Candidate, choose_node
 from tests.support.process_kubelet.status import PodView, pod_status
 from tests.support.process_kubelet.volumes import PodVolumes
 
@@ -28,7 +29,7 @@ Json = dict[str, Any]
 
 TICK_S = 0.1
 NODE_NAMES = ("process-node-0", "process-node-1", "process-node-2")
-"""Pods spread over them, so that one can be lost and leave the others."""
+"""Pods spread over them, so that one can be lost and leave the others; each is a zone: zone-0 and so on."""
 PROBERS = 8
 STOP_TIMEOUT_S = 10.0
 
@@ -38,11 +39,12 @@ class ProcessKubelet:
         self._api = KubeApi(access)
         self._folder = folder
         self._addresses = PodAddresses()
-        self._nodes = {name: Node(self._api, name) for name in NODE_NAMES}
+        self._nodes = {name: Node(self._api, name, f"zone-{n}") for n, name in enumerate(NODE_NAMES)}
         self._hosts = HostsFile(folder / "hosts")
         self._workers = ThreadPoolExecutor(PROBERS, thread_name_prefix="probe")
         self._pods: dict[str, Pod] = {}
         self._held: set[tuple[str, str]] = set()
+        self._volumes_on: dict[tuple[str, str], str] = {}
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="process-kubelet")
@@ -160,8 +162,10 @@ class ProcessKubelet:
                     pod.sync(now)
 
     def _tick(self) -> None:
-        for node in self._nodes.values():
-            node.beat(time.monotonic())
+        with self._lock:
+            # Under the lock: a beat that is on its way must not follow the node's loss.
+            for node in self._nodes.values():
+                node.beat(time.monotonic())
         listed = self._api.get("/api/v1/pods?resourceVersion=0")["items"]
         services = self._api.get("/api/v1/services?resourceVersion=0")["items"]
         with self._lock:
@@ -185,7 +189,7 @@ class ProcessKubelet:
                 pod = self._adopt(manifest)
             if self._is_lost(pod):
                 return
-            pod.manifest = manifest
+            pod.update(manifest)
             if "deletionTimestamp" in metadata:
                 if pod.terminate(now):
                     self._delete_object(manifest)
@@ -202,7 +206,7 @@ class ProcessKubelet:
     def _adopt(self, manifest: Json) -> Pod:
         metadata = manifest["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
-        node_name = manifest["spec"].get("nodeName") or self._bind(namespace, name)
+        node_name = manifest["spec"].get("nodeName") or self._bind(manifest)
         folder = self._folder / "pods" / namespace / name
         folder.mkdir(parents=True, exist_ok=True)
         volumes = PodVolumes(self._api, manifest, folder / metadata["uid"], self._folder / "claims")
@@ -227,10 +231,16 @@ class ProcessKubelet:
         self._pods[metadata["uid"]] = pod
         return pod
 
-    def _bind(self, namespace: str, name: str) -> str:
-        """To the node with the fewest pods, as the scheduler would; none is chosen that is lost."""
-        nodes = [node.name for node in self._nodes.values() if not node.lost]
-        node_name = min(nodes, key=lambda node: (len(self._on(node)), node))
+    def _bind(self, manifest: Json) -> str:
+        """As the scheduler would; no node is chosen that is lost."""
+        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        candidates = [
+            Candidate(node.name, node.labels, [pod.manifest for pod in self._on(node.name)])
+            for node in self._nodes.values()
+            if not node.lost
+        ]
+        node_name = choose_node(manifest, candidates, self._volumes_on.get((namespace, name)))
+        self._volumes_on[namespace, name] = node_name
         target = {"apiVersion": "v1", "kind": "Node", "name": node_name}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         self._api.create(f"/api/v1/namespaces/{namespace}/pods/{name}/binding", binding)

@@ -10,22 +10,23 @@ Json = dict[str, Any]
 HEARTBEAT_INTERVAL_S = 5.0
 """The controller manager calls a node unreachable after 50 s without one."""
 
+ZONE_LABEL = "topology.kubernetes.io/zone"
 CAPACITY = {"cpu": "64", "memory": "64Gi", "pods": "200", "ephemeral-storage": "100Gi"}
 
 
 class Node:
-    def __init__(self, api: KubeApi, name: str) -> None:
+    def __init__(self, api: KubeApi, name: str, zone: str) -> None:
         self.name = name
+        self.labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", ZONE_LABEL: zone}
         self.lost = False
         self._api = api
         self._next_beat_at = 0.0
 
     def register(self) -> None:
-        labels = {"kubernetes.io/hostname": self.name, "kubernetes.io/os": "linux"}
         document = {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": self.name, "labels": labels},
+            "metadata": {"name": self.name, "labels": self.labels},
             "spec": {},
         }
         try:

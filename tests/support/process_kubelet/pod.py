@@ -82,6 +82,10 @@ class Pod:
     def terminating(self) -> bool:
         return self._terminating_since is not None
 
+    def update(self, manifest: Json) -> None:
+        self.manifest = manifest
+        self._place.volumes.show(manifest)
+
     def prepare(self) -> None:
         """May be refused with ApiRefused while something that the pod names is not there yet."""
         self._place.volumes.prepare()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.process_kubelet.api import ApiRefused, KubeApi
+from tests.support.process_kubelet.downward import write_downward_files
 from tests.support.process_kubelet.translate import Mounts, field_value
 
 Json = dict[str, Any]
@@ -41,6 +42,9 @@ class PodVolumes:
         for volume in self._pod["spec"].get("volumes", []):
             self._write_files(volume, mounts)
         return mounts
+
+    def show(self, pod: Json) -> None:
+        write_downward_files(pod, self._folders)
 
     def remove(self) -> None:
         shutil.rmtree(self._own, ignore_errors=True)

@@ -1,9 +1,14 @@
-"""The pure parts of the process kubelet: expansion, mount paths, names, probes and status."""
+"""The parts of the process kubelet without processes: expansion, mount paths, names, probes, status, spread, files."""
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.process_kubelet.downward import write_downward_files
 from tests.support.process_kubelet.names import NamedPod, NamedService, host_lines
 from tests.support.process_kubelet.probes import ProbeState
+from tests.support.process_kubelet.spread import Candidate, choose_node
 from tests.support.process_kubelet.status import PodView, pod_status
 from tests.support.process_kubelet.translate import Mounts, expand
 
@@ -82,3 +87,40 @@ def test_a_pod_is_ready_when_its_containers_are_and_its_gates_are_open(gate: str
     assert conditions["ContainersReady"] == "True"
     assert conditions["Ready"] == ready
     assert "example.org/gate" not in conditions, "only its owner writes it"
+
+
+ZONE = "topology.kubernetes.io/zone"
+SPREAD = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "broker"}}}]
+
+
+def a_pod(app: str = "broker", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "p", "labels": {"app": app}}, "spec": spec}
+
+
+def nodes(*zones_and_apps: tuple[str, list[str]]) -> list[Candidate]:
+    return [
+        Candidate(f"n{n}", {ZONE: zone}, [a_pod(app) for app in apps]) for n, (zone, apps) in enumerate(zones_and_apps)
+    ]
+
+
+def test_a_pod_goes_where_fewest_are_and_one_that_is_spread_to_the_emptiest_zone() -> None:
+    crowded = nodes(("a", ["broker"]), ("a", []), ("b", ["other", "other"]))
+    assert choose_node(a_pod(), crowded) == "n1"
+    assert choose_node(a_pod(topologySpreadConstraints=SPREAD), crowded) == "n2"
+
+
+def test_a_pod_that_is_spread_goes_back_to_its_volume_unless_that_node_is_lost() -> None:
+    spread = a_pod(topologySpreadConstraints=SPREAD)
+    assert choose_node(spread, nodes(("a", ["broker"]), ("b", [])), "n0") == "n0"
+    assert choose_node(spread, nodes(("a", ["broker"]), ("b", [])), "lost") == "n1"
+
+
+def test_a_downward_file_follows_the_annotation_and_is_empty_without_it(tmp_path: Path) -> None:
+    item = {"path": "rack", "fieldRef": {"fieldPath": "metadata.annotations['sluicegate.dev/rack']"}}
+    pod = a_pod(volumes=[{"name": "pod", "downwardAPI": {"items": [item]}}, {"name": "other"}])
+    write_downward_files(pod, {"pod": tmp_path})
+    assert (tmp_path / "rack").read_text() == ""
+    pod["metadata"]["annotations"] = {"sluicegate.dev/rack": "a"}
+    write_downward_files(pod, {"pod": tmp_path})
+    assert (tmp_path / "rack").read_text() == "a"
+    assert [file.name for file in tmp_path.iterdir()] == ["rack"]

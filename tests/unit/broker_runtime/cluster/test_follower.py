@@ -15,11 +15,21 @@ from broker_runtime.cluster.link import ControllerClient, LoopbackLink
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.controller.image import Changes, MetadataImage
 from broker_runtime.controller.journal.choice import JournalParts
-from broker_runtime.controller.records import ConfigRecord, PartitionRecord, Record, RemoveTopic, TopicRecord
+from broker_runtime.controller.records import (
+    METADATA_TOPIC,
+    ConfigRecord,
+    PartitionRecord,
+    Record,
+    RemoveTopic,
+    TopicRecord,
+)
 from broker_runtime.controller.snapshots import same
 from broker_runtime.controller_node import ControllerNode
+from broker_runtime.errors import ErrorCode
 from broker_runtime.network.metrics import Sample
 from broker_runtime.storage.manager import LogManager
+from broker_runtime.wire.header import response_prefix
+from broker_runtime.wire.messages import encode_response
 from tests.support.inline_executor import InlineExecutor
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -99,7 +109,7 @@ async def write_much(source: ControllerNode, rounds: int = 200) -> None:
 
 
 async def snapshot_taken(source: ControllerNode) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while source.controller.history.snapshot is None or source.logs.logs()[0].log_start_offset == 0:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -196,3 +206,47 @@ async def test_a_log_that_never_goes_on_from_its_snapshot_is_asked_with_pauses(
         await asyncio.sleep(0.2)
         running.cancel()
     assert 1 <= caplog.text.count("does not go on from its snapshot") <= 4
+
+
+class Standbys(LoopbackLink):
+    """Two controllers on standby that refuse a fetch, before the active one."""
+
+    choices = 3
+
+    def __init__(self, source: ControllerNode) -> None:
+        super().__init__(source.dispatcher)
+        self.left = 2
+        self.asked = 0
+
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
+        self.asked += 1
+        if not self.left:
+            return await super().exchange(api_key, version, body)
+        part = {
+            "partition_index": 0,
+            "error_code": ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            "high_watermark": -1,
+            "aborted_transactions": None,
+            "records": None,
+        }
+        content = {
+            "error_code": ErrorCode.NONE,
+            "session_id": 0,
+            "responses": [{"topic": METADATA_TOPIC, "partitions": [part]}],
+        }
+        whole = encode_response(api_key, version, 0, content)
+        return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
+
+    def move_on(self) -> None:
+        self.left -= 1
+
+
+async def test_standbys_are_passed_by_without_a_pause(caplog: pytest.LogCaptureFixture) -> None:
+    async with controller() as source:
+        await write(source, TopicRecord("orders", TOPIC))
+        node, link = Node(source), Standbys(source)
+        node.follower = MetadataFollower(ControllerClient(link, 5.0), node.image, node.changes.append)
+        await node.catch_up(source)
+    assert link.asked >= 3
+    assert "metadata cannot be fetched" not in caplog.text
+    assert "orders" in node.image.topics

@@ -1,5 +1,6 @@
 """How a request looks for the active controller: one round when we ask, until its time is over when a client does."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -89,18 +90,40 @@ def test_a_clients_request_waits_for_a_controller_until_its_time_is_over() -> No
             await ControllerClient(ring, 5.0).forward(BROKER_HEARTBEAT, 1, memoryview(b""))
         assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
         assert clock.monotonic() - began_s == pytest.approx(5.0)
-        assert 10 < ring.asked < 20
+        assert 20 < ring.asked < 40
 
     clock = ManualClock()
     run(main(), clock)
 
 
 def test_a_clients_request_goes_on_when_a_controller_is_there() -> None:
+    """Without a pause: that is for when nobody in the ring is active."""
+
     async def main() -> None:
+        began_s = clock.monotonic()
         ring = Ring([UNREACHABLE, UNREACHABLE, ErrorCode.NONE])
         assert await ControllerClient(ring, 5.0).forward(BROKER_HEARTBEAT, 1, memoryview(b"")) == answered(
             ErrorCode.NONE
         )
         assert ring.asked == 3
+        assert clock.monotonic() == began_s
 
-    run(main(), ManualClock())
+    clock = ManualClock()
+    run(main(), clock)
+
+
+def test_a_clients_request_reaches_a_new_controller_soon() -> None:
+    """However long there was none, and wherever in the ring it is."""
+
+    async def main() -> None:
+        for active in range(3):
+            ring = Ring([UNREACHABLE] * 3)
+            asking = asyncio.ensure_future(ControllerClient(ring, 30.0).forward(BROKER_HEARTBEAT, 1, memoryview(b"")))
+            await asyncio.sleep(10.0)
+            ring.controllers[active] = ErrorCode.NONE
+            began_s = clock.monotonic()
+            await asking
+            assert clock.monotonic() - began_s <= 0.2
+
+    clock = ManualClock()
+    run(main(), clock)

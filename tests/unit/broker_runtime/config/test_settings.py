@@ -58,6 +58,7 @@ def test_listeners_advertised_listeners_and_the_inter_broker_listener() -> None:
         ({"listener.security.protocol.map": "PLAINTEXT:SSL"}, "nothing else is served"),
         ({"inter.broker.listener.name": "X"}, "is not one of listeners"),
         ({"max.connections.per.ip": "0"}, "shuts everybody out"),
+        ({"broker.rack": "a", "sluicegate.broker.rack.file": "/f"}, "keep one of the two"),
         ({"log.dirs": "/a,/b"}, "exactly one folder"),
     ],
 )

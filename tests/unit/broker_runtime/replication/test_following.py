@@ -31,7 +31,7 @@ class Pair:
         async def run() -> None:
             task = asyncio.create_task(self.fetcher.run())
             try:
-                async with asyncio.timeout(5.0):
+                async with asyncio.timeout(60):
                     while not reached():
                         self.follower_house.clock.advance(0.01)
                         await asyncio.sleep(0)

@@ -103,3 +103,10 @@ def test_standby_controllers_are_for_kubernetes() -> None:
     (sentence,) = not_for_a_laptop(manifests([several]))
     assert sentence.startswith("BrokerCluster shop: spec.controllers.replicas is 3")
     assert not_for_a_laptop(manifests([cluster()])) == []
+
+
+def test_racks_are_of_kubernetes_nodes_and_a_laptop_has_none() -> None:
+    zoned = cluster()
+    zoned["spec"]["brokers"]["rack"] = {"topologyKey": "topology.kubernetes.io/zone"}
+    (sentence,) = not_for_a_laptop(manifests([zoned]))
+    assert sentence.startswith("BrokerCluster shop: spec.brokers.rack is a label of Kubernetes nodes")

@@ -1,12 +1,15 @@
 """The controller's brokers beside the processes of this machine."""
 
 import io
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
-from sluicegate_operator.cli.fleet_tables import brokers_table
+from sluicegate_operator.cli.fleet_tables import brokers_table, quotas_table
 from sluicegate_operator.cli.fleet_view import ClusterView, broker_rows
+from sluicegate_operator.cli.quota_rows import QuotaRow
 from sluicegate_operator.fleet.controllers import ControllerView
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 
@@ -19,11 +22,27 @@ NODES: list[dict[str, Any]] = [
 ]
 
 
-def shown(progress: dict[str, Any], view: ControllerView = VIEW) -> str:
-    cluster = ClusterView("shop", (), broker_rows(view, NODES), view.unseen, progress, (), ())
-    console = Console(width=160, file=io.StringIO(), record=True)
-    console.print(brokers_table(cluster))
+def printed(table: Table, width: int) -> str:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(table)
     return console.export_text()
+
+
+def shown(progress: dict[str, Any], view: ControllerView = VIEW, width: int = 160) -> str:
+    cluster = ClusterView("shop", (), broker_rows(view, NODES), view.unseen, progress, (), ())
+    return printed(brokers_table(cluster), width)
+
+
+def test_a_terminal_of_80_columns_shows_whole_headings() -> None:
+    rows = (QuotaRow(0, "listener EXTERNAL", 50, None, 2690.5, 1234, 0.91), QuotaRow(0, "ip 127.0.1.7", 5))
+    quotas = printed(quotas_table([ClusterView("shop", (), (), "", {}, rows, ())]), 80)
+    assert "2690.5" in quotas
+    assert "…" not in quotas
+    assert all(heading in quotas for heading in ("limit", "rate/s", "blocked", "max", "open"))
+    stopping = replace(ONLINE, id=100, state=BrokerState.STOPPING, epoch=1_000_000)
+    brokers = shown({}, ControllerView(ClusterOverview("id", 1000, 1, 9, (ONLINE, stopping))), 80)
+    assert "…" not in brokers
+    assert "heartbeat" in brokers
 
 
 def test_a_broker_is_shown_with_its_process_and_the_address_of_clients() -> None:

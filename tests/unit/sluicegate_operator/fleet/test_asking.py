@@ -15,6 +15,8 @@ from sluicegate_operator.kafka_admin.client import AdminClient, BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from tests.support.scripted_peer import NO_THROTTLE, ScriptedPeer
 
+pytestmark = pytest.mark.virtual_time
+
 DESCRIBE_CLUSTER = 60
 
 

@@ -3,8 +3,12 @@
 import asyncio
 from collections.abc import Collection, Mapping
 
+import pytest
+
 from sluicegate_operator.fleet.dynamic_config import ConfigResult, WantedConfig, enforce_config
 from tests.support.scripted_cluster import REFUSED, ScriptedCluster
+
+pytestmark = pytest.mark.virtual_time
 
 RETENTION, MESSAGE = "log.retention.ms", "message.max.bytes"
 

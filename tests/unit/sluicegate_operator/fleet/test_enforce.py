@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from sluicegate_operator.fleet.asking import NoBrokerError, Unreachable
 from sluicegate_operator.fleet.enforce import (
     Enforcement,
@@ -20,6 +22,8 @@ from sluicegate_operator.planning.quotas import (
     TargetKind,
 )
 from tests.support.scripted_cluster import REFUSED, ScriptedCluster
+
+pytestmark = pytest.mark.virtual_time
 
 RATE = "max.connection.creation.rate"
 EXTERNAL_RATE = f"listener.name.external.{RATE}"

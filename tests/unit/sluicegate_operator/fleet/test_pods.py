@@ -41,6 +41,12 @@ def test_a_broker_without_an_address_and_a_controller_cannot_be_asked() -> None:
     assert node(pod()).address is None
 
 
+def test_a_pod_names_the_node_that_it_was_put_on() -> None:
+    manifest = pod()
+    assert node(manifest).node == ""
+    assert node({**manifest, "spec": {"nodeName": "n1"}}).node == "n1"
+
+
 @pytest.mark.parametrize(
     "stranger", [pod(role=None), pod(role="web"), pod(name="shop-brokers"), pod(phase="Failed", podIP="10.1.2.3")]
 )

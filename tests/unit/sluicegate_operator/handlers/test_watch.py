@@ -9,7 +9,7 @@ from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC, Kind
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, ROLE_LABEL
 
 SHOP = ("default", "shop")
 
@@ -46,7 +46,7 @@ def pod(ip: str, ready: bool) -> dict[str, Any]:
 
 @pytest.fixture
 def queues() -> dict[str, Marks]:
-    return {name: Marks() for name in ("quotas", "clusters", "topics", "registrations", "rolls", "configs")}
+    return {name: Marks() for name in ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs")}
 
 
 def watch_of(queues: dict[str, Marks], deleted: Deleted | None = None) -> Watch:
@@ -61,7 +61,7 @@ REF = {"clusterRef": {"name": "shop"}}
     [
         (CONNECTION_QUOTA, "q", REF, {"quotas"}),
         (BROKER_LISTENER, "l", REF, {"quotas", "clusters", "rolls"}),
-        (BROKER_CLUSTER, "shop", {}, {"quotas", "clusters", "topics", "registrations", "rolls", "configs"}),
+        (BROKER_CLUSTER, "shop", {}, {"quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs"}),
         (TOPIC, "t", REF, {"topics"}),
     ],
 )
@@ -110,6 +110,19 @@ def test_a_pod_whose_node_is_lost_is_news_for_the_registrations_alone(queues: di
 
     asyncio.run(run())
     assert (len(queues["quotas"].keys), len(queues["registrations"].keys)) == (1, 2)
+
+
+def test_a_pod_that_has_come_to_a_node_or_was_told_its_rack_is_news_for_the_racks(queues: dict[str, Marks]) -> None:
+    bound = {**pod("", False), "spec": {"nodeName": "n1"}}
+    told = {**bound, "metadata": bound["metadata"] | {"annotations": {RACK: "a"}}}
+
+    async def run() -> None:
+        watch = watch_of(queues)
+        for seen in (pod("", False), bound, bound, told, told):
+            await watch.on_pod({"type": "MODIFIED", "object": seen})
+
+    asyncio.run(run())
+    assert (queues["racks"].keys, queues["quotas"].keys) == ([SHOP] * 2, [])
 
 
 def test_a_container_that_ended_is_news_also_when_the_next_one_runs_already(queues: dict[str, Marks]) -> None:

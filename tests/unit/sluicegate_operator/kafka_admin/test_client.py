@@ -36,6 +36,8 @@ from tests.support.scripted_peer import (
     versions,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 API_VERSIONS, CREATE_TOPICS, INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER = 18, 19, 44, 60
 
 CLUSTER = DescribeClusterResponse(

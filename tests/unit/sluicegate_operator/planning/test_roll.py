@@ -277,6 +277,88 @@ def test_a_roll_does_not_wait_for_the_silence_of_a_broker_that_nobody_expects() 
     assert restarted(plan_roll(with_age(3, 5.0, view))) == ["brokers-0"]
 
 
+def zoned(*partitions: PartitionState, racks: str = "aabbcc", pending: str = "012345") -> RollView:
+    """A broker of each letter, rolled by rack."""
+    brokers = tuple(BrokerOverview(n, n, "i", ONLINE, rack) for n, rack in enumerate(racks))
+    return RollView(
+        nodes=[*(broker(n, pending=str(n) in pending) for n in range(len(racks))), controller(pending=False)],
+        overview=ClusterOverview("c", 1000, 1, 9, brokers),
+        partitions=partitions,
+        strategy="Rack",
+    )
+
+
+SPREAD = (partition("024"), partition("135"))
+"""One replica in each rack."""
+
+
+def test_a_whole_rack_goes_at_once_and_the_others_wait() -> None:
+    step = plan_roll(zoned(*SPREAD))
+    assert restarted(step) == ["brokers-0", "brokers-1"]
+    assert isinstance(step, Restart)
+    assert step.waiting == tuple(f"shop-brokers-{n}" for n in range(2, 6))
+    assert [node.notes for node in step.nodes] == [(), ()]
+
+
+def test_only_those_of_a_rack_go_that_need_it() -> None:
+    assert restarted(plan_roll(zoned(*SPREAD, pending="135"))) == ["brokers-1"]
+
+
+def test_without_the_strategy_racks_do_not_matter() -> None:
+    assert restarted(plan_roll(replace(zoned(*SPREAD), strategy="Broker"))) == ["brokers-0"]
+
+
+def test_a_rack_that_a_partition_cannot_spare_goes_after_the_others_and_broker_by_broker() -> None:
+    crowded = partition("014", name="crowded")
+    assert restarted(plan_roll(zoned(*SPREAD, crowded))) == ["brokers-2", "brokers-3"]
+    step = plan_roll(zoned(*SPREAD, crowded, pending="01"))
+    assert restarted(step) == ["brokers-0"]
+    assert isinstance(step, Restart)
+    [note] = step.nodes[0].notes
+    assert note == (
+        "not its whole rack at once: crowded-0 would have 1 in-sync replicas without rack a (brokers 0, 1) and needs 2"
+        " (min.insync.replicas)"
+    )
+
+
+def test_a_broker_of_another_rack_says_nothing_of_a_rack_that_may_not_go() -> None:
+    step = plan_roll(zoned(*SPREAD, partition("104", name="crowded"), racks="bbacdd", pending="012"))
+    assert restarted(step) == ["brokers-0"]
+    step = plan_roll(zoned(partition("01"), partition("2", min_isr=1), racks="bba", pending="012"))
+    assert isinstance(step, Restart)
+    assert all("whole rack" in str(node.notes) for node in step.nodes)
+    single = plan_roll(zoned(partition("12", "12", 2, "x"), partition("34", name="y"), racks="abbcc", pending="034"))
+    assert restarted(single) == ["brokers-0"]
+    assert isinstance(single, Restart)
+    assert single.nodes[0].notes == ()
+
+
+def test_a_partition_that_could_never_spare_a_replica_gives_way_to_one_broker_and_never_to_all_it_has() -> None:
+    one_each = zoned(*SPREAD, partition("0", min_isr=1, name="single"), partition("24", name="pair"), pending="01")
+    assert restarted(plan_roll(one_each)) == ["brokers-0", "brokers-1"]
+    both = zoned(*SPREAD, partition("01", name="pair"), pending="01")
+    assert restarted(plan_roll(both)) == ["brokers-0"], "the other serves its readers meanwhile"
+
+
+def test_a_rack_waits_for_a_broker_of_another_one_that_is_behind() -> None:
+    step = waits(plan_roll(zoned(partition("024", "02"), partition("135"), pending="0123")))
+    assert step.reason is WaitReason.OUT_OF_SYNC
+    assert "broker 4" in step.message
+
+
+def test_a_rack_waits_while_any_broker_is_away() -> None:
+    view = zoned(*SPREAD)
+    assert view.overview is not None
+    away = tuple(replace(b, state=OFFLINE) if b.id == 5 else b for b in view.overview.brokers)
+    nodes = [replace(node, reasons=()) if node.node_id == 5 else node for node in view.nodes]
+    view = replace(view, nodes=nodes, overview=replace(view.overview, brokers=away))
+    assert waits(plan_roll(view)).reason is WaitReason.BROKER_NOT_ONLINE
+
+
+def test_a_silent_broker_holds_every_rack_but_its_own() -> None:
+    assert restarted(plan_roll(with_age(3, 5.0, zoned(*SPREAD)))) == ["brokers-2", "brokers-3"]
+
+
 # A played cluster: what `plan_roll` says is done, while brokers crash and come back in an order that hypothesis picks.
 
 
@@ -289,6 +371,8 @@ class Played:
     stale: set[int] = field(default_factory=set)
     down: set[int] = field(default_factory=set)
     behind: set[int] = field(default_factory=set)
+    racks: tuple[str | None, ...] = ()
+    """Of each broker; not empty: a roll goes by rack."""
     frozen: set[int] = field(default_factory=set)
     """Still Online, ready and in sync by all accounts but the age of their last heartbeat."""
 
@@ -299,7 +383,10 @@ class Played:
         ids = range(self.brokers)
         states = [OFFLINE if n in self.down else ONLINE for n in ids]
         seen = overview(*states)
-        aged = tuple(replace(b, heartbeat_age_s=5.0 if b.id in self.frozen else 1.0) for b in seen.brokers)
+        racks = self.racks or (None,) * self.brokers
+        aged = tuple(
+            replace(b, heartbeat_age_s=5.0 if b.id in self.frozen else 1.0, rack=racks[b.id]) for b in seen.brokers
+        )
         return RollView(
             nodes=[replace(broker(n, pending=n in self.stale), ready=n not in self.down) for n in ids],
             overview=replace(seen, brokers=aged),
@@ -307,6 +394,7 @@ class Played:
                 PartitionState("t", index, -1, replicas, self.in_sync(replicas), min_isr)
                 for index, (replicas, min_isr) in enumerate(self.partitions)
             ],
+            strategy="Rack" if self.racks else "Broker",
         )
 
     def in_sync(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
@@ -330,12 +418,14 @@ class Played:
         behind = {n for replicas, _ in self.partitions for n in replicas if n in self.behind}
         assert not behind - taken, "a broker was taken while another was catching up"
         assert not self.frozen - taken, "a broker was taken while another was silent"
-        assert len(taken) == 1
+        racks = {self.racks[n] for n in taken} if len(taken) > 1 else {"its own"}
+        assert len(racks - {None}) == len(racks) == 1, "brokers of several racks, or of none"
         for replicas, min_isr in self.partitions:
             lost = taken.intersection(replicas)
             left = set(self.in_sync(replicas)) - taken
             if lost and len(left) < min_isr:
                 assert len(replicas) - 1 < min_isr, "below min.insync.replicas without need"
+                assert len(lost) == 1, "a partition that gives way does so to one broker"
 
     def freeze(self, n: int) -> None:
         if n not in self.down:
@@ -364,7 +454,8 @@ def clusters(draw: st.DrawFn) -> Played:
         first = draw(st.integers(0, brokers - 1))
         replicas = tuple((first + n) % brokers for n in range(size))
         made.append((replicas, draw(st.integers(1, size))))
-    return Played(brokers, made)
+    racks = draw(st.one_of(st.just([]), st.lists(st.sampled_from(["a", "b", None]), min_size=6, max_size=6)))
+    return Played(brokers, made, racks=tuple(racks))
 
 
 events = st.lists(

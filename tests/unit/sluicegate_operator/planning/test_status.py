@@ -13,6 +13,7 @@ from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster
 from sluicegate_operator.planning.fencing import FenceOrder
 from sluicegate_operator.planning.quota_status import Enforcement, quota_status
 from sluicegate_operator.planning.quotas import plan_quotas
+from sluicegate_operator.planning.racks import RackPod, RacksPlan, RackWait, Telling
 from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
@@ -291,3 +292,32 @@ def test_a_listener_that_clashes_fails_and_has_no_bootstrap() -> None:
     status = listener_status(younger, layout, (), NOW)
     assert kstatus(status, 1) == "Failed"
     assert status.bootstrap == ""
+
+
+MISSING = RackWait("shop-brokers-1", "NodeLabelMissing", "shop-brokers-1 waits for its rack: node n1 has no label z")
+UNBOUND = RackWait("shop-brokers-2", "NotScheduled", "shop-brokers-2 is on no node yet", needs_a_person=False)
+
+
+def test_without_racks_nothing_is_said_of_them() -> None:
+    assert "RacksKnown" not in conditions_of()
+
+
+def test_racks_are_known_once_every_pod_that_is_on_a_node_was_told() -> None:
+    telling = Telling(RackPod("shop-brokers-2", "u", "n2"), "a")
+    assert conditions_of(racks=RacksPlan(3))["RacksKnown"] == ("True", "Told", "3/3 brokers")
+    assert conditions_of(racks=RacksPlan(2, (telling,)))["RacksKnown"] == ("False", "Telling", "2/3 brokers")
+
+
+def test_a_node_without_its_label_is_said_before_the_roll_that_waits_for_the_broker() -> None:
+    waits = Wait(WaitReason.NODE_NOT_READY, "shop-brokers-1 is not ready")
+    found = conditions_of(racks=RacksPlan(2, waiting=(MISSING,)), roll=waits, brokers_ready=2)
+    assert found["RacksKnown"] == ("False", "NodeLabelMissing", MISSING.message)
+    assert found["Ready"] == ("False", "RackUnknown", MISSING.message)
+    assert found["Stalled"][0] == "True"
+
+
+def test_a_pod_that_the_scheduler_may_still_place_needs_nobody() -> None:
+    found = conditions_of(racks=RacksPlan(2, waiting=(UNBOUND,)), brokers_ready=2)
+    assert found["RacksKnown"] == ("False", "NotScheduled", UNBOUND.message)
+    assert found["Ready"][1] == "BrokersStarting"
+    assert found["Stalled"][0] == "False"

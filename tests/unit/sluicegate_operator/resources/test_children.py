@@ -9,7 +9,7 @@ import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
 from sluicegate_operator.planning.children import cluster_children, listener_children
-from sluicegate_operator.planning.restart_reasons import decode_revision
+from sluicegate_operator.planning.restart_reasons import decode_revision, restart_reasons
 from sluicegate_operator.resources.labels import REVISION
 from sluicegate_operator.resources.service import port_name
 from tests.support.bad_manifests import cluster, listener, named_listener
@@ -96,7 +96,7 @@ def test_what_a_broker_need_not_know_does_not_restart_it(change: Json) -> None:
         ({"connectionQuota": {"strategy": "token-bucket"}}, True, True),
         ({"brokers": {"replicas": 9, "storage": {"size": "10Gi"}}}, False, False),
         ({"config": {"log.retention.ms": "5", "min.insync.replicas": "2"}}, False, False),
-        ({"rollout": {"paused": True}}, False, False),
+        ({"rollout": {"paused": True, "strategy": "Broker"}}, False, False),
         ({"image": "other:1"}, True, True),
     ],
     ids=[
@@ -137,6 +137,43 @@ def test_dynamic_configuration_is_in_no_file() -> None:
     of = children(config={"log.retention.ms": "5", "num.partitions": "3"})
     texts = [child["data"]["server.properties"] for child in of if child["kind"] == "ConfigMap"]
     assert all("num.partitions=3" in text and "log.retention.ms" not in text for text in texts)
+
+
+ZONES = {"replicas": 3, "storage": {"size": "1Gi"}, "rack": {"topologyKey": "topology.kubernetes.io/zone"}}
+
+
+def test_a_broker_reads_its_rack_where_its_pod_shows_the_annotation() -> None:
+    of = children(brokers=ZONES)
+    broker, controller = (template(of, f"shop-{role}s")["spec"] for role in ("broker", "controller"))
+    assert controller == template(children(), "shop-controllers")["spec"], "controllers have no rack"
+    (container,) = broker["containers"]
+    [told] = [argument for argument in container["args"] if argument.startswith("sluicegate.broker.rack.file=")]
+    folder, _, name = told.partition("=")[2].rpartition("/")
+    [mount] = [mount for mount in container["volumeMounts"] if mount["mountPath"] == folder]
+    [volume] = [volume for volume in broker["volumes"] if volume["name"] == mount["name"]]
+    assert volume["downwardAPI"]["items"] == [
+        {"path": name, "fieldRef": {"fieldPath": "metadata.annotations['sluicegate.dev/rack']"}}
+    ]
+
+
+def test_pods_are_spread_over_the_racks_of_nodes_that_have_one() -> None:
+    of = children(brokers=ZONES)
+    pod = template(of, "shop-brokers")
+    [constraint] = pod["spec"]["topologySpreadConstraints"]
+    assert constraint["topologyKey"] == "topology.kubernetes.io/zone"
+    assert constraint["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert terms == {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": constraint["topologyKey"], "operator": "Exists"}]}]
+    }
+
+
+def test_a_rack_restarts_brokers_and_says_why() -> None:
+    running, wanted = (decode_revision(revision(children(**spec), "shop-brokers")) for spec in ({}, {"brokers": ZONES}))
+    assert wanted is not None
+    assert [str(reason) for reason in restart_reasons(running, wanted)] == [
+        "ConfigChanged (sluicegate.broker.rack.file)"
+    ]
 
 
 def test_brokers_hand_over_before_the_signal_and_serve_when_unfenced() -> None:

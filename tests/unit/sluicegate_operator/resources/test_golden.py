@@ -22,6 +22,7 @@ FULL = {
         "replicas": 5,
         "storage": {"size": "1Ti", "storageClassName": "fast"},
         "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "2Gi"}},
+        "rack": {"topologyKey": "topology.kubernetes.io/zone"},
     },
     "controllers": {"replicas": 3, "storage": {"size": "2Gi", "storageClassName": "safe"}},
     "image": "registry.example.org/sluicegate:0.2.0",

@@ -1,0 +1,143 @@
+"""Three brokers and three controllers of each subject, all of them processes of their own, every time-out the default.
+
+What decides how long a fail-over lasts differs. Ours: `sluicegate.controller.lease.duration.ms`, which standbys count
+from the last renewal that they saw of the Lease; it is in a real API server on the same cores. Apache Kafka:
+`controller.quorum.fetch.timeout.ms` (2 s), after which a voter misses the leader, then an election
+(`controller.quorum.election.timeout.ms`, 1 s, and a random back-off when nobody wins), KIP-595 and KIP-996.
+"""
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.clusters import (
+    CLUSTER_ID,
+    TIMING,
+    Cluster,
+    Maker,
+    Node,
+    apache_kafka_brokers,
+    apache_kafka_controllers,
+)
+from e2e.cluster.binaries import ObtainError
+from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.obtain import obtain
+from tests.support.apache_kafka import CONTROLLER_LISTENER, free_port
+from tests.support.broker_process import BrokerProcess
+
+ROOT = Path(__file__).resolve().parents[1]
+CONTROLLER_IDS = (1000, 1001, 1002)
+_OWN_TIMING = ("broker.session.timeout.ms", "broker.heartbeat.interval.ms", "replica.lag.time.max.ms")
+SETTINGS = {key: value for key, value in TIMING.items() if key not in _OWN_TIMING}
+_ACTIVE_TIMEOUT_S = 30.0
+
+
+class Quorum(Cluster):
+    def __init__(
+        self, brokers: Sequence[Node], controllers: Sequence[Node], active_id: Callable[[], int | None]
+    ) -> None:
+        super().__init__(brokers)
+        self._controllers = {controller.node_id: controller for controller in controllers}
+        self._active_id = active_id
+
+    def active_controller(self) -> Node:
+        deadline = time.monotonic() + _ACTIVE_TIMEOUT_S
+        while (found := self._active_id()) is None:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no controller is active within {_ACTIVE_TIMEOUT_S:g} s")
+        return self._controllers[found]
+
+
+QuorumMaker = Maker[Quorum]
+
+
+def missing() -> str | None:
+    """What the API server of our controllers lacks, None when it can be had."""
+    try:
+        obtain()
+    except ObtainError as error:
+        return str(error)
+    return None
+
+
+@contextlib.contextmanager
+def sluicegate_quorum() -> Iterator[Quorum]:
+    with contextlib.ExitStack() as running:
+        plane = running.enter_context(ControlPlane())
+        running.enter_context(_environment("KUBECONFIG", str(plane.kubeconfig)))
+        folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="sluicegate-")))
+        controllers, brokers = _own_nodes(folder)
+        for node in (*controllers, *brokers):
+            running.callback(node.kill)
+            node.start(wait=False)
+        for broker in brokers:
+            broker.wait_ready()
+
+        def active_id() -> int | None:
+            return next((each.node_id for each in controllers if each.get("/brokers")[0] == 200), None)
+
+        yield Quorum(brokers, controllers, active_id)
+
+
+def _own_nodes(folder: Path) -> tuple[Sequence[BrokerProcess], Sequence[BrokerProcess]]:
+    python = str(ROOT / ".venv-runtime" / "bin" / "python")
+    addresses = {node_id: f"127.0.0.1:{free_port()}" for node_id in CONTROLLER_IDS}
+    shared = {
+        **SETTINGS,
+        "cluster.id": CLUSTER_ID,
+        "controller.listener.names": CONTROLLER_LISTENER,
+        "controller.quorum.bootstrap.servers": ",".join(addresses.values()),
+    }
+    journal = {
+        "process.roles": "controller",
+        "inter.broker.listener.name": "",
+        "sluicegate.controller.journal": "kubernetes",
+        "sluicegate.controller.journal.name": "benchmark",
+        "sluicegate.controller.journal.namespace": "default",
+    }
+
+    def node(node_id: int, properties: Mapping[str, str]) -> BrokerProcess:
+        return BrokerProcess(node_id=node_id, folder=folder, python=python, properties={**shared, **properties})
+
+    controllers = [
+        node(node_id, {**journal, "listeners": f"{CONTROLLER_LISTENER}://{address}"})
+        for node_id, address in addresses.items()
+    ]
+    return controllers, [node(node_id, {"process.roles": "broker"}) for node_id in range(3)]
+
+
+@contextlib.contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """For the processes that are started meanwhile."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+@contextlib.contextmanager
+def apache_kafka_quorum() -> Iterator[Quorum]:
+    with contextlib.ExitStack() as running:
+        controllers = running.enter_context(apache_kafka_controllers(CONTROLLER_IDS, SETTINGS))
+        brokers = running.enter_context(apache_kafka_brokers(controllers, SETTINGS))
+
+        def active_id() -> int | None:
+            said = brokers[0].tool(
+                "org.apache.kafka.tools.MetadataQuorumCommand",
+                "--bootstrap-server",
+                brokers[0].bootstrap,
+                "describe",
+                "--status",
+            )
+            leader_id = int(next(line for line in said.splitlines() if line.startswith("LeaderId:")).split()[1])
+            return None if leader_id < 0 else leader_id
+
+        yield Quorum(brokers, controllers, active_id)

@@ -1,0 +1,73 @@
+"""The rack that this broker registers with, where only somebody else can know it (KIP-36 says what racks are for).
+
+In Kubernetes it is a label of the node that the pod was put on. The operator reads the label and the pod has a file in
+which it appears: docs/decisions/0011. A file that is empty or absent is one that nobody has written yet.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from broker_runtime.config import BrokerSettings
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.2
+
+
+class RackUnknownError(Exception):
+    """The file could not be read, or nothing was in it in time."""
+
+
+async def with_rack(settings: BrokerSettings, stop: asyncio.Event) -> BrokerSettings:
+    """The settings with `broker.rack` as the file says it; unchanged without a file, and when `stop` is set first."""
+    if not settings.is_broker or settings.values["sluicegate.broker.rack.file"] is None:
+        return settings
+    file = Path(settings.text("sluicegate.broker.rack.file"))
+    timeout_s = settings.integer("sluicegate.broker.rack.timeout.ms") / 1000
+    rack = await _wait(file, timeout_s, stop)
+    if not rack:
+        return settings
+    log.info("this broker is in rack %s", rack)
+    return replace(
+        settings,
+        given={**settings.given, "broker.rack": rack},
+        values={**settings.values, "broker.rack": rack},
+    )
+
+
+async def _wait(file: Path, timeout_s: float, stop: asyncio.Event) -> str:
+    """Empty when `stop` is set first."""
+    rack = _read(file)
+    if not rack:
+        log.info("waiting up to %g s for the rack of this broker in %s", timeout_s, file)
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not rack and not stop.is_set():
+                await _look_later(stop)
+                rack = _read(file)
+    except TimeoutError:
+        raise RackUnknownError(
+            f"sluicegate.broker.rack.file: {file} is empty after {timeout_s:g} s, so nobody knows the rack of this"
+            " broker. In Kubernetes the operator fills it: see that it runs, and that this pod's node has the label"
+            " that brokers.rack.topologyKey of the BrokerCluster names (kubectl describe brokercluster)"
+        ) from None
+    return rack
+
+
+async def _look_later(stop: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(LOOK_EVERY_S):
+            await stop.wait()
+    except TimeoutError:
+        return
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise RackUnknownError(f"sluicegate.broker.rack.file: {file} cannot be read: {error}") from error

@@ -1,0 +1,27 @@
+"""What holds for every test run: it has the same outcome each time, and it ends.
+
+Time limits of single tests are in pyproject.toml.
+"""
+
+import faulthandler
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("explore", settings.get_profile("steady"), derandomize=False, max_examples=1_000)
+settings.load_profile("steady")
+"""The same examples in every run, and no limit of time on a single one: a busy machine is no mistake of the code.
+`pytest --hypothesis-profile=explore` looks for new ones."""
+
+STDERR_FD = 2
+END_S = 120.0
+"""For threads and processes that are still stopping."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Python waits for threads that nobody has stopped, for ever."""
+    faulthandler.dump_traceback_later(END_S, exit=True, file=STDERR_FD)

@@ -1,0 +1,64 @@
+"""Brokers' pods are told the rack of their node, as soon as they are on one; what keeps them waiting is said.
+
+A queue of its own: a broker that has no rack yet does not start, and a controller that is slow to answer is no reason.
+"""
+
+import asyncio
+import logging
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.racks import rack_pods, read_labels
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.planning.racks import RacksPlan, Telling, nodes_to_read, plan_racks
+from sluicegate_operator.resources.labels import RACK
+
+log = logging.getLogger(__name__)
+
+WAITING_EVERY_S = 2.0
+"""Nodes are not watched: a label that a person adds is found by looking again."""
+
+
+class RackReconciler:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def reconcile(self, key: ClusterKey) -> float | None:
+        cluster = await gather_cluster(self._context.kube, key)
+        if cluster is None or cluster.spec.topology_key is None:
+            self._note(key, None)
+            return None
+        plan = await self._plan(cluster, cluster.spec.topology_key)
+        self._note(key, plan)
+        for telling in plan.tell:
+            await self._tell(cluster, telling)
+        for wait in plan.waiting:
+            await self._context.post(cluster, "Warning", wait.reason, wait.message)
+        return WAITING_EVERY_S if plan.tell or plan.waiting else self._context.resync_s(cluster)
+
+    async def _plan(self, cluster: BrokerCluster, topology_key: str) -> RacksPlan:
+        pods = rack_pods(await self._context.fleet.pods(cluster))
+        names = nodes_to_read(pods)
+        labels = await asyncio.gather(*(read_labels(self._context.kube, name) for name in names))
+        return plan_racks(topology_key, pods, dict(zip(names, labels, strict=True)))
+
+    def _note(self, key: ClusterKey, plan: RacksPlan | None) -> None:
+        known = self._context.progress.get(key)
+        if plan is None and known is None:
+            return
+        progress = self._context.progress[key]
+        if progress.racks != plan:
+            progress.racks = plan
+            self._context.mark("clusters", key)
+
+    async def _tell(self, cluster: BrokerCluster, telling: Telling) -> None:
+        pod = telling.pod
+        try:
+            await self._context.kube.annotate_pod(cluster.namespace, pod.name, pod.uid, {RACK: telling.rack})
+        except KubeError as error:
+            if error.status not in (404, 409):
+                raise
+            log.info("pod %s has gone before it was told its rack: %s", pod.name, error)
+            return
+        await self._context.post(cluster, "Normal", "RackKnown", telling.sentence)

@@ -1,0 +1,86 @@
+"""Racks of brokers in Kubernetes: which pod is told which, from the label of the node that it is on. Pure.
+
+A pod is told once: its broker reads the rack when it starts, so a node that is labelled anew changes nothing before the
+pod is replaced. A pod on a node without the label is told nothing, and waits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RackPod:
+    """A broker's pod. `rack`: what it was told; `node` is empty before it is on one, `failing` may then say why."""
+
+    name: str
+    uid: str
+    node: str = ""
+    rack: str = ""
+    failing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLabels:
+    """`labels` is None where they could not be read; `unseen` says why."""
+
+    labels: Mapping[str, str] | None
+    unseen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    pod: RackPod
+    rack: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.pod.name} is on node {self.pod.node} and so in rack {self.rack}"
+
+
+@dataclass(frozen=True, slots=True)
+class RackWait:
+    """A broker that does not start for want of its rack. `needs_a_person`: it will not by being waited for."""
+
+    pod: str
+    reason: str
+    message: str
+    needs_a_person: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RacksPlan:
+    """`tell` is to be carried out; `known` counts the pods that have been told."""
+
+    known: int = 0
+    tell: tuple[Telling, ...] = ()
+    waiting: tuple[RackWait, ...] = ()
+
+
+def nodes_to_read(pods: Sequence[RackPod]) -> list[str]:
+    return sorted({pod.node for pod in pods if pod.node and not pod.rack})
+
+
+def plan_racks(topology_key: str, pods: Sequence[RackPod], nodes: Mapping[str, NodeLabels]) -> RacksPlan:
+    """`nodes` must hold those of `nodes_to_read`."""
+    tell, waiting = [], []
+    for pod in sorted(pods, key=lambda pod: pod.name):
+        if pod.rack:
+            continue
+        if not pod.node:
+            if pod.failing:
+                sentence = f"{pod.name} is on no node yet, and only nodes with the label {topology_key} are taken: "
+                waiting.append(RackWait(pod.name, "NotScheduled", sentence + pod.failing, needs_a_person=False))
+            continue
+        seen = nodes[pod.node]
+        if seen.labels is None:
+            sentence = f"{pod.name} waits for its rack, and the labels of node {pod.node} cannot be read: {seen.unseen}"
+            waiting.append(RackWait(pod.name, "NodeUnreadable", sentence))
+        elif rack := seen.labels.get(topology_key, ""):
+            tell.append(Telling(pod, rack))
+        else:
+            sentence = (
+                f"{pod.name} waits for its rack: node {pod.node} has no label {topology_key}; label it"
+                f" (kubectl label node {pod.node} {topology_key}=...), or correct brokers.rack.topologyKey"
+            )
+            waiting.append(RackWait(pod.name, "NodeLabelMissing", sentence))
+    return RacksPlan(sum(bool(pod.rack) for pod in pods), tuple(tell), tuple(waiting))

@@ -1,0 +1,27 @@
+"""downwardAPI volumes: what a pod may know of itself as files, written anew when the pod's object changes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support.process_kubelet.translate import field_value
+
+Json = dict[str, Any]
+
+
+def write_downward_files(pod: Json, folders: Mapping[str, Path]) -> None:
+    """`folders` are those of the volumes, by name. A file changes as a whole, and that of an annotation that is absent
+    is empty, as under a kubelet."""
+    address = pod.get("status", {}).get("podIP", "")
+    for volume in pod["spec"].get("volumes", []):
+        for item in volume.get("downwardAPI", {}).get("items", []):
+            _write(folders[volume["name"]] / item["path"], field_value(pod, address, item["fieldRef"]["fieldPath"]))
+
+
+def _write(file: Path, text: str) -> None:
+    if file.exists() and file.read_text() == text:
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_name(f".{file.name}")
+    fresh.write_text(text)
+    fresh.rename(file)

@@ -1,0 +1,60 @@
+"""Which pods are told a rack, and what a node that cannot be read means."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.fleet.pods import NodePod
+from sluicegate_operator.fleet.racks import FORBIDDEN, rack_pods, read_labels
+from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.racks import NodeLabels, RackPod
+from sluicegate_operator.resources.labels import RACK
+
+
+class Api:
+    """Answers with one node, or with an error."""
+
+    def __init__(self, answer: dict[str, Any] | KubeError | None) -> None:
+        self._answer = answer
+        self.asked: list[str] = []
+
+    async def get(self, kind: Any, namespace: str | None, name: str) -> dict[str, Any] | None:
+        self.asked.append(kind.path(namespace, name))
+        if isinstance(self._answer, KubeError):
+            raise self._answer
+        return self._answer
+
+
+def read(answer: dict[str, Any] | KubeError | None) -> NodeLabels:
+    api = Api(answer)
+    labels = asyncio.run(read_labels(api, "n1"))  # type: ignore[arg-type]
+    assert api.asked == ["/api/v1/nodes/n1"]
+    return labels
+
+
+def pod(ordinal: int, role: Role = Role.BROKER, *, deleting: bool = False, **annotations: str) -> NodePod:
+    told = {RACK: annotations["rack"]} if annotations else {}
+    return NodePod(
+        f"p-{ordinal}", role, ordinal, "", ready=False, uid="u", deleting=deleting, node="n1", annotations=told
+    )
+
+
+def test_brokers_that_stay_are_told() -> None:
+    assert rack_pods([pod(0, rack="a"), pod(1), pod(2, Role.CONTROLLER), pod(3, deleting=True)]) == [
+        RackPod("p-0", "u", "n1", "a"),
+        RackPod("p-1", "u", "n1", ""),
+    ]
+
+
+def test_the_labels_of_a_node() -> None:
+    assert read({"metadata": {"labels": {"zone": "a"}}}) == NodeLabels({"zone": "a"})
+    assert read({"metadata": {}}) == NodeLabels({})
+
+
+def test_what_cannot_be_read_is_said_and_what_may_pass_is_tried_again() -> None:
+    assert read(KubeError("GET: 403 forbidden", 403)) == NodeLabels(None, FORBIDDEN)
+    assert read(None) == NodeLabels(None, "there is no such node any more")
+    with pytest.raises(KubeUnavailableError):
+        read(KubeUnavailableError("no answer"))
