@@ -21,12 +21,11 @@ from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.identity import boot_id, claim_folder, new_incarnation
 from broker_runtime.cluster.link import ControllerClient, ControllerLink, LoopbackLink, SocketLink
 from broker_runtime.cluster.membership import Identity, Membership, MembershipError, Timing
-from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
+from broker_runtime.config import BrokerSettings, Endpoint
 from broker_runtime.controller.figures import ReplicationFigures, controller_figures, replication_figures
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.overview import not_active, overview
-from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.errors import ConfigError
 from broker_runtime.http_listener import HttpAnswer, HttpListener, HttpRequest, Route, json_answer, text_answer
@@ -146,7 +145,8 @@ class Broker:
         logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, background=disk, boot_id=boot_id())
         logs.producer_expiration_ms = settings.integer("producer.id.expiration.ms")
         logs.high_watermark_interval_ms = settings.integer("replica.high.watermark.checkpoint.interval.ms")
-        log.info("%s", logs.open(lambda topic: JOURNAL_CONFIG if topic == METADATA_TOPIC else TopicConfig()))
+        # Until the metadata says how long each topic keeps its records nothing is deleted.
+        log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG))
         self._undo.append(_as_async(disk.shutdown))
         self._undo.append(_as_async(logs.close))
         cluster_id = claim_folder(log_dir, settings.node_id, self._wanted_cluster_id())
@@ -179,7 +179,7 @@ class Broker:
         identity = Identity(
             settings.node_id,
             cluster_id,
-            new_incarnation(),
+            new_incarnation(self._clock.wall_ms()),
             None if settings.values["broker.rack"] is None else settings.text("broker.rack"),
             _inter_broker_first(broker.advertised(), settings.inter_broker_listener),
         )

@@ -1,7 +1,7 @@
 """Quotas that cannot be in force say so, with the reason, where people look."""
 
 from e2e.cluster.waiting import wait_for
-from e2e.shop import BROKERS, Shop, condition_of, quota_document
+from e2e.shop import BROKERS, Shop, quota_document
 
 
 def test_a_quota_for_a_missing_cluster_says_so_and_recovers_when_deleted(shop: Shop) -> None:
@@ -42,4 +42,4 @@ def test_of_two_quotas_on_one_target_the_stricter_is_enforced_and_the_other_says
     finally:
         shop.delete("connectionquota", "shop-external-stricter")
     shop.await_external_rate(50)
-    assert condition_of(shop.quota("shop-external-rate"), "Ready")["status"] == "True"
+    shop.await_condition("connectionquota", "shop-external-rate", "Ready", "True")

@@ -85,8 +85,8 @@ def test_a_changed_limit_takes_effect_without_any_restart(shop: Shop) -> None:
 
 def test_a_deleted_quota_is_lifted(shop: Shop) -> None:
     shop.delete("connectionquota", "shop-external-rate", "shop-noisy-neighbour")
-    assert shop.external_rates() == [UNLIMITED] * BROKERS
-    assert [shop.ip_rates(pod) for pod in shop.broker_pods()] == [{}] * BROKERS
+    shop.await_external_rate(UNLIMITED)
+    wait_for("no address is limited", lambda: [shop.ip_rates(pod) for pod in shop.broker_pods()] == [{}] * BROKERS)
 
 
 def test_connections_of_a_broker_and_of_any_address_are_limited_too(shop: Shop) -> None:
@@ -104,7 +104,11 @@ def test_connections_of_a_broker_and_of_any_address_are_limited_too(shop: Shop) 
             assert shop.ip_rates(pod)[None] == 400
     finally:
         shop.delete("connectionquota", "shop-all", "shop-any-address")
-    assert [shop.broker_config(pod, "max.connections") for pod in shop.broker_pods()] == [UNLIMITED] * BROKERS
+
+    def lifted() -> bool:
+        return [shop.broker_config(pod, "max.connections") for pod in shop.broker_pods()] == [UNLIMITED] * BROKERS
+
+    wait_for("the limits of all connections are lifted", lifted)
 
 
 def test_enforcement_is_told_by_an_event_and_a_metric(shop: Shop) -> None:

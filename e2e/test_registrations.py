@@ -26,6 +26,7 @@ ASK_S = 0.5
 """For asking the brokers on a busy machine."""
 SILENT_NODE_S = 3.0
 """A broker on a lost node must have been silent for so long."""
+CRASH_FENCED_S = 1.0 + ASK_S
 GATE = "sluicegate.dev/unfenced"
 
 
@@ -165,3 +166,48 @@ def test_a_frozen_broker_loses_its_readiness_and_gets_it_back(shop: Shop, thaw: 
     wake(shop, 0, thaw)
     shop.await_state(0, "Online")
     wait_for("all brokers ready", shop.all_brokers_ready, timeout_s=60)
+
+
+def test_a_broker_whose_container_crashes_is_fenced_without_waiting_for_its_session(shop: Shop) -> None:
+    create_topic(shop.bootstrap(), "led-by-all-again", BROKERS, BROKERS)
+    wait_for("all in sync", shop.all_in_sync)
+    wait_for("it leads something", lambda: shop.controllers_view()[1]["leaders"] > 0)
+    pod, before = shop.pod(1), shop.controllers_view()
+    [crashed] = shop.kubelet.pids(NAMESPACE, pod.name)
+    shop.kubelet.kill_container(NAMESPACE, pod.name)
+    took_s = moved_after_s(shop, before, time.monotonic())
+    states = seen_until_ready(shop, pod.id, before[1]["epoch"])
+    assert took_s < CRASH_FENCED_S
+    assert "Offline" not in states, "the process after it is not taken for the one that is gone"
+    after = shop.pod(1)
+    assert (after.uid, after.restarts) == (pod.uid, pod.restarts + 1)
+    assert shop.kubelet.pids(NAMESPACE, pod.name) != [crashed]
+    word = f"the container of {pod.name} ended (Error, exit code 137), and with it the process of broker 1"
+    assert ("BrokerGone", f"{word}: fenced at once") in {(e["reason"], e["message"]) for e in shop.events()}
+
+
+def moved_after_s(shop: Shop, before: dict[int, Json], since_s: float) -> float:
+    """Until others lead what broker 1 led and they have as well; topics with one replica have nowhere to go."""
+
+    def elsewhere(view: dict[int, Json]) -> int:
+        return sum(int(broker["leaders"]) for broker in view.values() if broker["id"] != 1)
+
+    def moved() -> bool:
+        return elsewhere(shop.controllers_view()) > elsewhere(before)
+
+    wait_for("its leaders moved", moved, timeout_s=SESSION_S, interval_s=0.02)
+    return time.monotonic() - since_s
+
+
+def seen_until_ready(shop: Shop, broker_id: int, old_epoch: int) -> list[str]:
+    """The states that the controller had for its next registration, until everything is as before."""
+    states: list[str] = []
+
+    def back() -> bool:
+        broker = shop.controllers_view()[broker_id]
+        if broker["epoch"] != old_epoch:
+            states.append(broker["state"])
+        return bool(states and states[-1] == "Online" and shop.all_in_sync() and shop.all_brokers_ready())
+
+    wait_for("ready again", back, timeout_s=60, interval_s=0.02)
+    return states

@@ -14,6 +14,9 @@ from broker_runtime.wire.uuids import encode_uuid
 FILE_NAME = "meta.properties"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
+_MS_MASK = (1 << 48) - 1
+_CHANCE_MASK = (1 << 76) - 1
+
 
 def claim_folder(log_dir: Path, node_id: int, cluster_id: str | None) -> str:
     """The cluster id of this folder, made (or taken from the settings) when the folder is new.
@@ -39,13 +42,15 @@ def claim_folder(log_dir: Path, node_id: int, cluster_id: str | None) -> str:
     return known["cluster.id"]
 
 
-def new_incarnation() -> UUID:
-    return uuid4()
-
-
 def boot_id() -> str:
     """The same for as long as the kernel and its page cache live; UNKNOWN_BOOT where the system does not tell."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
         return UNKNOWN_BOOT
+
+
+def new_incarnation(began_ms: int) -> UUID:
+    """A UUID of version 7 (RFC 9562): when it began by this host's clock, then chance. By the same clock a kubelet says
+    when a container ended, so whoever sees both knows whether this process was in it."""
+    return UUID(int=(began_ms & _MS_MASK) << 80 | 7 << 76 | uuid4().int & _CHANCE_MASK)

@@ -144,10 +144,6 @@ class Connection:
     # State that the owner asks for
 
     @property
-    def closed(self) -> bool:
-        return self._fd < 0
-
-    @property
     def busy(self) -> bool:
         """A request is being answered."""
         return self._pending is not None or self._output is not None

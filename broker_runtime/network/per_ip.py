@@ -56,14 +56,13 @@ class IpCounts:
 class IpRates:
     """Meters by address. The limit is the address's own, else the default entity's, else the broker key's."""
 
-    __slots__ = ("_default", "_meters", "_overrides", "_settings", "active", "forgotten_total")
+    __slots__ = ("_default", "_meters", "_overrides", "_settings", "active")
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._settings = settings
         self._default: int | None = None
         self._overrides: dict[str, int] = {}
         self._meters: OrderedDict[str, Meter] = OrderedDict()
-        self.forgotten_total = 0
         self._note_active()
 
     def _note_active(self) -> None:
@@ -123,7 +122,6 @@ class IpRates:
     def _make_room(self, now_ms: int) -> None:
         while len(self._meters) >= self._settings.max_tracked_ips:
             self._meters.popitem(last=False)
-            self.forgotten_total += 1
         # Two for each new one: expiry keeps up without ever walking the whole table at once.
         for _ in range(_EXPIRIES_PER_RECORD):
             if not self._meters or not self._expired(next(iter(self._meters.values())), now_ms):
@@ -142,11 +140,6 @@ class IpRates:
     def rate(self, ip: str, now_ms: int) -> float:
         known = self._meters.get(ip)
         return known.measure(now_ms) if known is not None else 0.0
-
-    def tracked_limit(self, ip: str) -> int | None:
-        """The limit that the address's meter is bound to; None when it has no meter."""
-        known = self._meters.get(ip)
-        return known.limit if known is not None else None
 
     def recent(self) -> Iterator[tuple[str, Meter]]:
         """Addresses with a limit, the most recently seen first."""

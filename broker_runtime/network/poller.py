@@ -7,7 +7,6 @@ own readers and writers where there is no epoll (macOS). Neither knows what a co
 
 import select
 from asyncio import AbstractEventLoop
-from collections.abc import Callable
 from typing import Protocol
 
 _MAX_EVENTS = 256
@@ -128,7 +127,5 @@ class LoopPoller:
             self.forget(fd)
 
 
-def default_poller(loop: AbstractEventLoop, watch_with: Callable[[AbstractEventLoop], Poller] | None = None) -> Poller:
-    if watch_with is not None:
-        return watch_with(loop)
+def default_poller(loop: AbstractEventLoop) -> Poller:
     return EpollPoller(loop) if hasattr(select, "epoll") else LoopPoller(loop)

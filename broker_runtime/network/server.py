@@ -99,10 +99,6 @@ class SocketServer:
     def listeners(self) -> tuple[str, ...]:
         return tuple(self._acceptors)
 
-    @property
-    def connection_count(self) -> int:
-        return len(self._connections)
-
     # Limits
 
     def update_limits(self, quotas: QuotaSettings) -> None:

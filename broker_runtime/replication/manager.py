@@ -146,6 +146,8 @@ class ReplicaManager:
     def _opened(self, topic: Topic, index: int, config: TopicConfig) -> Log:
         old = self._logs.get(topic.name, index)
         if old is not None and old.topic_id == topic.id:
+            # When it was loaded nobody knew the topic's configuration yet.
+            old.update_config(config)
             return old
         if old is not None:
             self._stop_serving((topic.name, index))

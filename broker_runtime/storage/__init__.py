@@ -1,1 +1,4 @@
-"""Kafka's log on disk. Layers inside: manager > loader > log > recovery | snapshots > segment > index > filesystem."""
+"""Kafka's log on disk.
+
+Layers inside: manager > loader > log > log_files > truncation > recovery | snapshots > segment > index > filesystem.
+"""

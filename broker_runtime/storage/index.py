@@ -89,8 +89,9 @@ class Index:
         """Bring the file up to date; a failed write is made again by the next call."""
         if self._entries is None or self._written == len(self._entries):
             return
-        self._open().write_at([bytes(self._entries[self._written :])], self._written)
-        self._written = len(self._entries)
+        end = len(self._entries)
+        self._open().write_at([bytes(self._entries[self._written : end])], self._written)
+        self._written = end
         self._synced = False
 
     def fsync(self) -> None:

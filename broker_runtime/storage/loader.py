@@ -7,7 +7,9 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.storage.checkpoint import PARTITION_METADATA
 from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
 from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
-from broker_runtime.storage.log import LoadedLog, Log, LogPlace
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.log_files import LoadedLog
+from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import ProducerStates
 from broker_runtime.storage.recovery import RecoveryReport, load_segment
 from broker_runtime.storage.segment import Segment
@@ -42,8 +44,8 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
         loaded.has_new_names = True
     loaded.log_start_offset = max(loaded.log_start_offset, loaded.segments[0].base_offset)
     end = loaded.segments[-1].next_offset
-    snapshot = load_snapshot(place.fs, place.folder, end, loaded.producers)
-    replay_producers(loaded.segments, loaded.producers, snapshot, place.clock.wall_ms())
+    loaded.snapshot_offset = load_snapshot(place.fs, place.folder, end, loaded.producers)
+    replay_producers(loaded.segments, loaded.producers, loaded.snapshot_offset, place.clock.wall_ms())
     loaded.epochs = _load_epochs(place, loaded.segments, scan_from)
     if report.clean:
         loaded.recovery_point = min(loaded.recovery_point, end)
@@ -54,9 +56,7 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
         place.fs.fsync_dir(place.folder)
         loaded.recovery_point = end
     report.partitions += 1
-    log = Log(place, config, loaded)
-    log.snapshot_offset = snapshot
-    return log
+    return Log(place, config, loaded)
 
 
 def _tidy(fs: FileSystem, folder: Path) -> list[int]:

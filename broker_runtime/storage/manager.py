@@ -4,6 +4,7 @@ Owns the folder's lock, its checkpoints and its run record. Knows topics by name
 controller's matter. `meta.properties` belongs to the broker.
 """
 
+import errno
 import logging
 import re
 from collections.abc import Callable
@@ -27,7 +28,9 @@ from broker_runtime.storage.checkpoint import (
 )
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.loader import load_log, new_log
-from broker_runtime.storage.log import LoadedLog, Log, LogPlace
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.log_files import LoadedLog
+from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import ProducerStates
 from broker_runtime.storage.recovery import RecoveryReport
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
@@ -82,12 +85,13 @@ class LogManager:
         began = self._clock.monotonic()
         self._take_lock()
         folders = [name for name in self._fs.listdir(self._log_dir) if self._fs.is_dir(self._log_dir / name)]
-        report = RecoveryReport(clean=self.run_record.begin() or not folders)
         try:
+            report = RecoveryReport(clean=self.run_record.begin() or not folders)
             self._load(folders, config_of, report)
-        except OSError:
-            # An error of the disk may be told once only; a second start would find nothing wrong.
-            self.run_record.lost()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                # The system may tell it once only; a second start would find nothing wrong.
+                self.run_record.lost()
             raise
         report.took_ms = round((self._clock.monotonic() - began) * 1000)
         return report
@@ -185,6 +189,9 @@ class LogManager:
             return existing
         place = self._place(key, topic_id)
         try:
+            if key in self._watermarks:
+                # Of a log with that name that is gone; this one would look as if it had lost records.
+                self._write_high_watermarks(sync=False)
             self._fs.mkdir(place.folder)
             write_topic_id(self._fs, place.folder, topic_id)
             log = new_log(place, config)
@@ -241,16 +248,13 @@ class LogManager:
     def _maintain(self, log: Log, now_ms: int) -> None:
         try:
             log.apply_retention(now_ms)
-            if log.flush_is_due(now_ms):
+            if log.files.flush_is_due(now_ms, log.config.flush_ms):
                 log.flush()
-            while log.renamed and log.renamed[0][0] + log.config.file_delete_delay_ms <= now_ms:
-                for path in log.renamed[0][1]:
-                    self._fs.unlink(path)
-                del log.renamed[0]
+            log.files.remove_renamed(now_ms - log.config.file_delete_delay_ms)
         except (OSError, KafkaError) as error:
             _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
         log.producers.expire(now_ms, self.producer_expiration_ms)
-        log.release_idle()
+        log.files.release_idle()
 
     def _flush_sealed(self) -> None:
         if self._flushing is not None:
@@ -260,7 +264,7 @@ class LogManager:
             self._flushing = None
             self._finish_flush(log, segment, future)
         for log in self._logs.values():
-            sealed = log.unflushed_sealed()
+            sealed = log.files.unflushed_sealed()
             if sealed is not None:
                 break
         else:
@@ -279,9 +283,9 @@ class LogManager:
     def _finish_flush(self, log: Log, segment: Segment, future: Future[None]) -> None:
         try:
             future.result()
-            log.sealed_is_flushed(segment)
+            log.files.sealed_is_flushed(segment)
         except OSError as error:
-            log.fsync_failed(error)
+            log.files.fsync_failed(error)
             _LOGGER.error("fsync of %s-%d failed: %s", log.topic, log.partition, error)
 
     def _remove_one_doomed(self, now_ms: int) -> None:

@@ -39,13 +39,14 @@ class RunRecord:
     def begin(self) -> bool:
         """Take over from the last run, before its logs are touched; whether it stopped cleanly. Raises OSError."""
         clean = self._fs.exists(self._marker)
+        written = self._read(self._path)
         if clean:
             self.epoch, _ = self._read(self._marker)
-        else:
-            epoch, boot_id = self._read(self._path)
-            self.epoch = epoch if boot_id == self._boot_id != UNKNOWN_BOOT else UNKNOWN_EPOCH
+        elif written[1] == self._boot_id != UNKNOWN_BOOT:
+            self.epoch = written[0]
         if self.epoch != UNKNOWN_EPOCH:
-            self._write()
+            if written != (self.epoch, self._boot_id):
+                self._write()
         elif self._fs.exists(self._path):
             # Synced, or another machine that had this disk before might read it again.
             self._fs.unlink(self._path)
@@ -56,15 +57,13 @@ class RunRecord:
         return clean
 
     def registered(self, epoch: int) -> None:
-        """From here on this run vouches for its own epoch, unless a log of it has failed."""
-        if self._failed:
-            return
-        self.epoch = epoch
-        try:
+        """From here on this run vouches for its own epoch, unless a log of it has failed.
+
+        Raises OSError: then it could give no word after a crash, and must acknowledge nothing.
+        """
+        if not self._failed:
+            self.epoch = epoch
             self._write()
-        except OSError as error:
-            # The old file names another epoch than the controller, so it vouches for nothing.
-            log.error("after a crash this broker will count as one that has lost records: %s", error)
 
     def lost(self) -> None:
         """Records that were there before are not there any more."""

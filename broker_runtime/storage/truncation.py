@@ -4,25 +4,10 @@ The log lowers its recovery point on disk first: then recovery takes nothing beh
 power loss keeps the changes. Followers cut what the leader does not have (KIP-101).
 """
 
-from pathlib import Path
-from typing import Protocol
-
-from broker_runtime.clock import Clock
-from broker_runtime.storage.filesystem import FileSystem
+from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import ProducerStates
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.snapshots import forget_snapshots, load_snapshot, replay_producers
-
-
-class Place(Protocol):
-    @property
-    def fs(self) -> FileSystem: ...
-
-    @property
-    def folder(self) -> Path: ...
-
-    @property
-    def clock(self) -> Clock: ...
 
 
 def end_before(segments: list[Segment], offset: int) -> int:
@@ -35,7 +20,7 @@ def end_before(segments: list[Segment], offset: int) -> int:
     return header.base_offset
 
 
-def cut_back(place: Place, segments: list[Segment], end: int, index_interval: int) -> None:
+def cut_back(place: LogPlace, segments: list[Segment], end: int, index_interval: int) -> None:
     """Drop what begins at or above `end`, where a batch ends, for good; the first segment stays.
 
     Raises OSError, or KafkaError when the segment that is cut is damaged.
@@ -55,7 +40,7 @@ def cut_back(place: Place, segments: list[Segment], end: int, index_interval: in
     place.fs.fsync_dir(place.folder)
 
 
-def begin_anew(place: Place, segments: list[Segment], offset: int) -> None:
+def begin_anew(place: LogPlace, segments: list[Segment], offset: int) -> None:
     """Drop everything, for good, and go on at `offset`. Raises OSError."""
     for segment in reversed(segments):
         segment.unlink()
@@ -66,7 +51,7 @@ def begin_anew(place: Place, segments: list[Segment], offset: int) -> None:
     place.fs.fsync_dir(place.folder)
 
 
-def reload_producers(place: Place, segments: list[Segment], producers: ProducerStates) -> int:
+def reload_producers(place: LogPlace, segments: list[Segment], producers: ProducerStates) -> int:
     """What is remembered of producers, by the batches that are left; the offset of the snapshot it began with."""
     producers.clear()
     end = segments[-1].next_offset

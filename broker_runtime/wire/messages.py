@@ -68,11 +68,6 @@ def encode_response(api_key: int, version: int, correlation_id: int, answer: Fie
     return response_prefix(api_key, version, correlation_id, len(body)) + body
 
 
-def encode_request(api_key: int, version: int, correlation_id: int, content: Fields) -> bytes:
-    """A whole request frame of our own, size field included."""
-    return frame_request(api_key, version, correlation_id, encode_request_body(api_key, version, content))
-
-
 def encode_request_body(api_key: int, version: int, content: Fields) -> bytes:
     return _encode(message_type(api_key, version, "Request"), content)
 

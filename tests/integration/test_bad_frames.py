@@ -59,7 +59,7 @@ def test_a_size_that_is_not_allowed(bench: Bench, caplog: pytest.LogCaptureFixtu
     assert bench.metric("refused_total", kind=kind) == 1
     (line,) = warnings(caplog)
     assert line.startswith(f"{kind}: closing 127.0.0.1:{bad.getsockname()[1] if bad.fileno() >= 0 else ''}")
-    assert bench.server.connection_count == 1
+    assert bench.connection_count == 1
 
 
 def test_a_bad_size_after_good_requests_leaves_their_replies(bench: Bench) -> None:
@@ -135,10 +135,10 @@ def test_a_request_that_stops_in_the_middle(bench: Bench, sent: bytes) -> None:
     bench.serve()
     client = bench.connect()
     client.sendall(sent)
-    bench.run_until(lambda: bench.server.connection_count == 1)
+    bench.run_until(lambda: bench.connection_count == 1)
     client.shutdown(socket.SHUT_WR)
     assert bench.receive(client) == b""
-    bench.run_until(lambda: bench.server.connection_count == 0)
+    bench.run_until(lambda: bench.connection_count == 0)
     assert bench.metric("refused_total", kind="frame-truncated") == 1
     assert bench.buffered_bytes == 0
 
@@ -150,7 +150,7 @@ def test_a_reset_in_the_middle_of_a_request(bench: Bench) -> None:
     bench.run_until(lambda: bench.buffered_bytes > 0)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
-    bench.run_until(lambda: bench.server.connection_count == 1)
+    bench.run_until(lambda: bench.connection_count == 1)
     assert bench.buffered_bytes == 0
     assert bench.ask(good)
 
@@ -234,7 +234,7 @@ def test_two_hundred_announcements_of_a_hundred_megabytes_leave_memory_flat(
     assert resident_bytes() - before < 40_000_000
     for client in bad:
         client.shutdown(socket.SHUT_WR)
-    bench.run_until(lambda: bench.server.connection_count == 1)
+    bench.run_until(lambda: bench.connection_count == 1)
     assert bench.buffered_bytes == 0
     assert bench.metric("refused_total", kind="frame-truncated") == 200
     assert len(warnings(caplog)) == 1

@@ -144,6 +144,33 @@ def test_a_crashed_container_starts_again_and_its_volume_is_as_it_was(
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert kubelet.pids("default", "web-0") != [pid]
     assert int(page(after["status"]["podIP"])[0]) == starts + 1
+    [status] = after["status"]["containerStatuses"]
+    ended = status["lastState"]["terminated"]
+    assert (ended["reason"], ended["exitCode"]) == ("Error", 137)
+    assert ended["startedAt"] <= ended["finishedAt"] <= status["state"]["running"]["startedAt"]
+
+
+def test_a_container_that_ends_again_and_again_is_started_later_and_later(
+    plane: ControlPlane, kubelet: ProcessKubelet
+) -> None:
+    container = {"name": "main", "image": "none", "command": ["python", "-c", "raise SystemExit(3)"]}
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "crashes"}, "spec": spec}
+    plane.kubectl("apply", "-f", "-", input=json.dumps(pod))
+
+    def status() -> Any:
+        found = plane.get("pod", "crashes")["status"]
+        [container] = found.get("containerStatuses") or [{"restartCount": 0, "state": {}}]
+        return {**container, "phase": found["phase"]}
+
+    def backs_off() -> Any:
+        found = status()
+        return found if found["restartCount"] >= 2 and "waiting" in found["state"] else None
+
+    found = wait_for("it waits for its back-off", backs_off)
+    plane.kubectl("delete", "pod", "crashes")
+    assert (found["state"]["waiting"]["reason"], found["phase"]) == ("CrashLoopBackOff", "Running")
+    assert (found["lastState"]["terminated"]["exitCode"], found["ready"]) == (3, False)
 
 
 def test_a_held_pod_stays_down_until_released(plane: ControlPlane, kubelet: ProcessKubelet) -> None:

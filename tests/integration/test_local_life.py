@@ -5,12 +5,13 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from tests.support.acknowledged import AcknowledgedWorkload, Partitions, create_topic
-from tests.support.local_fleet import LocalUp, copy_quickstart, edit, run_command
+from tests.support.local_fleet import LocalUp, copy_quickstart, edit, run_command, wait_until_dead
 
 TOPIC = "payments"
 PARTITIONS = 6
@@ -169,3 +170,25 @@ def test_ctrl_c_leaves_the_cluster_in_order(tmp_path: Path) -> None:
     for broker in (0, 1):
         log = (tmp_path / "data" / "shop" / f"node-{broker}" / "broker.log").read_text()
         assert "duplicate" not in log.lower(), "its id was free at once"
+
+
+def test_after_a_kill_of_everything_no_broker_waits_for_the_session_of_the_one_before(tmp_path: Path) -> None:
+    manifests = copy_quickstart(tmp_path, brokers=2)
+    with LocalUp(manifests, tmp_path / "data") as up:
+        pids = up.pids()
+        up.kill()
+        wait_until_dead(pids)
+    with LocalUp(manifests, tmp_path / "data") as again:
+        assert "earlier processes of brokers 0, 1, which were not stopped in order, are fenced" in again.output()
+        again.wait_until(lambda: again.all_online(2), "both brokers back")
+    for broker in (0, 1):
+        log = (tmp_path / "data" / "shop" / f"node-{broker}" / "broker.log").read_text()
+        assert (
+            last_time(log, "is registered with epoch") - last_time(log, "metrics and health on") < SESSION_TIMEOUT_S / 3
+        )
+
+
+def last_time(log: str, words: str) -> float:
+    """When the last line with these words was written."""
+    line = [line for line in log.splitlines() if words in line][-1]
+    return datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S,%f").timestamp()  # noqa: DTZ007 - two of one log

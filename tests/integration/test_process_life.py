@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from tests.support.acknowledged import create_topic
 from tests.support.broker_admin import effective_config, set_default_config, set_ip_rates, until
 from tests.support.broker_process import ROOT, BrokerProcess
 
@@ -70,6 +71,19 @@ def test_sequence_checks_of_idempotent_producers_survive_a_crash() -> None:
             producer.produce("orders", b"%d" % number)
         assert producer.flush(30) == 0
         assert consume(broker.bootstrap, "orders", 200) == [b"%d" % number for number in range(200)]
+
+
+def test_a_topic_has_its_configuration_after_a_restart() -> None:
+    with BrokerProcess() as broker:
+        create_topic(broker.bootstrap, "small", 1, 1, max_message_bytes="2000")
+        assert produce(broker.bootstrap, "small", range(1))
+        broker.kill()
+        broker.start()
+        told: list[KafkaError | None] = []
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "log_level": 2})
+        producer.produce("small", b"x" * 5_000, on_delivery=lambda error, _: told.append(error))
+        assert producer.flush(30) == 0
+        assert [error and error.code() for error in told] == [KafkaError.MSG_SIZE_TOO_LARGE]
 
 
 def test_dynamic_configuration_survives_a_crash() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.errors import ConfigError
 from broker_runtime.network.quotas import ConnectionQuotas, UnknownListenerError
-from broker_runtime.network.settings import UNLIMITED, IpAction, Strategy
+from broker_runtime.network.settings import IpAction, Strategy
 from tests.support.quota_broker import (
     ADMIN,
     EXTERNAL,
@@ -270,21 +270,21 @@ def test_meters_of_addresses_follow_their_limits(broker: Broker) -> None:
     """testIpConnectionRateMetricUpdate"""
     quotas, by_default, own = broker.quotas, "10.0.0.1", "10.0.0.2"
 
-    def limits() -> tuple[int | None, int | None]:
-        return quotas.ip_rates.tracked_limit(by_default), quotas.ip_rates.tracked_limit(own)
+    def limits() -> dict[str, int]:
+        return {ip: meter.limit for ip, meter in quotas.ip_rates.recent()}
 
     quotas.update_ip_rate(None, 50, broker.now_ms)
     for ip in (by_default, own):
         broker.connect(ip=ip)
-    assert limits() == (50, 50)
+    assert limits() == {by_default: 50, own: 50}
     quotas.update_ip_rate(own, 30, broker.now_ms)
-    assert limits() == (50, 30)
+    assert limits() == {by_default: 50, own: 30}
     quotas.update_ip_rate(None, 20, broker.now_ms)
-    assert limits() == (20, 30)
+    assert limits() == {by_default: 20, own: 30}
     quotas.update_ip_rate(None, None, broker.now_ms)
-    assert limits() == (UNLIMITED, 30)
+    assert limits() == {own: 30}
     quotas.update_ip_rate(own, None, broker.now_ms)
-    assert limits() == (UNLIMITED, UNLIMITED)
+    assert limits() == {}
     assert not quotas.ip_rates.active
 
 

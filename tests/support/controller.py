@@ -7,7 +7,6 @@ from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from broker_runtime.apis.context import ApiSpec, RequestContext
-from broker_runtime.clock import ManualClock
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.journal.choice import JournalParts, backing
@@ -28,6 +27,7 @@ from broker_runtime.controller.service import ControllerService
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
 from tests.support.inline_executor import InlineExecutor
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
 
 CLUSTER_ID = "cluster-of-the-tests"

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from broker_runtime.clock import ManualClock
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.records import METADATA_TOPIC, METADATA_TOPIC_ID, ConfigRecord
@@ -12,6 +11,7 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.inline_executor import InlineExecutor
 from tests.support.journal_store import MemoryStore, SharedObjects
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
 
 LEASE_MS = 4_000

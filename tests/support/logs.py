@@ -4,12 +4,12 @@ import random
 from pathlib import Path
 from uuid import UUID
 
-from broker_runtime.clock import ManualClock
 from broker_runtime.config import TopicConfig
 from broker_runtime.storage.batch import NO_PRODUCER, Header, ProducerStamp, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.storage.recovery import RecoveryReport
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
 
 LOG_DIR = Path("/data")

@@ -50,6 +50,10 @@ class Bench:
         return EpollPoller(self.loop) if self.poller_kind == "epoll" else LoopPoller(self.loop)
 
     @property
+    def connection_count(self) -> int:
+        return self.server.quotas.total
+
+    @property
     def buffered_bytes(self) -> float:
         return self.metric("buffered_request_bytes")
 

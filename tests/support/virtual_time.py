@@ -10,7 +10,7 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from broker_runtime.clock import ManualClock
+from tests.support.manual_clock import ManualClock
 
 T = TypeVar("T")
 

@@ -21,8 +21,6 @@ IP_RATE = _SERVER + "ip_connection_accept_rate"
 BLOCKED = "kafka_network_acceptor_blocked_percent"
 BROKER_COUNT = _SERVER + "broker_connection_count"
 LISTENER_COUNT = _SERVER + "connection_count"
-REJECTED = _SERVER + "connections_rejected_total"
-CREATED = _SERVER + "connection_creation_total"
 
 Labels = tuple[tuple[str, str], ...]
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, order=True)
 class BrokerAddress:
-    """Where one broker answers: the Kafka listener that the operator uses, and its /metrics and /readyz. `up`: whoever
-    runs it says that it is ready; one that is not is asked with little patience, so that a roll holds no limit up."""
+    """Where one broker answers: the Kafka listener that the operator uses. `up`: whoever runs it says that it is ready;
+    one that is not is asked with little patience, so that a roll holds no limit up."""
 
     broker_id: int
     host: str
     port: int
-    http_host: str | None = None
-    http_port: int | None = None
     up: bool = field(default=True, compare=False)

@@ -58,11 +58,6 @@ class Failure:
     action: Action
     error: KafkaAdminError | NoBrokerError
 
-    @property
-    def is_refusal(self) -> bool:
-        """The brokers will not make it, however often they are asked, until someone changes it."""
-        return isinstance(self.error, KafkaApiError) and not self.error.retriable
-
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:

@@ -15,7 +15,7 @@ from typing import Any
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.controllers import ControllerPlace, controller_view, fence
 from sluicegate_operator.fleet.local_data import LOOPBACK, DataDir, PortBook
-from sluicegate_operator.fleet.local_process import BackOff, Child, ChildSpec, Watcher
+from sluicegate_operator.fleet.local_process import PROBE_INTERVAL_S, BackOff, Child, ChildSpec, Watcher
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.planning.cluster_layout import (
     CONTROLLER,
@@ -85,7 +85,7 @@ class LocalFleet:
 
     async def broker_addresses(self, cluster: str) -> tuple[BrokerAddress, ...]:
         return tuple(
-            BrokerAddress(node.key[1], LOOPBACK, node.ports[INTERNAL], LOOPBACK, node.http_port)
+            BrokerAddress(node.key[1], LOOPBACK, node.ports[INTERNAL])
             for node in self._nodes(cluster)
             if node.role is Role.BROKER
         )
@@ -220,6 +220,32 @@ class LocalFleet:
             self._say(f"{node.name} is not fenced before its session ends: {str(error) or 'no answer in time'}")
             return
         self._say(f"{node.name} is fenced: its process ended")
+
+    async def fence_earlier(self, cluster: str) -> None:
+        """Sessions of processes from before these would keep their ids for as long as a session lasts: nobody told the
+        controller, for it went with them. Waits for its answer."""
+        deadline_s = asyncio.get_running_loop().time() + READY_TIMEOUT_S
+        while (view := await controller_view(self.controllers(cluster))).overview is None or view.active is None:
+            if asyncio.get_running_loop().time() >= deadline_s:
+                return
+            await asyncio.sleep(PROBE_INTERVAL_S)
+        began_ms = {running.node.key[1]: running.child.began_ms for running in self._of(cluster)}
+        orders = [
+            FenceOrder(broker.id, broker.epoch, "its process ended before")
+            for broker in view.overview.brokers
+            if broker.has_session and broker.began_ms is not None and broker.began_ms < began_ms.get(broker.id, 0)
+        ]
+        if not orders:
+            return
+        ids = ", ".join(str(order.broker_id) for order in orders)
+        try:
+            await fence(view.active, orders)
+        except KafkaAdminError as error:
+            self._say(
+                f"{cluster}: earlier processes of brokers {ids} are not fenced before their sessions end: {error}"
+            )
+            return
+        self._say(f"{cluster}: earlier processes of brokers {ids}, which were not stopped in order, are fenced")
 
     async def wait_ready(self, cluster: str) -> None:
         children = [running.child for running in self._of(cluster)]

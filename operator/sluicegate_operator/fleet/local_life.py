@@ -104,7 +104,7 @@ class ClusterLife:
     async def start(self) -> None:
         """Every node is started; returns when all are ready or late."""
         await self._fleet.apply(plan_cluster(self._target.cluster, self._target.listeners))
-        await self._fleet.wait_ready(self.name)
+        await asyncio.gather(self._fleet.fence_earlier(self.name), self._fleet.wait_ready(self.name))
         await self._look()
         self._task = asyncio.create_task(self._live(), name=f"life of cluster {self.name}")
 

@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,13 +63,15 @@ class ChildSpec:
 
 
 class Child:
-    """`failing` says why it does not stay up: empty until it is a crash loop, and again once it was ready."""
+    """`failing` says why it does not stay up: empty until it is a crash loop, and again once it was ready. `began_ms`:
+    when its process was started last, by the wall clock."""
 
     def __init__(self, spec: ChildSpec, watcher: Watcher, back_off: BackOff) -> None:
         self.spec = spec
         self.pid: int | None = None
         self.restarts = 0
         self.failing = ""
+        self.began_ms = 0
         self._watcher = watcher
         self._back_off = back_off
         self._process: asyncio.subprocess.Process | None = None
@@ -118,6 +121,7 @@ class Child:
             return log.read().decode(errors="replace").strip().splitlines()
 
     async def _run_once(self) -> int:
+        self.began_ms = time.time_ns() // 1_000_000
         with self.spec.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,

@@ -7,10 +7,12 @@ controller takes Ready away from it, while its own kubelet would do so only for 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, HTTP_PORT, INTERNAL_PORT, Role
+from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT, Role
+from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.resources.labels import ROLE_LABEL
 
 Json = Mapping[str, Any]
@@ -42,7 +44,8 @@ class PodCondition:
 @dataclass(frozen=True, slots=True)
 class NodePod:
     """A broker's or controller's pod; `host` is empty before it has an address. `ready` is the pod's own Ready,
-    `containers_ready` leaves the readiness gates out. `failing` says why it does not start."""
+    `containers_ready` leaves the readiness gates out. `failing` says why it does not start, `ended` when its container
+    last ended."""
 
     name: str
     role: Role
@@ -55,6 +58,7 @@ class NodePod:
     deleting: bool = False
     node_lost: bool = False
     failing: str = ""
+    ended: ContainerEnd | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
     conditions: Mapping[str, PodCondition] = field(default_factory=dict)
 
@@ -67,7 +71,7 @@ class NodePod:
         """Where the operator asks; nobody asks a pod that is going."""
         if self.role is not Role.BROKER or not self.host or self.deleting:
             return None
-        return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, self.host, HTTP_PORT, up=self.ready)
+        return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, up=self.ready)
 
 
 def node_pod(pod: Json) -> NodePod | None:
@@ -97,6 +101,7 @@ def node_pod(pod: Json) -> NodePod | None:
         deleting=bool(meta.get("deletionTimestamp")),
         node_lost=_node_lost(status, conditions, gates),
         failing=_failing(status, conditions),
+        ended=_ended(status, role),
         annotations=meta.get("annotations") or {},
         conditions=conditions,
     )
@@ -126,3 +131,24 @@ def _failing(status: Json, conditions: Mapping[str, PodCondition]) -> str:
         if reason in FAILING_REASONS:
             return f"{reason}: {waiting['message']}" if waiting.get("message") else reason
     return ""
+
+
+def _ended(status: Json, container_name: str) -> ContainerEnd | None:
+    """Of the node's own container, which has its role's name: what runs beside it may come and go."""
+    named = (one for one in status.get("containerStatuses") or () if one.get("name") == container_name)
+    container: Json = next(named, {})
+    state = container.get("state") or {}
+    end = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
+    if not end.get("finishedAt"):
+        # It has not ended, or the kubelet has lost sight of it.
+        return None
+    at_ms = _milliseconds(end["finishedAt"])
+    began = (state.get("running") or {}).get("startedAt")
+    if began and _milliseconds(began) < at_ms:
+        # The host's clock was set back between the two: its times prove nothing.
+        return None
+    return ContainerEnd(at_ms, f"{end.get('reason') or 'Error'}, exit code {end.get('exitCode')}")
+
+
+def _milliseconds(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1000)

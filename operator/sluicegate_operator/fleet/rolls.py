@@ -42,7 +42,7 @@ async def read_partitions(pool: BrokerPool | None, overview: ClusterOverview | N
     states = partition_states(topics, min_isr)
     if not agrees(overview, states):
         return Partitions(unseen=BEHIND)
-    return Partitions(states, tuple(moving))
+    return Partitions(states, moving)
 
 
 def partition_states(topics: Mapping[str, TopicView], min_isr: Mapping[str, int]) -> tuple[PartitionState, ...]:

@@ -1,12 +1,13 @@
 """The controller's view of each broker, looked at every second while anything moves: BrokerRegistrations and their
-Events, the readiness gate of brokers' pods, and the fencing of brokers whose pods are gone.
+Events, the readiness gate of brokers' pods, and the fencing of brokers whose pods or containers are gone.
 
 A queue of its own, so that neither a roll nor a slow API call elsewhere delays what clients and people go by.
 """
 
 import logging
 import random
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_registration import BrokerRegistration
@@ -38,6 +39,8 @@ MOVING_EVERY_S = 1.0
 class RegistrationReconciler:
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._told: defaultdict[ClusterKey, dict[int, int]] = defaultdict(dict)
+        """The last epoch of each broker that a controller was told to be gone."""
 
     async def reconcile(self, key: ClusterKey) -> float | None:
         context = self._context
@@ -45,6 +48,7 @@ class RegistrationReconciler:
         if cluster is None or cluster.spec.brokers is None:
             # Its BrokerRegistrations go with their owner.
             context.fleet.forget(*key)
+            self._told.pop(key, None)
             return None
         seen = await context.fleet.look(cluster)
         fenced = await self._fence(cluster, seen)
@@ -57,7 +61,8 @@ class RegistrationReconciler:
 
     async def _fence(self, cluster: BrokerCluster, seen: Sighting) -> bool:
         """Whether anything was to be fenced."""
-        orders = fence_orders(seen)
+        told = self._told[cluster.namespace, cluster.name]
+        orders = fence_orders(seen, told.items())
         if not orders or seen.view.active is None or cluster.spec.paused:
             return False
         try:
@@ -66,6 +71,7 @@ class RegistrationReconciler:
             # The session's end will do it; the registrations are written meanwhile.
             log.warning("cluster %s: brokers cannot be fenced: %s", cluster.name, error)
             return True
+        told.update((order.broker_id, order.epoch) for order in orders)
         for order in orders:
             FENCED_AT_ONCE.inc()
             await self._context.post(cluster, "Warning", "BrokerGone", f"{order.why}: fenced at once")
@@ -99,8 +105,8 @@ class RegistrationReconciler:
         kube = self._context.kube
         found = await kube.list(BROKER_REGISTRATION, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
         existing = parsed(BrokerRegistration, found)
-        pods = {pod.node_id: pod.name for pod in seen.of(Role.BROKER)}
-        plan = plan_registrations(cluster, existing, SeenBrokers(overview, pods), now())
+        brokers = SeenBrokers(overview, _broker_pods(seen))
+        plan = plan_registrations(cluster, existing, brokers, now())
         by_name = {registration.name: registration for registration in existing}
         for registration in plan.registrations:
             await self._write_one(cluster, registration, by_name.get(registration.name))
@@ -122,11 +128,14 @@ class RegistrationReconciler:
             await self._context.post(cluster, event.type, f"Broker{event.reason}", event.message)
 
 
-def fence_orders(seen: Sighting) -> Sequence[FenceOrder]:
+def fence_orders(seen: Sighting, told: Collection[tuple[int, int]] = ()) -> Sequence[FenceOrder]:
     if seen.view.overview is None:
         return ()
-    pods = [BrokerPod(pod.name, pod.node_id, pod.host, pod.node_lost) for pod in seen.of(Role.BROKER)]
-    return plan_fencing(seen.view.overview, pods)
+    return plan_fencing(seen.view.overview, _broker_pods(seen), told)
+
+
+def _broker_pods(seen: Sighting) -> list[BrokerPod]:
+    return [BrokerPod(pod.name, pod.node_id, pod.host, pod.node_lost, pod.ended) for pod in seen.of(Role.BROKER)]
 
 
 def settled(cluster: BrokerCluster, seen: Sighting) -> bool:

@@ -21,7 +21,7 @@ DRIFT_MENDED = Counter(
     "sluicegate_quota_drift_mended", "Limits that somebody had changed by hand on the brokers", registry=REGISTRY
 )
 FENCED_AT_ONCE = Counter(
-    "sluicegate_brokers_fenced", "Brokers fenced because their pod or node was gone", registry=REGISTRY
+    "sluicegate_brokers_fenced", "Brokers fenced because their container, pod or node was gone", registry=REGISTRY
 )
 RESTARTS = Counter("sluicegate_node_restarts", "Nodes restarted by rolls", ["reason"], registry=REGISTRY)
 QUEUE_DEPTH = Gauge("sluicegate_queue_depth", "Keys that wait or are worked on", ["queue"], registry=REGISTRY)

@@ -19,6 +19,7 @@ from sluicegate_operator.handlers.snapshot import ClusterKey, cluster_keys
 from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.work_queue import WorkQueue
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, CUSTOM, TOPIC, Kind
+from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.resources.labels import CLUSTER_LABEL
 
 log = logging.getLogger(__name__)
@@ -99,10 +100,11 @@ class _PodNews:
     deleting: bool = False
     node_lost: bool = False
     failing: str = ""
+    ended: ContainerEnd | None = None
 
 
 def _pod_news(pod: NodePod | None) -> _PodNews:
     if pod is None:
         return _PodNews()
     reachable = ("", False) if pod.deleting else (pod.host, pod.ready)
-    return _PodNews(reachable, pod.containers_ready, pod.deleting, pod.node_lost, pod.failing)
+    return _PodNews(reachable, pod.containers_ready, pod.deleting, pod.node_lost, pod.failing, pod.ended)

@@ -13,8 +13,6 @@ from sluicegate_operator.kafka_admin.views import (
     Configs,
     NewTopic,
     Partition,
-    ReassignmentView,
-    RegisteredBroker,
     TopicView,
 )
 
@@ -36,10 +34,6 @@ class AdminApi(ABC):
     async def describe_cluster(self) -> ClusterView:
         return await self.call(cluster.describe())
 
-    async def describe_registered_brokers(self) -> tuple[RegisteredBroker, ...]:
-        """Fenced ones as well, which no Metadata shows; in order of id."""
-        return await self.call(registration.describe())
-
     async def fence_broker(self, broker_id: int, epoch: int) -> None:
         """Says on the broker's behalf that this incarnation is gone. Only the active controller takes it: ask that one
         through its own handle. Raises STALE_BROKER_EPOCH when a newer incarnation has registered."""
@@ -52,22 +46,13 @@ class AdminApi(ABC):
         """The replicas that each partition should have, None cancels. Returns why, for those that were refused."""
         return await self.call(partitions.reassign(targets))
 
-    async def list_reassignments(self) -> dict[Partition, ReassignmentView]:
+    async def list_reassignments(self) -> tuple[Partition, ...]:
+        """Those under way."""
         return await self.call(partitions.reassignments())
-
-    async def elect_leaders(
-        self, of: Collection[Partition] | None = None, *, unclean: bool = False
-    ) -> dict[Partition, str]:
-        """The preferred leaders; without `of` of every partition. Returns why, for those that have no such leader."""
-        return await self.call(partitions.elect(of, unclean=unclean))
 
     async def describe_broker_configs(self, broker_id: int, keys: Collection[str] | None = None) -> Configs:
         """What is in force on that broker. Only the broker itself knows: ask it through its own handle."""
         return await self.call(configs.describe_broker(broker_id, keys))
-
-    async def describe_default_broker_configs(self, keys: Collection[str] | None = None) -> Configs:
-        """Only what was set dynamically for all brokers."""
-        return await self.call(configs.describe_broker(None, keys))
 
     async def incremental_alter_configs(self, broker_id: int | None, change: configs.ConfigChange) -> None:
         """Alters one broker's dynamic configuration; None stands for the default of all brokers."""
@@ -77,20 +62,20 @@ class AdminApi(ABC):
         """`connection_creation_rate` by address; None is the default of all addresses."""
         return await self.call(quotas.describe_ip())
 
-    async def alter_ip_quotas(self, rates: Mapping[str | None, float | None], *, validate_only: bool = False) -> None:
+    async def alter_ip_quotas(self, rates: Mapping[str | None, float | None]) -> None:
         """A rate of None removes the quota. Raises the first refusal; the other entities may have been altered."""
-        await self.call(quotas.alter_ip(rates, validate_only=validate_only))
+        await self.call(quotas.alter_ip(rates))
 
     async def describe_topics(self, names: Collection[str] | None = None) -> dict[str, TopicView]:
         """By name; without names every topic. A name that is unknown has a view with an error, it is not left out."""
         return await self.call(topics.describe(names))
 
-    async def create_topic(self, topic: NewTopic, *, validate_only: bool = False) -> None:
-        await self.call(topics.create(topic, validate_only=validate_only))
+    async def create_topic(self, topic: NewTopic) -> None:
+        await self.call(topics.create(topic))
 
-    async def create_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
+    async def create_partitions(self, name: str, total: int) -> None:
         """Grows a topic to `total` partitions."""
-        await self.call(topics.grow(name, total, validate_only=validate_only))
+        await self.call(topics.grow(name, total))
 
     async def delete_topic(self, name: str) -> None:
         await self.call(topics.delete(name))

@@ -35,11 +35,10 @@ class ConfigChange:
 
     set: Mapping[str, str] = field(default_factory=dict)
     delete: Collection[str] = ()
-    validate_only: bool = False
 
 
-def describe_broker(broker_id: int | None, keys: Collection[str] | None) -> Exchange[DescribeConfigsResponse, Configs]:
-    return _describe(ResourceType.BROKER, _broker_name(broker_id), keys)
+def describe_broker(broker_id: int, keys: Collection[str] | None) -> Exchange[DescribeConfigsResponse, Configs]:
+    return _describe(ResourceType.BROKER, str(broker_id), keys)
 
 
 def describe_topic(name: str, keys: Collection[str] | None) -> Exchange[DescribeConfigsResponse, Configs]:
@@ -70,16 +69,12 @@ def describe_min_isr(topics: Sequence[str]) -> Exchange[DescribeConfigsResponse,
 
 
 def alter_broker(broker_id: int | None, change: ConfigChange) -> Exchange[IncrementalAlterConfigsResponse, None]:
-    return _alter(ResourceType.BROKER, _broker_name(broker_id), change)
+    """The empty name is the default of all brokers."""
+    return _alter(ResourceType.BROKER, "" if broker_id is None else str(broker_id), change)
 
 
 def alter_topic(name: str, change: ConfigChange) -> Exchange[IncrementalAlterConfigsResponse, None]:
     return _alter(ResourceType.TOPIC, name, change)
-
-
-def _broker_name(broker_id: int | None) -> str:
-    """The empty name is the default of all brokers."""
-    return "" if broker_id is None else str(broker_id)
 
 
 def _describe(
@@ -120,7 +115,7 @@ def _alter(kind: ResourceType, name: str, change: ConfigChange) -> Exchange[Incr
     changes = [AlterableConfig(name=key, config_operation=SET, value=value) for key, value in change.set.items()]
     changes += [AlterableConfig(name=key, config_operation=DELETE, value=None) for key in change.delete]
     resource = AlterConfigsResource(resource_type=i8(kind), resource_name=name, configs=tuple(changes))
-    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=change.validate_only)
+    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
     subject = f"altering the configuration of {_shown(kind, name)}"
 
     def read(reply: IncrementalAlterConfigsResponse) -> None:

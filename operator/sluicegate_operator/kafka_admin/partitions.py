@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, ListPartitionReassignments (KIP-455) and ElectLeaders (KIP-460)."""
+"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455)."""
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
@@ -9,21 +9,16 @@ from kio.schema.alter_partition_reassignments.v0.request import (
     ReassignableTopic,
 )
 from kio.schema.alter_partition_reassignments.v0.response import AlterPartitionReassignmentsResponse
-from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
-from kio.schema.elect_leaders.v2.response import ElectLeadersResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 from kio.schema.list_partition_reassignments.v0.response import ListPartitionReassignmentsResponse
 from kio.schema.types import BrokerId, TopicName
-from kio.static.primitive import i8, i32
+from kio.static.primitive import i32
 
 from sluicegate_operator.kafka_admin.errors import check, error_name
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.topics import CONTROLLER_TIMEOUT
-from sluicegate_operator.kafka_admin.views import Partition, ReassignmentView
-
-PREFERRED, UNCLEAN = i8(0), i8(1)
-_FINE = (ErrorCode.none, ErrorCode.election_not_needed)
+from sluicegate_operator.kafka_admin.views import Partition
 
 
 def reassign(
@@ -53,45 +48,14 @@ def reassign(
     return Exchange(request, AlterPartitionReassignmentsResponse, read)
 
 
-def reassignments() -> Exchange[ListPartitionReassignmentsResponse, dict[Partition, ReassignmentView]]:
+def reassignments() -> Exchange[ListPartitionReassignmentsResponse, tuple[Partition, ...]]:
     request = ListPartitionReassignmentsRequest(timeout=CONTROLLER_TIMEOUT, topics=None)
 
-    def read(reply: ListPartitionReassignmentsResponse) -> dict[Partition, ReassignmentView]:
+    def read(reply: ListPartitionReassignmentsResponse) -> tuple[Partition, ...]:
         check(reply.error_code, reply.error_message, "listing reassignments")
-        return {
-            (topic.name, p.partition_index): ReassignmentView(
-                tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
-            )
-            for topic in reply.topics
-            for p in topic.partitions
-        }
+        return tuple((topic.name, p.partition_index) for topic in reply.topics for p in topic.partitions)
 
     return Exchange(request, ListPartitionReassignmentsResponse, read)
-
-
-def elect(
-    partitions: Collection[Partition] | None, *, unclean: bool
-) -> Exchange[ElectLeadersResponse, dict[Partition, str]]:
-    wanted = None
-    if partitions is not None:
-        wanted = tuple(
-            TopicPartitions(topic=TopicName(name), partitions=tuple(i32(index) for index in indexes))
-            for name, indexes in _by_topic(partitions)
-        )
-    request = ElectLeadersRequest(
-        election_type=UNCLEAN if unclean else PREFERRED, topic_partitions=wanted, timeout=CONTROLLER_TIMEOUT
-    )
-
-    def read(reply: ElectLeadersResponse) -> dict[Partition, str]:
-        check(reply.error_code, None, "electing leaders")
-        return {
-            (topic.topic, partition.partition_id): partition.error_message or error_name(partition.error_code)
-            for topic in reply.replica_election_results
-            for partition in topic.partition_result
-            if partition.error_code not in _FINE
-        }
-
-    return Exchange(request, ElectLeadersResponse, read)
 
 
 def _replicas(brokers: Collection[int] | None) -> tuple[BrokerId, ...] | None:

@@ -36,11 +36,9 @@ def _read_rates(reply: DescribeClientQuotasResponse) -> dict[str | None, float]:
     return rates
 
 
-def alter_ip(
-    rates: Mapping[str | None, float | None], *, validate_only: bool = False
-) -> Exchange[AlterClientQuotasResponse, None]:
+def alter_ip(rates: Mapping[str | None, float | None]) -> Exchange[AlterClientQuotasResponse, None]:
     entries = tuple(_entry(address, rate) for address, rate in rates.items())
-    request = AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
+    request = AlterClientQuotasRequest(entries=entries, validate_only=False)
     return Exchange(request, AlterClientQuotasResponse, _read_altered)
 
 

@@ -46,7 +46,7 @@ def _view(topic: MetadataResponseTopic) -> TopicView:
     return TopicView(topic.name or "", topic.topic_id, in_order, error)
 
 
-def create(topic: NewTopic, *, validate_only: bool) -> Exchange[CreateTopicsResponse, None]:
+def create(topic: NewTopic) -> Exchange[CreateTopicsResponse, None]:
     configs = tuple(CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items())
     creatable = CreatableTopic(
         name=TopicName(topic.name),
@@ -55,7 +55,7 @@ def create(topic: NewTopic, *, validate_only: bool) -> Exchange[CreateTopicsResp
         assignments=(),
         configs=configs,
     )
-    request = CreateTopicsRequest(topics=(creatable,), timeout=CONTROLLER_TIMEOUT, validate_only=validate_only)
+    request = CreateTopicsRequest(topics=(creatable,), timeout=CONTROLLER_TIMEOUT, validate_only=False)
 
     def read(reply: CreateTopicsResponse) -> None:
         _check_only([(t.error_code, t.error_message) for t in reply.topics], f"creating topic {topic.name}")
@@ -63,9 +63,9 @@ def create(topic: NewTopic, *, validate_only: bool) -> Exchange[CreateTopicsResp
     return Exchange(request, CreateTopicsResponse, read, repeatable=False)
 
 
-def grow(name: str, total: int, *, validate_only: bool) -> Exchange[CreatePartitionsResponse, None]:
+def grow(name: str, total: int) -> Exchange[CreatePartitionsResponse, None]:
     growth = CreatePartitionsTopic(name=TopicName(name), count=i32(total), assignments=None)
-    request = CreatePartitionsRequest(topics=(growth,), timeout=CONTROLLER_TIMEOUT, validate_only=validate_only)
+    request = CreatePartitionsRequest(topics=(growth,), timeout=CONTROLLER_TIMEOUT, validate_only=False)
 
     def read(reply: CreatePartitionsResponse) -> None:
         _check_only([(r.error_code, r.error_message) for r in reply.results], f"growing topic {name} to {total}")

@@ -33,17 +33,6 @@ class BrokerView:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisteredBroker:
-    """A broker that the controller knows, fenced or not."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None
-    fenced: bool
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterView:
     cluster_id: str
     controller_id: int
@@ -68,10 +57,6 @@ class ConfigEntry:
     read_only: bool = False
     synonyms: tuple[ConfigSynonym, ...] = ()
 
-    @property
-    def is_default(self) -> bool:
-        return self.source is ConfigSource.DEFAULT_CONFIG
-
 
 Configs = Mapping[str, ConfigEntry]
 """By name."""
@@ -89,15 +74,6 @@ class PartitionView:
 
 Partition = tuple[str, int]
 """Topic and index."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReassignmentView:
-    """A reassignment under way; `replicas` are those of before and after together."""
-
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

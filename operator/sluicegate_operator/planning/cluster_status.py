@@ -26,26 +26,23 @@ MESSAGE_MAX = 4096
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
     """`error` is why the cluster could not be looked at or its children not be applied; empty when all went well.
-    `rolling` is how many nodes still run an older configuration; with `roll`, the step of planning.roll, it is not
-    looked at. `scale` is the step of planning.scale. `config_lagging`: brokers without all of the dynamic
-    configuration, with what they lack; `dynamic_config_keys` is BrokerConfigPlan.managed, None where it was not
-    planned."""
+    `roll` is the step of planning.roll, `scale` that of planning.scale. `config_lagging`: brokers without all of the
+    dynamic configuration, with what they lack."""
 
     brokers_expected: int
     brokers_ready: int
     controllers_expected: int = 0
     controllers_ready: int = 0
-    rolling: int = 0
     cluster_id: str = ""
     controller_id: int = -1
     error: str = ""
     roll: RollStep | None = None
     scale: ScaleStep | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)
-    dynamic_config_keys: tuple[str, ...] | None = None
 
 
 def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime) -> BrokerClusterStatus:
+    """Without dynamicConfigKeys, which is written on its own."""
     old = cluster.status
     progress = _cluster_progress(cluster, seen)
     brokers = f"{seen.brokers_ready}/{seen.brokers_expected}"
@@ -67,7 +64,6 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
         cluster_id=seen.cluster_id or old.cluster_id,
         controller_id=seen.controller_id,
         rollout=old.rollout if seen.roll is None else rollout_status(seen.roll),
-        dynamic_config_keys=(old.dynamic_config_keys if seen.dynamic_config_keys is None else seen.dynamic_config_keys),
     )
 
 
@@ -86,8 +82,6 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
         return working("ControllersStarting", f"{seen.controllers_ready}/{seen.controllers_expected} controllers ready")
     if not _all(seen.brokers_ready, seen.brokers_expected):
         return working("BrokersStarting", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
-    if seen.roll is None and seen.rolling:
-        return working("Rolling", f"{seen.rolling} nodes still run the older configuration")
     if seen.scale is not None and seen.scale.reason is not ScaleReason.SCALED:
         say = stalled if seen.scale.reason in NEEDS_A_PERSON else working
         return say(seen.scale.reason.value, seen.scale.message)

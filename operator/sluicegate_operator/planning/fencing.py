@@ -1,11 +1,15 @@
 """Brokers that the operator knows to be gone, for the controller to fence without waiting for their sessions.
 
-Pure. What makes it safe is the order of looking: the controller's view is read first, the pods after it. A session
-that the controller spoke of belongs to a pod that was there then; if the pod is gone or is another one later, that
-session's process has ended, and the epoch in the order keeps it from hitting a newer one.
+Pure. What makes it safe, besides the epoch in the order, which keeps it from hitting a newer registration:
+
+- A pod that is gone: the order of looking. The controller's view is read first, the pods after it. A session that the
+  controller spoke of belongs to a pod that was there then; if the pod is gone or is another one later, that session's
+  process has ended.
+- A container that ended inside its pod: one clock. The process noted when it began and the kubelet when the container
+  ended, both on the same host. What began before the end is not the process after it, however old either word is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sluicegate_operator.planning.overview import BrokerOverview, ClusterOverview
@@ -16,13 +20,24 @@ not have heard of the broker for this long either. A live broker sends a heartbe
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerEnd:
+    """`at_ms` is by the clock of the Kubernetes node, in whole seconds and never later than the end was. `how` is the
+    kubelet's word for it, for example `OOMKilled, exit code 137`."""
+
+    at_ms: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerPod:
-    """`host` is empty before the pod has an address. `node_lost`: the Kubernetes node is gone or not heard of."""
+    """`host` is empty before the pod has an address. `node_lost`: the Kubernetes node is gone or not heard of. `ended`:
+    the last end of the broker's container, whatever runs in it now."""
 
     name: str
     broker_id: int
     host: str = ""
     node_lost: bool = False
+    ended: ContainerEnd | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,26 +49,42 @@ class FenceOrder:
     why: str
 
 
-def plan_fencing(overview: ClusterOverview, pods: Sequence[BrokerPod]) -> tuple[FenceOrder, ...]:
-    """`overview` must have been read before `pods`; pods that are being deleted are still there."""
+def plan_fencing(
+    overview: ClusterOverview, pods: Sequence[BrokerPod], told: Collection[tuple[int, int]] = ()
+) -> tuple[FenceOrder, ...]:
+    """`overview` must have been read before `pods`; pods that are being deleted are still there.
+
+    `told` are ids and epochs that the controller was told of before. One that is back is heard of after all: a clock
+    may err once, and must not keep a live broker out. So its container's end counts again only when it is silent.
+    """
     by_id = {pod.broker_id: pod for pod in pods}
     orders = []
     for broker in overview.brokers:
-        if broker.has_session and (why := _gone(broker, by_id)):
+        unproven = (broker.id, broker.epoch) in told and not _is_silent(broker)
+        if broker.has_session and (why := why_gone(broker, by_id.get(broker.id), by_clock=not unproven)):
             orders.append(FenceOrder(broker.id, broker.epoch, why))
     return tuple(orders)
 
 
-def _gone(broker: BrokerOverview, pods: Mapping[int, BrokerPod]) -> str:
-    pod = pods.get(broker.id)
+def why_gone(broker: BrokerOverview, pod: BrokerPod | None, *, by_clock: bool = True) -> str:
+    """Empty for one that may be there."""
     if pod is None:
         return f"the pod of broker {broker.id} is gone"
     if broker.host is not None and pod.host != broker.host:
         return f"the pod of broker {broker.id} at {broker.host} is gone, {pod.name} is its successor"
-    silent = broker.heartbeat_age_s is not None and broker.heartbeat_age_s >= SILENT_NODE_S
-    if pod.node_lost and silent:
+    if pod.node_lost and _is_silent(broker):
         return (
             f"the node of {pod.name} is lost, and the controller has not heard of broker {broker.id} for"
             f" {broker.heartbeat_age_s:.0f} s"
         )
+    if by_clock and pod.ended is not None and _began_before(broker, pod.ended):
+        return f"the container of {pod.name} ended ({pod.ended.how}), and with it the process of broker {broker.id}"
     return ""
+
+
+def _is_silent(broker: BrokerOverview) -> bool:
+    return broker.heartbeat_age_s is not None and broker.heartbeat_age_s >= SILENT_NODE_S
+
+
+def _began_before(broker: BrokerOverview, end: ContainerEnd) -> bool:
+    return broker.began_ms is not None and broker.began_ms < end.at_ms

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 
 class BrokerState(StrEnum):
@@ -26,7 +27,8 @@ class OverviewError(ValueError):
 @dataclass(frozen=True, slots=True)
 class BrokerOverview:
     """`out_of_sync`: replicas that it has and that are not in their in-sync set; `metadata_lag`: records that it is
-    behind, by its last heartbeat; `host` is that of its inter-broker endpoint."""
+    behind, by its last heartbeat; `host` is that of its inter-broker endpoint; `began_ms`: when its process began, by
+    that host's own clock, where its incarnation tells."""
 
     id: int
     epoch: int
@@ -39,6 +41,7 @@ class BrokerOverview:
     out_of_sync: int = 0
     metadata_lag: int | None = None
     host: str | None = None
+    began_ms: int | None = None
 
     @property
     def has_session(self) -> bool:
@@ -103,10 +106,11 @@ def _broker(document: object) -> BrokerOverview:
     if state not in set(BrokerState):
         raise OverviewError(f"state: {state!r} is no state of a broker that this operator knows")
     age_s = _optional(document, "heartbeatAgeSeconds", (int, float))
+    incarnation = _field(document, "incarnation", str)
     return BrokerOverview(
         id=_field(document, "id", int),
         epoch=_field(document, "epoch", int),
-        incarnation=_field(document, "incarnation", str),
+        incarnation=incarnation,
         state=BrokerState(state),
         rack=_optional(document, "rack", str),
         heartbeat_age_s=None if age_s is None else float(age_s),
@@ -115,7 +119,17 @@ def _broker(document: object) -> BrokerOverview:
         out_of_sync=_field(document, "outOfSync", int),
         metadata_lag=_optional(document, "metadataLag", int),
         host=_optional(document, "host", str),
+        began_ms=_began_ms(incarnation),
     )
+
+
+def _began_ms(incarnation: str) -> int | None:
+    """A UUID of version 7 begins with a time (RFC 9562); those of other brokers are all chance."""
+    try:
+        found = UUID(incarnation)
+    except ValueError:
+        raise OverviewError(f"incarnation: {incarnation!r} is no UUID") from None
+    return found.int >> 80 if found.version == 7 else None
 
 
 def _field(document: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:

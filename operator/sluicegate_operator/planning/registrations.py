@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_registration import BrokerRegistration, BrokerRegistrationStatus
-from sluicegate_operator.planning.conditions import Finding, Progress, conditions, ready, working
+from sluicegate_operator.planning.conditions import Finding, conditions, ready, working
+from sluicegate_operator.planning.fencing import BrokerPod, why_gone
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.resources.broker_registration import broker_registration, registration_name
 
@@ -62,10 +63,13 @@ def plan_registrations(
 
 @dataclass(frozen=True, slots=True)
 class SeenBrokers:
-    """`pods`: pod name by broker id."""
+    """`overview` was read before `pods`, which are those of brokers."""
 
     overview: ClusterOverview
-    pods: Mapping[int, str]
+    pods: Sequence[BrokerPod]
+
+    def pod(self, broker_id: int) -> BrokerPod | None:
+        return next((pod for pod in self.pods if pod.broker_id == broker_id), None)
 
 
 def _plan(
@@ -81,20 +85,22 @@ def _plan(
     base = old or BrokerRegistration.model_validate(
         {"metadata": {"name": name, "generation": 1}, "spec": manifest["spec"]}
     )
+    pod = seen.pod(broker.id)
+    sentence = _sentence(broker, pod)
     return RegistrationPlan(
         name=name,
         broker_id=broker.id,
         manifest=manifest,
-        status=_status(base, broker, seen.pods.get(broker.id), now),
+        status=_status(base, broker, pod, sentence, now),
         new=old is None,
-        events=_events(base.status, broker),
+        events=_events(base.status, broker, sentence),
     )
 
 
 def _status(
-    registration: BrokerRegistration, broker: BrokerOverview, pod: str | None, now: datetime
+    registration: BrokerRegistration, broker: BrokerOverview, pod: BrokerPod | None, sentence: str, now: datetime
 ) -> BrokerRegistrationStatus:
-    found = _findings(broker)
+    found = _findings(broker, sentence)
     return BrokerRegistrationStatus(
         observed_generation=registration.metadata.generation,
         conditions=conditions(registration, registration.status, found, now),
@@ -102,7 +108,7 @@ def _status(
         broker_epoch=broker.epoch,
         incarnation_id=broker.incarnation,
         last_heartbeat_age_seconds=_age_step(broker.heartbeat_age_s),
-        pod=pod,
+        pod=None if pod is None else pod.name,
         rack=broker.rack,
         leaders=broker.leaders,
         replicas=broker.replicas,
@@ -111,17 +117,17 @@ def _status(
     )
 
 
-def _findings(broker: BrokerOverview) -> tuple[Finding, ...]:
-    online = broker.state is BrokerState.ONLINE
+def _findings(broker: BrokerOverview, sentence: str) -> tuple[Finding, ...]:
+    progress = (ready if broker.state is BrokerState.ONLINE else working)(broker.state.value, sentence)
     behind = f"{broker.out_of_sync} of {broker.replicas} replicas are not in sync"
     in_sync = Finding("InSync", broker.out_of_sync == 0, "Counted", behind if broker.out_of_sync else "")
-    return (*_progress(broker, online=online).findings, in_sync)
+    return (*progress.findings, in_sync)
 
 
-def _progress(broker: BrokerOverview, *, online: bool) -> Progress:
-    if online:
-        return ready(broker.state.value, _SENTENCES[broker.state])
-    return working(broker.state.value, _SENTENCES[broker.state])
+def _sentence(broker: BrokerOverview, pod: BrokerPod | None) -> str:
+    """The state in words; of a broker without a session also why that is, where its pod tells."""
+    why = "" if broker.has_session else why_gone(broker, pod)
+    return why or _SENTENCES[broker.state]
 
 
 _SENTENCES: Mapping[BrokerState, str] = {
@@ -132,17 +138,17 @@ _SENTENCES: Mapping[BrokerState, str] = {
 }
 
 
-def _events(old: BrokerRegistrationStatus, broker: BrokerOverview) -> tuple[RegistrationEvent, ...]:
+def _events(old: BrokerRegistrationStatus, broker: BrokerOverview, sentence: str) -> tuple[RegistrationEvent, ...]:
     """Of each change of epoch and of state between two looks; what came and went between them is not seen."""
     events = []
     if old.broker_epoch != broker.epoch:
-        sentence = f"broker {broker.id} registered with epoch {broker.epoch}, incarnation {broker.incarnation}"
-        events.append(RegistrationEvent("Normal", "Registered", sentence))
+        message = f"broker {broker.id} registered with epoch {broker.epoch}, incarnation {broker.incarnation}"
+        events.append(RegistrationEvent("Normal", "Registered", message))
     if old.state != broker.state.value:
         before = f" (was {old.state})" if old.state else ""
-        sentence = f"broker {broker.id} is {broker.state.value}{before}: {_SENTENCES[broker.state]}"
+        message = f"broker {broker.id} is {broker.state.value}{before}: {sentence}"
         unplanned = old.state == BrokerState.ONLINE.value and broker.state in (BrokerState.OFFLINE, BrokerState.FENCED)
-        events.append(RegistrationEvent("Warning" if unplanned else "Normal", broker.state.value, sentence))
+        events.append(RegistrationEvent("Warning" if unplanned else "Normal", broker.state.value, message))
     return tuple(events)
 
 

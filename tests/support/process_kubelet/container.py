@@ -15,12 +15,13 @@ from tests.support.process_kubelet.probes import ProbeState, ProbeTarget, attemp
 
 Json = dict[str, Any]
 
-FIRST_BACKOFF_S = 0.2
+FIRST_BACKOFF_S = 0.4
 BACKOFF_MAX_S = 5.0
-"""A kubelet waits 10 s to 5 minutes; tests cannot."""
+"""The first end is followed by a start at once, the second by the first back-off. A kubelet waits 10 s to 5 minutes;
+tests cannot."""
 
 BACKOFF_RESET_S = 30.0
-"""A container that ran this long starts over with the first back-off (a kubelet: ten minutes)."""
+"""A container that ran this long starts over without back-off (a kubelet: ten minutes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +41,16 @@ class ContainerProcess:
         self.spec = spec
         self.restart_count = 0
         self.held = False
-        self.last_exit: int | None = None
+        self._ends: list[Json] = []
+        """What was reported of the last two ends, the last one last."""
+        self._backs_off = False
         self._start = start
         self._prober = prober
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = 0.0
         self._started_time = ""
         self._next_start_at = 0.0
-        self._backoff_s = FIRST_BACKOFF_S
+        self._backoff_s = 0.0
         self._probes: dict[str, ProbeState] = {}
         self._attempts: dict[str, Future[tuple[bool, str]]] = {}
 
@@ -67,9 +70,12 @@ class ContainerProcess:
     def sync(self, now: float) -> None:
         """Start it, or start it again when its back-off is over; run the probes that are due."""
         if self._process is not None and self._process.poll() is not None:
+            # A look of its own, in which the end is reported, before anything is started again.
             self._note_exit(now)
+            return
         if self._process is None:
-            if not self.held and now >= self._next_start_at:
+            self._backs_off = self.held or now < self._next_start_at
+            if not self._backs_off:
                 self._launch(now)
             return
         self._collect_probes(now)
@@ -94,14 +100,20 @@ class ContainerProcess:
                 self._process.wait(timeout_s)
 
     def status(self) -> Json:
+        """As a kubelet reports it: an end is in `state` until the back-off or the next start, then in `lastState`."""
         state: Json
-        if self.pid is not None:
+        before = self._ends
+        if self._process is not None:
             state = {"running": {"startedAt": self._started_time}}
-        elif self.restart_count or self.last_exit is not None:
-            state = {"waiting": {"reason": "CrashLoopBackOff", "message": f"last exit code {self.last_exit}"}}
-        else:
+        elif not self._ends:
             state = {"waiting": {"reason": "ContainerCreating"}}
-        found: Json = {
+        elif self._backs_off:
+            message = f"back-off {self._backoff_s:g}s restarting failed container={self.name}"
+            state = {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+        else:
+            *before, last = self._ends
+            state = {"terminated": last}
+        return {
             "name": self.name,
             "image": self.spec.get("image", ""),
             "imageID": "",
@@ -109,14 +121,11 @@ class ContainerProcess:
             "started": self.pid is not None and self._startup_passed(),
             "restartCount": self.restart_count,
             "state": state,
+            "lastState": {"terminated": before[-1]} if before else {},
         }
-        if self.last_exit is not None:
-            exit_code = self.last_exit if self.last_exit >= 0 else 128 - self.last_exit
-            found["lastState"] = {"terminated": {"exitCode": exit_code}}
-        return found
 
     def _launch(self, now: float) -> None:
-        if self.last_exit is not None:
+        if self._ends:
             self.restart_count += 1
         with self._start.log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -129,7 +138,7 @@ class ContainerProcess:
                 start_new_session=True,
             )
         self._started_at = now
-        self._started_time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._started_time = _time_now()
         self._attempts = {}
         kinds = {"startupProbe": False, "readinessProbe": False, "livenessProbe": True}
         self._probes = {
@@ -141,12 +150,20 @@ class ContainerProcess:
     def _note_exit(self, now: float) -> None:
         if self._process is None:
             return
-        self.last_exit = self._process.returncode
-        if now - self._started_at >= BACKOFF_RESET_S:
-            self._backoff_s = FIRST_BACKOFF_S
-        self.log_line(f"exited with {self.last_exit}; starts again after {self._backoff_s:g} s")
+        code = self._process.returncode
+        end = {
+            "exitCode": code if code >= 0 else 128 - code,
+            "reason": "Error" if code else "Completed",
+            "startedAt": self._started_time,
+            "finishedAt": _time_now(),
+        }
+        self._ends = [*self._ends[-1:], end]
+        if len(self._ends) == 1 or now - self._started_at >= BACKOFF_RESET_S:
+            self._backoff_s = 0.0
+        else:
+            self._backoff_s = min(self._backoff_s * 2, BACKOFF_MAX_S) or FIRST_BACKOFF_S
+        self.log_line(f"exited with {code}; starts again after {self._backoff_s:g} s")
         self._next_start_at = now + self._backoff_s
-        self._backoff_s = min(self._backoff_s * 2, BACKOFF_MAX_S)
         self._process = None
 
     def _startup_passed(self) -> bool:
@@ -169,3 +186,7 @@ class ContainerProcess:
     def log_line(self, text: str) -> None:
         with self._start.log.open("a") as log:
             log.write(f"[kubelet] container {self.name} {text}\n")
+
+
+def _time_now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -5,7 +5,7 @@
 
 Owns what the scheduler and a kubelet do for a pod: binding, address, volumes, processes, probes, status, names, the
 end. It does not isolate: processes share the host's files and network, so mount paths are rewritten and every pod has
-a loopback address of its own. Its nodes can be lost. Restarts after 0.2 s keep tests quick. One thread does all of it.
+a loopback address of its own. Its nodes can be lost. Short back-offs keep tests quick. One thread does all of it.
 """
 
 import signal

@@ -20,7 +20,7 @@ def pod_status(view: PodView, now: str) -> Json:
     inits_done = all(status["state"].get("running") is None and status["ready"] for status in view.init_statuses)
     initialized = not view.init_statuses or inits_done or any(s["started"] for s in view.container_statuses)
     containers_ready = bool(view.container_statuses) and all(status["ready"] for status in view.container_statuses)
-    started = any(status["started"] or status["restartCount"] for status in view.container_statuses)
+    started = any(_has_run(status) for status in view.container_statuses)
     stored = {condition["type"]: condition for condition in view.conditions}
     gates_open = all(stored.get(gate, {}).get("status") == "True" for gate in view.gates)
     states = {
@@ -38,6 +38,11 @@ def pod_status(view: PodView, now: str) -> Json:
         "initContainerStatuses": view.init_statuses,
         "conditions": [_condition(kind, state, stored.get(kind), now) for kind, state in states.items()],
     }
+
+
+def _has_run(status: Json) -> bool:
+    """A pod stays Running while its containers are started again."""
+    return "waiting" not in status["state"] or bool(status.get("lastState"))
 
 
 def _condition(kind: str, state: bool, stored: Json | None, now: str) -> Json:

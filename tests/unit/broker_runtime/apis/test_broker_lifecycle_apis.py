@@ -15,7 +15,7 @@ from broker_runtime.apis import (
 )
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.init_producer_id import ProducerIdBlocks
-from broker_runtime.controller.records import FenceBroker
+from broker_runtime.controller.records import FenceBroker, PartitionRecord, TopicRecord
 from broker_runtime.errors import ErrorCode, KafkaError
 from tests.support.controller import CLUSTER_ID, ControllerInMemory
 
@@ -52,6 +52,18 @@ async def test_a_broker_registers(version: int) -> None:
         assert answer == {"error_code": ErrorCode.NONE, "broker_epoch": node.image.brokers[1].epoch}
         refused = await node.ask(broker_registration.API, version, registration(cluster_id="other"))
         assert refused == {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID, "broker_epoch": -1}
+
+
+@pytest.mark.parametrize("version", versions(broker_registration.API))
+async def test_versions_from_3_on_say_for_which_epoch_the_data_is_whole(version: int) -> None:
+    async with ControllerInMemory(properties={"min.insync.replicas": "2"}) as node:
+        epoch, _ = await node.broker(1), await node.broker(2)
+        topic = UUID(int=5)
+        await node.write(TopicRecord("t", topic), PartitionRecord(topic, 0, (1, 2), (2,), 2, 0, 0, elr=(1,)))
+        node.controller.sessions.end(1)
+        asked = registration(incarnation=9) | ({"previous_broker_epoch": epoch} if version >= 3 else {})
+        await node.ask(broker_registration.API, version, asked)
+        assert node.image.topics["t"].partitions[0].elr == ((1,) if version >= 3 else ())
 
 
 @pytest.mark.parametrize("version", versions(broker_heartbeat.API))

@@ -11,10 +11,11 @@ import pytest
 from broker_runtime.apis.context import ApiSpec, RequestContext
 from broker_runtime.apis.dispatch import Dispatcher, RequestCount
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.wire.messages import Fields, encode_request
+from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import API_VERSIONS, DELETE_TOPICS, FIND_COORDINATOR
 from tests.support.controller import ControllerInMemory
+from tests.support.request_frames import encode_request
 
 KEY_OF = {"key": "group", "key_type": 0}
 FIND = memoryview(encode_request(FIND_COORDINATOR, 3, 7, KEY_OF))[4:]

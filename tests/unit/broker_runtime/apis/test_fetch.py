@@ -10,10 +10,11 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.header import read_header
-from broker_runtime.wire.messages import decode_response, encode_request
+from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply
 from tests.support.logs import LogHouse
 from tests.support.replicas import LeadingNode, leading
+from tests.support.request_frames import encode_request
 
 LEADER_EPOCH = 4
 FETCH, PRODUCE = 1, 0

@@ -10,10 +10,11 @@ from broker_runtime.controller.image import Partition
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.header import read_header
-from broker_runtime.wire.messages import decode_response, encode_request
+from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.logs import LogHouse
 from tests.support.replicas import LeadingNode, brokers, leading
+from tests.support.request_frames import encode_request
 
 PRODUCE, VERSION = 0, 9
 ALL = -1

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.clock import ManualClock
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.link import ControllerClient, LoopbackLink
 from broker_runtime.config import TopicConfig, broker_settings
@@ -22,6 +21,7 @@ from broker_runtime.controller_node import ControllerNode
 from broker_runtime.network.metrics import Sample
 from broker_runtime.storage.manager import LogManager
 from tests.support.inline_executor import InlineExecutor
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
 
 TOPIC = UUID(int=9)

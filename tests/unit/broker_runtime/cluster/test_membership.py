@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.clock import ManualClock
 from broker_runtime.cluster.lifecycle import BrokerState, Phase
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.membership import (
@@ -23,6 +22,7 @@ from broker_runtime.config import Endpoint
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
+from tests.support.manual_clock import ManualClock
 from tests.support.virtual_time import run
 
 ME = Identity(7, "cluster", UUID(int=1), None, [Endpoint("PLAINTEXT", "here", 9092)])
@@ -129,6 +129,25 @@ def test_it_registers_and_is_let_in_within_a_moment(bench: Bench) -> None:
     assert bench.membership.state is BrokerState.RUNNING
     assert bench.membership.epoch == 100
     assert bench.controller.asked[0][1]["previous_broker_epoch"] == -1
+
+
+def test_the_epoch_since_which_its_data_is_whole_is_told_and_the_new_one_noted_before_a_heartbeat(bench: Bench) -> None:
+    bench.vouched.epoch = 41
+    told: list[tuple[int, list[int]]] = []
+    real = bench.controller.refuse
+
+    def watched(key: int, content: Fields) -> ErrorCode:
+        told.append((key, list(bench.vouched.epochs)))
+        return real(key, content)
+
+    bench.controller.refuse = watched
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(0.5)
+
+    bench.play(scene)
+    assert bench.controller.asked[0][1]["previous_broker_epoch"] == 41
+    assert told[:2] == [(BROKER_REGISTRATION, []), (BROKER_HEARTBEAT, [100])]
 
 
 def test_it_wants_to_be_fenced_until_it_is_ready_and_never_after(bench: Bench) -> None:

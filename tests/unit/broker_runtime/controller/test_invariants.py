@@ -5,7 +5,7 @@ from uuid import UUID
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from broker_runtime.controller import elections
 from broker_runtime.controller.broker_states import BrokerState
@@ -44,6 +44,7 @@ class Cluster(RuleBasedStateMachine):
         self.acknowledged: dict[Key, int] = {}
         self.has: dict[tuple[Key, int], int] = {}
         """How much of what a partition was sent each replica's log has."""
+        self.by_hand = False
 
     @property
     def parts(self) -> list[tuple[str, int, Partition]]:
@@ -70,7 +71,7 @@ class Cluster(RuleBasedStateMachine):
         if part.leader not in {*old.isr, *old.elr}:
             topic = self.metadata.image.topic_by_id(key[0])
             assert topic is not None
-            assert elections.unclean_allowed(topic.name, self.metadata.image)
+            assert self.by_hand or elections.unclean_allowed(topic.name, self.metadata.image)
             self.acknowledged[key] = min(self.acknowledged.get(key, 0), self.has.get((key, part.leader), 0))
         for replica in set(part.isr) - {*old.isr, *old.elr}:
             self.has[key, replica] = self.has.get((key, part.leader), 0)
@@ -83,6 +84,13 @@ class Cluster(RuleBasedStateMachine):
                 self.acknowledged[key] = 0
 
     # What happens
+
+    @initialize(least=st.sampled_from(["1", "2", "3"]))
+    def three_brokers_and_a_topic(self, least: str) -> None:
+        for broker_id in (0, 1, 2):
+            self.a_broker_comes_up(broker_id)
+        self.a_topic_is_made("a", factor=3, partitions=1)
+        self.more_or_fewer_have_to_be_in_sync("a", least)
 
     @rule(broker_id=BROKERS, same=st.booleans(), whole=st.booleans())
     def a_broker_registers(self, broker_id: int, same: bool, whole: bool) -> None:
@@ -119,6 +127,11 @@ class Cluster(RuleBasedStateMachine):
     def a_broker_comes_up(self, broker_id: int) -> None:
         self.a_broker_registers(broker_id, same=True, whole=True)
         self.a_broker_beats(broker_id, fence=False, stop=False, lag=0)
+
+    @rule(broker_id=BROKERS, whole=st.booleans())
+    def a_broker_begins_anew(self, broker_id: int, whole: bool) -> None:
+        self.sessions.end(broker_id)
+        self.a_broker_registers(broker_id, same=False, whole=whole)
 
     @rule(seconds=st.sampled_from([1.0, 5.0, 10.0]))
     def time_passes(self, seconds: float) -> None:
@@ -169,9 +182,12 @@ class Cluster(RuleBasedStateMachine):
     def a_leader_is_elected(self, data: st.DataObject, kind: ElectionType) -> None:
         name, index, _ = data.draw(st.sampled_from(self.parts))
         try:
-            self.write([elections.elect(self.metadata.image.topics[name], index, kind, self.metadata.image)])
+            elected = elections.elect(self.metadata.image.topics[name], index, kind, self.metadata.image)
         except KafkaError:
             return
+        self.by_hand = kind is ElectionType.UNCLEAN
+        self.write([elected])
+        self.by_hand = False
 
     @rule()
     def leaders_are_rebalanced(self) -> None:

@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from broker_runtime.controller.records import (
@@ -33,6 +34,7 @@ EVERY_KIND: list[Record] = [
     UnfenceBroker(1, 7),
     TopicRecord("orders", UUID(int=5)),
     PartitionRecord(UUID(int=5), 3, (1, 2), (1,), -1, 4, 6),
+    PartitionRecord(UUID(int=5), 3, (1, 2, 3), (1,), 1, 4, 6, (), (), (2, 3)),
     RemoveTopic(UUID(int=5)),
     ConfigRecord(4, "", "max.connections", None),
     ClientQuotaRecord((("ip", None),), "connection_creation_rate", 12.5),
@@ -49,3 +51,10 @@ def test_a_record_is_read_as_it_was_written(record: Record) -> None:
 def test_other_bytes_are_refused(value: bytes | None) -> None:
     with pytest.raises(RecordFormatError):
         decode_record(value)
+
+
+def test_a_partition_of_a_journal_before_kip_966_has_nobody_eligible() -> None:
+    now = PartitionRecord(UUID(int=5), 3, (1, 2), (1,), 1, 4, 6, (2,), ())
+    version, fields = encode_record(now)[:1], msgspec.msgpack.decode(encode_record(now)[1:])
+    assert fields[-1] == []
+    assert decode_record(version + msgspec.msgpack.encode(fields[:-1])) == now

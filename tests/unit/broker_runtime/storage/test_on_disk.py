@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_runtime.clock import ManualClock
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 from broker_runtime.storage.batch import encode_batch
@@ -16,6 +15,7 @@ from broker_runtime.storage.filesystem import OsFileSystem
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import TOPIC_ID, values_of
+from tests.support.manual_clock import ManualClock
 
 
 @contextmanager

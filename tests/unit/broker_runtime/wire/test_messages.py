@@ -7,8 +7,9 @@ import pytest
 
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.wire.header import read_header
-from broker_runtime.wire.messages import decode_request, decode_response, encode_request, encode_response
+from broker_runtime.wire.messages import decode_request, decode_response, encode_response
 from broker_runtime.wire.versions import CREATE_TOPICS, FORMATS, is_flexible
+from tests.support.request_frames import encode_request
 
 TOPIC = {
     "name": "orders",

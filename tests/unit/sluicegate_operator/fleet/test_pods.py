@@ -7,6 +7,7 @@ import pytest
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.pods import NodePod, node_pod
 from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.resources.labels import READINESS_GATE, ROLE_LABEL
 
 
@@ -30,7 +31,7 @@ def node(manifest: dict[str, Any]) -> NodePod:
 def test_a_ready_broker_answers_at_its_pods_address() -> None:
     broker = node(pod(podIP="10.1.2.3", conditions=conditions(Ready="True")))
     assert (broker.role, broker.ordinal, broker.node_id, broker.ready) == (Role.BROKER, 2, 2, True)
-    assert broker.address == BrokerAddress(2, "10.1.2.3", 9091, "10.1.2.3", 9404)
+    assert broker.address == BrokerAddress(2, "10.1.2.3", 9091)
 
 
 def test_a_broker_without_an_address_and_a_controller_cannot_be_asked() -> None:
@@ -98,3 +99,44 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
 )
 def test_a_pod_that_does_not_start_by_waiting_says_why(status: dict[str, Any], failing: str) -> None:
     assert node(pod(**status)).failing == failing
+
+
+def container(name: str = "broker", last: Any = None, **state: Any) -> dict[str, Any]:
+    return {"name": name, "state": state, "lastState": {"terminated": last} if last else {}}
+
+
+def end(second: int, **fields: Any) -> dict[str, Any]:
+    fields = {"reason": "Error", "exitCode": 137} | fields
+    return fields | {"startedAt": "2026-01-01T00:00:00Z", "finishedAt": f"2026-01-01T00:00:{second:02}Z"}
+
+
+def ended(second: int, how: str = "Error, exit code 137") -> ContainerEnd:
+    return ContainerEnd(1_767_225_600_000 + second * 1000, how)
+
+
+RUNS = {"startedAt": "2026-01-01T00:00:07Z"}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "found"),
+    [
+        ([], None),
+        ([container(running=RUNS)], None),
+        ([container(waiting={"reason": "ContainerCreating"})], None),
+        ([container(terminated=end(5))], ended(5)),
+        ([container(terminated=end(5, reason="OOMKilled"))], ended(5, "OOMKilled, exit code 137")),
+        ([container(last=end(2), terminated=end(5))], ended(5)),
+        ([container(last=end(5), waiting={"reason": "CrashLoopBackOff"})], ended(5)),
+        ([container(last=end(5), running=RUNS)], ended(5)),
+        ([container(last=end(7), running=RUNS)], ended(7)),
+        # The host's clock was set back before the next start.
+        ([container(last=end(8), running=RUNS)], None),
+        # A kubelet that has lost sight of a container knows no time.
+        ([container(last=end(5, reason="ContainerStatusUnknown") | {"finishedAt": None}, running=RUNS)], None),
+        # What runs beside the broker may come and go.
+        ([container("proxy", terminated=end(5)), container(running=RUNS)], None),
+        ([container("controller", terminated=end(5))], None),
+    ],
+)
+def test_when_the_brokers_own_container_last_ended(statuses: list[dict[str, Any]], found: ContainerEnd | None) -> None:
+    assert node(pod(containerStatuses=statuses)).ended == found

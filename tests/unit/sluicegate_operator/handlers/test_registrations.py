@@ -10,6 +10,7 @@ from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.registrations import fence_orders, settled
 from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 
 CLUSTER = BrokerCluster.model_validate(
@@ -63,6 +64,13 @@ def test_nobody_is_fenced_on_a_lost_node_while_the_controller_hears_of_it() -> N
     assert fence_orders(seen(lost, ONLINE)) == ()
     silent = [broker(0), replace(broker(1), heartbeat_age_s=4.0)]
     assert [order.broker_id for order in fence_orders(seen(lost, silent))] == [1]
+
+
+def test_a_broker_whose_container_ended_is_fenced_once() -> None:
+    crashed = [pod(0), replace(pod(1), ended=ContainerEnd(1000, "Error, exit code 137"))]
+    view = [broker(0), replace(broker(1), began_ms=900)]
+    assert [order.broker_id for order in fence_orders(seen(crashed, view))] == [1]
+    assert fence_orders(seen(crashed, view), [(1, 7)]) == ()
 
 
 def test_without_a_controllers_word_nobody_is_fenced() -> None:

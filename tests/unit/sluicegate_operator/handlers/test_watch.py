@@ -112,6 +112,25 @@ def test_a_pod_whose_node_is_lost_is_news_for_the_registrations_alone(queues: di
     assert (len(queues["quotas"].keys), len(queues["registrations"].keys)) == (1, 2)
 
 
+def test_a_container_that_ended_is_news_also_when_the_next_one_runs_already(queues: dict[str, Marks]) -> None:
+    """A kubelet may tell of the end and of the next start in one."""
+
+    def after(end: str) -> dict[str, Any]:
+        crashed = pod("10.0.0.1", False)
+        status = {"name": "broker", "state": {"running": {}}, "lastState": {"terminated": {"finishedAt": end}}}
+        crashed["status"]["containerStatuses"] = [status]
+        return crashed
+
+    async def run() -> None:
+        watch = watch_of(queues)
+        await watch.on_pod({"type": "MODIFIED", "object": pod("10.0.0.1", False)})
+        for end in ("2026-01-01T00:00:05Z", "2026-01-01T00:00:05Z", "2026-01-01T00:00:09Z"):
+            await watch.on_pod({"type": "MODIFIED", "object": after(end)})
+
+    asyncio.run(run())
+    assert queues["registrations"].keys == [SHOP] * 3
+
+
 def test_each_generation_keeps_the_moment_it_was_first_heard_of() -> None:
     seen = FirstSeen()
     item = body(CONNECTION_QUOTA, "q", {**REF, "target": {"broker": {}}, "maxConnectionCreationRate": 5})

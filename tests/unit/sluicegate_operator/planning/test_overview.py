@@ -60,6 +60,7 @@ def test_fields_of_a_newer_controller_do_no_harm() -> None:
         pytest.param(
             json.dumps(DOCUMENT | {"brokers": [BROKER | {"leaders": True}]}), "leaders", id="a truth as number"
         ),
+        pytest.param(json.dumps(DOCUMENT | {"brokers": [BROKER | {"incarnation": "x"}]}), "UUID", id="no incarnation"),
         pytest.param(json.dumps(DOCUMENT | {"brokers": ["1"]}), "objects", id="a broker that is none"),
         pytest.param(json.dumps({k: v for k, v in DOCUMENT.items() if k != "brokers"}), "missing", id="no brokers"),
     ],
@@ -72,3 +73,16 @@ def test_what_is_not_understood_is_no_empty_cluster(body: str, word: str) -> Non
 @pytest.mark.parametrize(("active", "read"), [(1001, 1001), (None, None)])
 def test_a_standby_says_whom_to_ask(active: int | None, read: int | None) -> None:
     assert parse_active_controller(json.dumps({"error": "x", "activeControllerId": active})) == read
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "began_ms"),
+    [
+        # The example of RFC 9562, appendix A.6: Tuesday, February 22, 2022 2:22:22.00 PM GMT-05:00.
+        ("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", 1_645_557_742_000),
+        ("6264ce5a-f913-40b0-85d0-94474e8cc1d2", None),
+    ],
+)
+def test_an_incarnation_may_tell_when_its_process_began(incarnation: str, began_ms: int | None) -> None:
+    [broker] = parse_overview(json.dumps(DOCUMENT | {"brokers": [BROKER | {"incarnation": incarnation}]})).brokers
+    assert broker.began_ms == began_ms

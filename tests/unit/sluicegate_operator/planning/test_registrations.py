@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, BrokerRegistration, parse_resource
+from sluicegate_operator.planning.fencing import BrokerPod, ContainerEnd
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.registrations import (
     RegistrationPlan,
@@ -30,10 +31,16 @@ def a_cluster() -> BrokerCluster:
     return made
 
 
+POD = BrokerPod("shop-brokers-2", 2, "10.0.0.2")
+
+
 def planned(
-    *brokers: BrokerOverview, existing: tuple[BrokerRegistration, ...] = (), now: datetime = NOW
+    *brokers: BrokerOverview,
+    existing: tuple[BrokerRegistration, ...] = (),
+    now: datetime = NOW,
+    pods: tuple[BrokerPod, ...] = (POD,),
 ) -> RegistrationsPlan:
-    seen = SeenBrokers(ClusterOverview("c", 1000, 1, 9, brokers), {2: "shop-brokers-2"})
+    seen = SeenBrokers(ClusterOverview("c", 1000, 1, 9, brokers), pods)
     return plan_registrations(a_cluster(), existing, seen, now)
 
 
@@ -108,6 +115,31 @@ def test_only_an_online_broker_is_ready(state: BrokerState, ready: str, reconcil
     found = {condition.type: condition.status for condition in status.conditions}
     assert (found["Ready"], found["Reconciling"], found["Stalled"]) == (ready, reconciling, "False")
     assert status.observed_generation == 1
+
+
+CRASHED = replace(POD, ended=ContainerEnd(1000, "OOMKilled, exit code 137"))
+OFFLINE = replace(ONLINE, state=BrokerState.OFFLINE, began_ms=900)
+
+
+@pytest.mark.parametrize(
+    ("broker", "pods", "word"),
+    [
+        (OFFLINE, (POD,), "no session"),
+        (OFFLINE, (CRASHED,), "the container of shop-brokers-2 ended (OOMKilled, exit code 137)"),
+        (OFFLINE, (), "the pod of broker 2 is gone"),
+        (replace(OFFLINE, began_ms=1500), (CRASHED,), "no session"),
+        # What has a session serves, whatever ended before.
+        (replace(ONLINE, began_ms=1500), (CRASHED,), "it serves clients"),
+        (ONLINE, (), "it serves clients"),
+    ],
+)
+def test_an_offline_brokers_condition_and_event_say_what_its_pod_tells(
+    broker: BrokerOverview, pods: tuple[BrokerPod, ...], word: str
+) -> None:
+    plan = only(planned(broker, pods=pods))
+    [ready] = [condition for condition in plan.status.conditions if condition.type == "Ready"]
+    assert word in ready.message
+    assert word in plan.events[-1].message
 
 
 @pytest.mark.parametrize(

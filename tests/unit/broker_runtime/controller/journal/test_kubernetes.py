@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_runtime.clock import ManualClock
 from broker_runtime.config import TopicConfig
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.controller.journal.seam import (
@@ -21,6 +20,7 @@ from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.journal_store import NO_FAULT, Fault, MemoryStore, SharedObjects
+from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.virtual_time import run
 

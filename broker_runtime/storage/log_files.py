@@ -1,0 +1,304 @@
+"""The files of one partition's log: what is written, what of it is synced, and what follows when the disk fails.
+
+Owns the segments, the leader epochs' file and the snapshots of producers. Nothing counts before it is written whole, so
+a full disk or a crash leaves nothing half-written to read. Knows neither clients' rules nor watermarks: `log.Log` does.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.checkpoint import PARTITION_METADATA
+from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
+from broker_runtime.storage.filesystem import Buffer, replace_file
+from broker_runtime.storage.place import LogPlace
+from broker_runtime.storage.producers import ProducerStates
+from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.snapshots import take_snapshot
+from broker_runtime.storage.truncation import begin_anew, cut_back, reload_producers
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """What loading the folder found; a new log has one empty segment."""
+
+    segments: list[Segment]
+    producers: ProducerStates
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    has_new_names: bool = False
+    snapshot_offset: int = -1
+
+
+class LogFiles:
+    """There is always a segment; the last one takes what is written, and its `next_offset` is the log's end.
+
+    What survives: a killed process loses nothing that was written; a power loss takes what lies behind
+    `recovery_point`.
+    """
+
+    __slots__ = (
+        "_epochs_are_synced",
+        "_new_folder",
+        "_new_names",
+        "_offline",
+        "_renamed",
+        "_snapshot_offset",
+        "epochs",
+        "last_flush_ms",
+        "place",
+        "producers",
+        "recovery_point",
+        "segments",
+        "usable",
+    )
+
+    def __init__(self, place: LogPlace, loaded: LoadedLog) -> None:
+        self.place = place
+        self.segments = loaded.segments
+        self.producers = loaded.producers
+        self.epochs = loaded.epochs
+        self.recovery_point = loaded.recovery_point
+        self.last_flush_ms = place.clock.wall_ms()
+        self.usable = True
+        """Whether a write may follow as things are; else `make_usable` comes before it."""
+        self._offline: str | None = None
+        self._epochs_are_synced = True
+        self._snapshot_offset = loaded.snapshot_offset
+        self._new_names = self._new_folder = loaded.has_new_names
+        """What the first sync must make durable beside the batches: making a partition costs no sync."""
+        self._renamed: list[tuple[int, list[Path]]] = []
+        """(wall ms, files) of segments that are no longer part of the log and whose files go later."""
+
+    # Writing
+
+    def write(self, segment: Segment, buffers: list[Buffer], last: int, flush_messages: int) -> None:
+        """One write, and an fsync where flush.messages asks for it; a failure is undone and told by KafkaError."""
+        try:
+            segment.append(buffers)
+        except OSError as error:
+            self._undo(segment)
+            raise self._failure("append", error) from error
+        if last + 1 - self.recovery_point >= flush_messages:
+            try:
+                self._sync()
+            except OSError as error:
+                self.fsync_failed(error)
+                self._undo(segment)
+                raise self._failure("fsync", error) from error
+            self.recovery_point = last + 1
+            self.last_flush_ms = self.place.clock.wall_ms()
+
+    def _undo(self, segment: Segment) -> None:
+        """Nothing was written, and nothing under a new leader epoch, after all."""
+        try:
+            segment.truncate_tail()
+        except OSError:
+            # Nothing reads past the segment's size; the next append has to cut first.
+            self.usable = False
+        if self.epochs.truncate_end(segment.next_offset):
+            self.usable = False
+
+    def write_indexes_soon(self, segment: Segment) -> None:
+        try:
+            segment.write_indexes()
+        except OSError:
+            # The batch is stored. The entries stay in memory, and roll and flush, which do report, write them again.
+            return
+
+    def roll(self) -> Segment:
+        """Begin a new segment at the end of the log; the old one's indexes are complete in their files then."""
+        old = self.segments[-1]
+        new = Segment(self.place.fs, self.place.folder, old.next_offset, self.place.clock.wall_ms())
+        try:
+            old.index_time()
+            old.write_indexes()
+            self._snapshot()
+            new.create()
+        except OSError as error:
+            raise self._failure("roll", error) from error
+        self._new_names = True
+        self.segments.append(new)
+        return new
+
+    def _snapshot(self) -> None:
+        end = self.segments[-1].next_offset
+        if self._snapshot_offset != end:
+            take_snapshot(self.place.fs, self.place.folder, self.producers, end)
+            self._snapshot_offset = end
+
+    def begin_epoch(self, epoch: int, start: int) -> None:
+        """Known before the first batch that was written under it. Raises KafkaError."""
+        self.epochs.assign(epoch, start)
+        try:
+            self._write_epochs(sync=False)
+        except OSError as error:
+            self.epochs.truncate_end(start)
+            raise self._failure("writing the leader epochs", error) from error
+
+    def _write_epochs(self, *, sync: bool) -> None:
+        """Synced with the batches; until then a start finds missing epochs in the batches themselves."""
+        replace_file(self.place.fs, self.place.folder / EPOCHS_FILE, self.epochs.encode(), sync=sync)
+        self._epochs_are_synced = sync
+
+    # When the disk fails
+
+    def make_usable(self) -> None:
+        """Cut what a failed write left. Raises KafkaError, always so when the log is offline."""
+        if self._offline is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._offline)
+        try:
+            self.segments[-1].truncate_tail()
+            self._write_epochs(sync=False)
+        except OSError as error:
+            raise self._failure("truncate", error) from error
+        self.usable = True
+
+    def take_offline(self, reason: str) -> None:
+        self._offline = reason
+        self.usable = False
+
+    def fsync_failed(self, error: OSError) -> None:
+        self._give_up("an fsync", error)
+
+    def _give_up(self, what: str, error: Exception) -> None:
+        self.place.on_failed()
+        # After a failed fsync the kernel may have dropped the pages and call them clean: only a restart, which reads
+        # what is really there, can say what survived.
+        self.take_offline(f"{self.place} takes no records since {what} failed ({error}); restart")
+
+    def _failure(self, what: str, error: Exception) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what} on {self.place} failed: {error}")
+
+    # Cutting
+
+    def cut_back(self, end: int, index_interval: int) -> None:
+        """Drop what begins at or above `end`, where a batch ends, for good. Raises KafkaError."""
+        try:
+            cut_back(self.place, self.segments, end, index_interval)
+            self.epochs.truncate_end(end)
+            self._write_epochs(sync=True)
+            self._after_cut()
+        except (OSError, KafkaError) as error:
+            raise self._cut_failed(error) from error
+
+    def begin_anew(self, offset: int) -> None:
+        """Drop everything, for good, and go on at `offset`. Raises KafkaError."""
+        try:
+            self.epochs.clear()
+            self._write_epochs(sync=True)
+            begin_anew(self.place, self.segments, offset)
+            self._after_cut()
+        except (OSError, KafkaError) as error:
+            raise self._cut_failed(error) from error
+
+    def _after_cut(self) -> None:
+        self._snapshot_offset = reload_producers(self.place, self.segments, self.producers)
+        self.usable = self._offline is None
+
+    def _cut_failed(self, error: Exception) -> KafkaError:
+        self._give_up("truncation", error)
+        return self._failure("truncate", error)
+
+    # Old segments
+
+    def rename_away(self, count: int, now_ms: int) -> int:
+        """Take the oldest segments, but not all, out of the log; where it begins then. Raises OSError."""
+        for segment in self.segments[:count]:
+            self._renamed.append((now_ms, segment.rename_away(".deleted")))
+        self.place.fs.fsync_dir(self.place.folder)
+        del self.segments[:count]
+        begin = self.segments[0].base_offset
+        self.recovery_point = max(self.recovery_point, begin)
+        return begin
+
+    def forget_epochs_before(self, offset: int) -> None:
+        """Raises OSError."""
+        if self.epochs.truncate_start(offset):
+            self._write_epochs(sync=False)
+
+    def remove_renamed(self, until_ms: int) -> None:
+        """Remove what was renamed at or before `until_ms`; what fails is tried again. Raises OSError."""
+        while self._renamed and self._renamed[0][0] <= until_ms:
+            paths = self._renamed[0][1]
+            while paths:
+                self.place.fs.unlink(paths[-1])
+                paths.pop()
+            del self._renamed[0]
+
+    def release_idle(self) -> None:
+        for segment in self.segments[:-1]:
+            if segment.next_offset <= self.recovery_point:
+                segment.release()
+
+    # Syncing
+
+    def flush(self) -> None:
+        """Make everything written so far survive a power loss. Raises KafkaError.
+
+        A controller calls it in a thread: what the event loop writes or begins meanwhile is left to the next one.
+        """
+        if self._offline is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._offline)
+        end = self.segments[-1].next_offset
+        if self.recovery_point >= end and not self._new_names:
+            return
+        try:
+            self._sync()
+        except OSError as error:
+            self.fsync_failed(error)
+            raise self._failure("fsync", error) from error
+        self.recovery_point = end
+        self.last_flush_ms = self.place.clock.wall_ms()
+
+    def flush_is_due(self, now_ms: int, flush_ms: int) -> bool:
+        return self.recovery_point < self.segments[-1].next_offset and now_ms - self.last_flush_ms >= flush_ms
+
+    def _sync(self) -> None:
+        """fsync everything from the recovery point on; raises OSError."""
+        segments = list(self.segments)
+        for segment in segments:
+            if segment.next_offset > self.recovery_point or segment is segments[-1]:
+                segment.flush()
+        self._sync_names()
+
+    def _sync_names(self) -> None:
+        """What the batches need to be found and understood; raises OSError, then the log goes offline."""
+        if not self._epochs_are_synced:
+            self._write_epochs(sync=True)
+        new_folder, self._new_folder = self._new_folder, False
+        new_names, self._new_names = self._new_names, False
+        if new_folder:
+            self.place.fs.open(self.place.folder / PARTITION_METADATA).fsync()
+            self.place.fs.fsync_dir(self.place.folder.parent)
+        if new_names:
+            self.place.fs.fsync_dir(self.place.folder)
+
+    def unflushed_sealed(self) -> Segment | None:
+        """The oldest sealed segment that was not yet synced."""
+        if self._offline is not None:
+            return None
+        for segment in self.segments[:-1]:
+            if segment.next_offset > self.recovery_point:
+                return segment
+        return None
+
+    def sealed_is_flushed(self, segment: Segment) -> None:
+        """Raises OSError."""
+        if any(known is segment for known in self.segments[:-1]):
+            self._sync_names()
+            self.recovery_point = max(self.recovery_point, segment.next_offset)
+
+    def close(self) -> None:
+        """Complete the files: whole indexes, a producer snapshot, everything synced. Raises KafkaError."""
+        if not self.usable:
+            self.make_usable()
+        active = self.segments[-1]
+        active.index_time()
+        self.flush()
+        try:
+            active.write_indexes()
+            self._snapshot()
+        except OSError as error:
+            raise self._failure("snapshot", error) from error

@@ -1,0 +1,24 @@
+"""Where one partition's log lives and what it is built on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from broker_runtime.clock import Clock
+from broker_runtime.storage.filesystem import FileSystem
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    folder: Path
+    topic: str
+    partition: int
+    topic_id: UUID
+    fs: FileSystem
+    clock: Clock
+    on_failed: Callable[[], None] = lambda: None
+    """Called when only a restart can tell which of the records are still there."""
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

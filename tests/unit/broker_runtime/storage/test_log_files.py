@@ -1,0 +1,136 @@
+"""What a log's files hold after full disks, failed syncs and appends in the middle of a sync."""
+
+import pytest
+
+from broker_runtime.config import TopicConfig
+from broker_runtime.errors import ErrorCode, KafkaError
+from tests.support.logs import LOG_DIR, LogHouse, values_of
+
+ONE = 70
+"""Bytes of a batch of one record with a one-byte key and value."""
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_half_written() -> None:
+    house = LogHouse()
+    house.append(b"a")
+    used = house.log.size
+    house.fs.capacity_bytes = house.fs.used_bytes() + 30
+    for _ in range(2):
+        with pytest.raises(KafkaError) as caught:
+            house.append(b"does not fit")
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert house.log.segments[0].file.size() == used
+    assert values_of(house.log) == [b"a"]
+    house.fs.capacity_bytes = None
+    assert house.append(b"b") == 1
+    house.kill()
+    assert values_of(house.log) == [b"a", b"b"]
+    assert house.report.bytes_truncated == 0
+
+
+def test_a_tail_that_cannot_be_cut_is_cut_before_the_next_append() -> None:
+    house = LogHouse()
+    house.append(b"a")
+    house.fs.capacity_bytes = house.fs.used_bytes() + 30
+    house.fs.failing_truncate = True
+    with pytest.raises(KafkaError):
+        house.append(b"does not fit")
+    with pytest.raises(KafkaError):
+        house.append(b"b")
+    house.fs.failing_truncate = False
+    house.fs.capacity_bytes = None
+    assert house.append(b"b") == 1
+    assert values_of(house.log) == [b"a", b"b"]
+    assert house.log.segments[0].file.size() == house.log.size
+
+
+def test_a_roll_on_a_full_disk_is_made_later() -> None:
+    house = LogHouse(TopicConfig(segment_bytes=ONE))
+    house.append(b"a")
+    house.fs.capacity_bytes = 0
+    with pytest.raises(KafkaError) as caught:
+        house.append(b"b")
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(house.log.segments) == 1
+    house.fs.capacity_bytes = None
+    assert house.append(b"b") == 1
+    assert values_of(house.log) == [b"a", b"b"]
+
+
+def test_flush_messages_syncs_before_the_append_is_answered() -> None:
+    house = LogHouse(TopicConfig(flush_messages=1))
+    house.append(b"a")
+    assert house.log.recovery_point == 1
+    house.fs.failing_fsync = True
+    with pytest.raises(KafkaError) as caught:
+        house.append(b"b")
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    house.fs.failing_fsync = False
+    assert values_of(house.log) == [b"a"]
+    with pytest.raises(KafkaError, match="restart"):
+        house.append(b"b")
+    house.lose_power(1)
+    assert values_of(house.log) == [b"a"]
+    assert house.append(b"b") == 1
+
+
+def test_a_log_that_syncs_each_append_syncs_one_file_for_it() -> None:
+    house = LogHouse(TopicConfig(flush_messages=1))
+    house.append(b"a")
+    before = house.fs.fsyncs
+    house.append(b"b")
+    assert house.fs.fsyncs == before + 1
+
+
+def test_flush_ms_syncs_in_the_background() -> None:
+    house = LogHouse(TopicConfig(flush_ms=500))
+    house.append(b"a")
+    house.logs.tick()
+    assert house.log.recovery_point == 0
+    house.clock.advance(0.5)
+    house.logs.tick()
+    assert house.log.recovery_point == 1
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3, 4, 5])
+def test_what_is_appended_during_a_sync_is_left_to_the_next_one(moment: int) -> None:
+    """A controller syncs in a thread, and the event loop goes on."""
+    house = LogHouse()
+    house.append(b"a")
+    calls: list[None] = []
+
+    def append_and_roll() -> None:
+        calls.append(None)
+        if len(calls) == moment:
+            house.append(b"b")
+            house.log.roll()
+            house.append(b"c")
+
+    house.fs.before_change = append_and_roll
+    house.log.flush()
+    assert len(calls) > moment
+    assert house.log.recovery_point == 1
+    house.log.flush()
+    assert house.log.recovery_point == 3
+    house.lose_power(moment)
+    assert values_of(house.log) == [b"a", b"b", b"c"]
+
+
+def test_files_of_old_segments_go_although_one_could_not_be_removed_at_once() -> None:
+    house = LogHouse(TopicConfig(segment_bytes=ONE, retention_ms=1000, file_delete_delay_ms=0))
+    for _ in range(3):
+        house.append(b"v")
+    house.clock.advance(2)
+    removals: list[None] = []
+
+    def fail_at_the_second() -> None:
+        if house.log.segments[0].base_offset == 3:
+            removals.append(None)
+            if len(removals) == 3:
+                raise OSError("input/output error")
+
+    house.fs.before_change = fail_at_the_second
+    house.logs.tick()
+    assert any(name.endswith(".deleted") for name in house.fs.listdir(LOG_DIR / "orders-0"))
+    house.logs.tick()
+    assert not any(name.endswith(".deleted") for name in house.fs.listdir(LOG_DIR / "orders-0"))
