@@ -330,9 +330,9 @@ class Membership:
         before = self._lifecycle.phase
         self._released = self._released or answer.should_shut_down
         # This broker may have fenced itself since it asked: what was good enough then is old now.
-        still_ready = ready and self._door.progress()[1]
+        is_ready = ready and self._door.progress()[1]
         self._lifecycle.heartbeat_answered(
-            sent_s, self._clock.monotonic(), fenced=answer.is_fenced, released=answer.should_shut_down, ready=still_ready
+            sent_s, self._clock.monotonic(), fenced=answer.is_fenced, released=answer.should_shut_down, ready=is_ready
         )
         self._changed(before)
         running = self._lifecycle.phase is Phase.RUNNING
