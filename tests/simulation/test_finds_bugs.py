@@ -135,13 +135,13 @@ def stay_eligible_after_a_power_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     "break_it",
     [
         acknowledge_before_replication,  # 1000
-        elect_outside_the_in_sync_set,  # 1000
+        elect_outside_the_in_sync_set,  # 1005
         follow_without_truncation,  # 1000
-        count_a_removal_before_it_is_committed,  # 1019
-        join_without_catching_up,  # 1000
+        count_a_removal_before_it_is_committed,  # 1010
+        join_without_catching_up,  # 1005
         forget_producers,  # 1000
         answer_before_the_journal_is_durable,  # 1000
-        fence_whoever_has_the_id,  # 1004
+        fence_whoever_has_the_id,  # 1005
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break) -> None:
