@@ -329,8 +329,10 @@ class Membership:
             self._failures = 0
         before = self._lifecycle.phase
         self._released = self._released or answer.should_shut_down
+        # This broker may have fenced itself since it asked: what was good enough then is old now.
+        is_ready = ready and self._door.progress()[1]
         self._lifecycle.heartbeat_answered(
-            sent_s, self._clock.monotonic(), fenced=answer.is_fenced, released=answer.should_shut_down, ready=ready
+            sent_s, self._clock.monotonic(), fenced=answer.is_fenced, released=answer.should_shut_down, ready=is_ready
         )
         self._changed(before)
         running = self._lifecycle.phase is Phase.RUNNING

@@ -23,6 +23,14 @@ from tests.simulation.cluster.shape import LOSSES, Shape
 
 SEEDS = range(1_000, 1_080)
 HARSH = Shape(partitions=2, faults_s=20.0, fault_interval_s=0.5, pause_max_s=0.1, operator_looks_s=0.3)
+REPLACED = replace(
+    HARSH,
+    partitions=8,
+    pause_max_s=1.0,
+    delay_factor=5.0,
+    faults=("power_loss", "kill", "cut_two"),
+    fault_interval_s=0.4,
+)
 LOSSY = replace(HARSH, faults=LOSSES, fault_interval_s=0.8, delay_factor=5.0)
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -127,35 +135,42 @@ def stay_eligible_after_a_power_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     "break_it",
     [
         acknowledge_before_replication,  # 1000
-        elect_outside_the_in_sync_set,  # 1000
+        elect_outside_the_in_sync_set,  # 1005
         follow_without_truncation,  # 1000
-        count_a_removal_before_it_is_committed,  # 1019
-        join_without_catching_up,  # 1000
+        count_a_removal_before_it_is_committed,  # 1010
+        join_without_catching_up,  # 1005
         forget_producers,  # 1000
         answer_before_the_journal_is_durable,  # 1000
-        fence_whoever_has_the_id,  # 1004
+        fence_whoever_has_the_id,  # 1005
     ],
 )
-def test_a_broken_rule_is_found(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
-    _finds(break_it, HARSH, monkeypatch)
+def test_a_broken_rule_is_found(break_it: Break) -> None:
+    _finds(break_it, HARSH)
 
 
 @pytest.mark.parametrize(
     "break_it",
     [
-        count_progress_of_an_earlier_incarnation,  # ?
-        acknowledge_without_the_eligible,  # ?
-        stay_eligible_after_a_power_loss,  # ?
+        acknowledge_without_the_eligible,  # 1001
+        stay_eligible_after_a_power_loss,  # 1003
     ],
 )
-def test_a_broken_rule_about_lost_data_is_found(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
-    _finds(break_it, LOSSY, monkeypatch)
+def test_a_broken_rule_about_lost_data_is_found(break_it: Break) -> None:
+    _finds(break_it, LOSSY)
 
 
-def _finds(break_it: Break, shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not simulate(SEEDS[0], shape).problems, "nothing is broken yet"
-    break_it(monkeypatch)
-    for seed in SEEDS:
-        if simulate(seed, shape).problems:
+@pytest.mark.timeout(900)
+def test_progress_of_an_earlier_incarnation_is_found() -> None:
+    """1020; one seed in 60: the high watermark must stand while the follower is away, and the leader die soon after."""
+    _finds(count_progress_of_an_earlier_incarnation, REPLACED, range(1_000, 1_300))
+
+
+def _finds(break_it: Break, shape: Shape, seeds: Sequence[int] = SEEDS) -> None:
+    for seed in seeds:
+        with pytest.MonkeyPatch.context() as broken:
+            break_it(broken)
+            found = simulate(seed, shape).problems
+        if found:
+            assert not simulate(seed, shape).problems, f"seed {seed} fails although nothing is broken"
             return
-    pytest.fail(f"no seed of {SEEDS} finds out: {break_it.__doc__}")
+    pytest.fail(f"no seed of {seeds} finds out: {break_it.__doc__}")
