@@ -36,6 +36,7 @@ class Controller(ControllerClient):
 
     refuse: Callable[[int, Fields], ErrorCode] = lambda _key, _content: ErrorCode.NONE
     hung: bool = False
+    slow_s: float = 0.0
     fenced: bool = False
     keeps_waiting: bool = False
     epoch: int = 100
@@ -46,6 +47,7 @@ class Controller(ControllerClient):
         if self.hung:
             await asyncio.sleep(30)
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        await asyncio.sleep(self.slow_s)
         code = self.refuse(api_key, content)
         released = bool(content.get("want_shut_down")) and not self.keeps_waiting
         return SimpleNamespace(
@@ -202,6 +204,23 @@ def test_after_the_silence_it_serves_once_its_metadata_is_new_and_never_asks_to_
         await asyncio.sleep(0.1)
         assert bench.membership.serving
         assert not any(content["want_fence"] for _, content in bench.controller.asked[back:])
+
+    bench.play(scene)
+
+
+def test_a_heartbeat_from_before_it_fenced_itself_does_not_let_it_in_with_metadata_from_then(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(5)
+        bench.controller.slow_s = TIMING.session_timeout_s - 1.0
+        while not bench.membership.self_fenced:
+            await asyncio.sleep(0.01)
+        bench.ready = False
+        bench.controller.slow_s = 0.0
+        await asyncio.sleep(3)
+        assert [said == "open" for _, said in bench.door] == [True, False]
+        bench.ready = True
+        await asyncio.sleep(TIMING.heartbeat_interval_s)
+        assert bench.membership.serving
 
     bench.play(scene)
 
