@@ -145,7 +145,7 @@ class Broker:
         logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, background=disk, boot_id=boot_id())
         logs.producer_expiration_ms = settings.integer("producer.id.expiration.ms")
         logs.high_watermark_interval_ms = settings.integer("replica.high.watermark.checkpoint.interval.ms")
-        # Until the metadata says how long a topic is kept, nothing of it goes.
+        # Until the metadata says how long each topic keeps its records nothing is deleted.
         log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG))
         self._undo.append(_as_async(disk.shutdown))
         self._undo.append(_as_async(logs.close))

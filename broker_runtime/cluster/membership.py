@@ -71,7 +71,9 @@ class Survival(Protocol):
         """The newest broker epoch since which nothing was lost; -1 when that is not known."""
         ...
 
-    def registered(self, epoch: int) -> None: ...
+    def registered(self, epoch: int) -> None:
+        """Note the new epoch. Raises OSError: then the process must end before it is unfenced."""
+        ...
 
 
 class ClientDoor(Protocol):

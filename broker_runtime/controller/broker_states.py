@@ -62,7 +62,7 @@ class Way:
 
 _HEARTBEATS = (Event.FENCE, Event.SERVE, Event.STOP, Event.GO)
 _UNCHANGED = "keeps its epoch"
-_NEW = "a new epoch; the old incarnation leaves the in-sync sets"
+_NEW = "a new epoch; leaves the in-sync sets, and is eligible for none if its data is not whole"
 _REFUSED = ErrorCode.DUPLICATE_BROKER_REGISTRATION
 _LEAVES = "leaves the in-sync sets, its leaderships move"
 _FREED = f"{_LEAVES}; its session ends, so the id is free at once"
@@ -135,8 +135,10 @@ A registration starts Fenced. The state is not written down as such: `fenced` an
 are in the metadata, sessions are in the memory of the active controller. A controller that takes over gives each broker
 that is not fenced a whole new session. A broker that cannot reach the controller for a session fences itself.
 
-An in-sync set is never emptied: its last member stays in it, and the partition has no leader until that broker is
-Online again (or `unclean.leader.election.enable` lets another one lead, and records be lost).
+Who leaves an in-sync set that becomes smaller than `min.insync.replicas` stays an eligible leader replica (KIP-966): it
+has everything that was acknowledged. The set may become empty; then the partition has no leader until an eligible
+replica is Online again (or `unclean.leader.election.enable` lets another one lead, and records be lost). A new
+incarnation whose data is not whole (docs/reference/durability.md) is not eligible, unless it is the last that was.
 
 ## Every way
 

@@ -55,6 +55,8 @@ class BrokerInfo:
     stopping_offset: int | None = None
     """Offset of the record that began its controlled shutdown; None when it is not stopping. Cleared when fenced."""
     features: tuple[tuple[str, int, int], ...] = ()
+    whole_since: int = -1
+    """As in its RegisterBroker; its own epoch once it was unfenced."""
 
     @property
     def active(self) -> bool:
@@ -207,6 +209,7 @@ class MetadataImage:
             fenced=True if same is None else same.fenced,
             stopping_offset=None if same is None else same.stopping_offset,
             features=record.features,
+            whole_since=record.whole_since,
         )
         changes.brokers.add(record.broker_id)
 
@@ -223,7 +226,9 @@ class MetadataImage:
 
     def _set_fenced(self, broker_id: int, epoch: int, fenced: bool, changes: Changes) -> None:
         known = self._registered(broker_id, epoch)
-        self.brokers[broker_id] = replace(known, fenced=fenced, stopping_offset=None)
+        # It has noted its epoch before it asked to be unfenced, so from here on no earlier word will do.
+        since = known.whole_since if fenced else epoch
+        self.brokers[broker_id] = replace(known, fenced=fenced, stopping_offset=None, whole_since=since)
         changes.brokers.add(broker_id)
 
     def _stop(self, record: StopBroker, changes: Changes) -> None:

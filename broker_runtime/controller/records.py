@@ -41,6 +41,8 @@ class RegisterBroker(_Record, frozen=True, tag=1):
     rack: str | None = None
     features: tuple[tuple[str, int, int], ...] = ()
     """(name, lowest, highest supported level)."""
+    whole_since: int = -1
+    """The broker epoch since whose registration its data is whole, by its own word; -1 is `epoch` itself."""
 
 
 class UnregisterBroker(_Record, frozen=True, tag=2):

@@ -30,6 +30,7 @@ from broker_runtime.controller.records import (
 from broker_runtime.errors import ErrorCode, KafkaError
 
 _UNKNOWN_OFFSET = -1
+_EPOCH_UNKNOWN = -1
 
 
 @dataclass(slots=True)
@@ -153,7 +154,7 @@ def register(
     _check(wanted, image)
     known = image.brokers.get(wanted.broker_id)
     if known is None:
-        return _new_incarnation(wanted, [], image, sessions, now_s)
+        return _new_incarnation(wanted, [], _EPOCH_UNKNOWN, image, sessions, now_s)
     way = _registration_way(wanted, known, sessions, now_s)
     if way.error is not None:
         raise KafkaError(
@@ -163,10 +164,21 @@ def register(
     if way.guard is Guard.SAME_INCARNATION:
         if not sessions.is_live(known.id, known.epoch, now_s):
             sessions.registered(known.id, known.epoch, now_s)
-        again = _record(wanted, known.epoch)
+        again = _record(wanted, known.epoch, known.whole_since)
         return (() if again == _record_of(known) else (again,)), known.epoch
-    lossy = wanted.previous_epoch != known.epoch
-    return _new_incarnation(wanted, elections.leave(known.id, image, lossy=lossy), image, sessions, now_s)
+    since = _whole_since(wanted, known)
+    leaving = elections.leave(known.id, image, lossy=since == _EPOCH_UNKNOWN)
+    return _new_incarnation(wanted, leaving, since, image, sessions, now_s)
+
+
+def _whole_since(wanted: Registration, known: BrokerInfo) -> int:
+    """The broker epoch since which nothing was lost, up to this registration; _EPOCH_UNKNOWN when something may be.
+
+    A broker that was killed before it could note its epoch has the word of an earlier one only, and that holds as well:
+    it was unfenced under none of those since. (Kafka asks for the last epoch itself.)
+    """
+    least = known.epoch if known.whole_since == _EPOCH_UNKNOWN else known.whole_since
+    return wanted.previous_epoch if least <= wanted.previous_epoch <= known.epoch else _EPOCH_UNKNOWN
 
 
 def _registration_way(wanted: Registration, known: BrokerInfo, sessions: Sessions, now_s: float) -> Way:
@@ -179,20 +191,24 @@ def _registration_way(wanted: Registration, known: BrokerInfo, sessions: Session
 
 
 def _new_incarnation(
-    wanted: Registration, cleaning: list[Record], image: MetadataImage, sessions: Sessions, now_s: float
+    wanted: Registration, cleaning: list[Record], since: int, image: MetadataImage, sessions: Sessions, now_s: float
 ) -> tuple[Sequence[Record], int]:
     epoch = image.offset + 1 + len(cleaning)
     sessions.registered(wanted.broker_id, epoch, now_s)
-    return [*cleaning, _record(wanted, epoch)], epoch
+    return [*cleaning, _record(wanted, epoch, since)], epoch
 
 
-def _record(wanted: Registration, epoch: int) -> RegisterBroker:
+def _record(wanted: Registration, epoch: int, since: int) -> RegisterBroker:
     assert wanted.incarnation is not None
-    return RegisterBroker(wanted.broker_id, wanted.incarnation, epoch, wanted.endpoints, wanted.rack, wanted.features)
+    return RegisterBroker(
+        wanted.broker_id, wanted.incarnation, epoch, wanted.endpoints, wanted.rack, wanted.features, since
+    )
 
 
 def _record_of(known: BrokerInfo) -> RegisterBroker:
-    return RegisterBroker(known.id, known.incarnation, known.epoch, known.endpoints, known.rack, known.features)
+    return RegisterBroker(
+        known.id, known.incarnation, known.epoch, known.endpoints, known.rack, known.features, known.whole_since
+    )
 
 
 def _check(wanted: Registration, image: MetadataImage) -> None:

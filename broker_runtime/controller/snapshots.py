@@ -123,7 +123,15 @@ def _default_first(broker_id: int | None) -> int:
 
 
 def _broker(broker: BrokerInfo) -> Iterator[Record]:
-    yield RegisterBroker(broker.id, broker.incarnation, broker.epoch, broker.endpoints, broker.rack, broker.features)
+    yield RegisterBroker(
+        broker.id,
+        broker.incarnation,
+        broker.epoch,
+        broker.endpoints,
+        broker.rack,
+        broker.features,
+        broker.whole_since,
+    )
     if not broker.fenced:
         yield UnfenceBroker(broker.id, broker.epoch)
     if broker.stopping_offset is not None:

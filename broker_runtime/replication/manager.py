@@ -146,7 +146,7 @@ class ReplicaManager:
     def _opened(self, topic: Topic, index: int, config: TopicConfig) -> Log:
         old = self._logs.get(topic.name, index)
         if old is not None and old.topic_id == topic.id:
-            # One that was found at the start knows nothing of its topic's configuration yet.
+            # When it was loaded nobody knew the topic's configuration yet.
             old.update_config(config)
             return old
         if old is not None:

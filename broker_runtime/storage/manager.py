@@ -189,6 +189,9 @@ class LogManager:
             return existing
         place = self._place(key, topic_id)
         try:
+            if key in self._watermarks:
+                # Of a log with that name that is gone; this one would look as if it had lost records.
+                self._write_high_watermarks(sync=False)
             self._fs.mkdir(place.folder)
             write_topic_id(self._fs, place.folder, topic_id)
             log = new_log(place, config)

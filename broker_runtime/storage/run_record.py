@@ -57,15 +57,13 @@ class RunRecord:
         return clean
 
     def registered(self, epoch: int) -> None:
-        """From here on this run vouches for its own epoch, unless a log of it has failed."""
-        if self._failed:
-            return
-        self.epoch = epoch
-        try:
+        """From here on this run vouches for its own epoch, unless a log of it has failed.
+
+        Raises OSError: then it could give no word after a crash, and must acknowledge nothing.
+        """
+        if not self._failed:
+            self.epoch = epoch
             self._write()
-        except OSError as error:
-            # The old file names another epoch than the controller, so it vouches for nothing.
-            log.error("after a crash this broker will count as one that has lost records: %s", error)
 
     def lost(self) -> None:
         """Records that were there before are not there any more."""

@@ -4,23 +4,26 @@ How many it takes depends on every other line of the code, so a range of seeds i
 of writing is noted beside each rule.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from broker_runtime.controller import elections, partition_changes
-from broker_runtime.controller.image import Partition
+from broker_runtime.controller import elections, partition_changes, registration
+from broker_runtime.controller.image import BrokerInfo, MetadataImage, Partition
 from broker_runtime.controller.journal.file import FileJournal
+from broker_runtime.controller.records import Record
 from broker_runtime.replication import fetcher
 from broker_runtime.replication.follower import Cut
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.producers import ProducerStates
 from tests.simulation.cluster.cluster import simulate
-from tests.simulation.cluster.shape import Shape
+from tests.simulation.cluster.shape import LOSSES, Shape
 
 SEEDS = range(1_000, 1_080)
-HARSH = Shape(partitions=2, faults_s=20.0, fault_interval_s=0.5, pause_max_s=0.1)
+HARSH = Shape(partitions=2, faults_s=20.0, fault_interval_s=0.5, pause_max_s=0.1, operator_looks_s=0.3)
+LOSSY = replace(HARSH, faults=LOSSES, fault_interval_s=0.8, delay_factor=5.0)
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -43,7 +46,8 @@ def count_a_removal_before_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> N
     """A leader that is cut off shrinks the in-sync set on its own word (what KIP-497's maximal set is against)."""
 
     def as_wanted(self: LeaderReplica) -> Sequence[int]:
-        return self.isr if self.pending is None else self.pending.isr
+        isr = self.isr if self.pending is None else self.pending.isr
+        return tuple(dict.fromkeys((*isr, *self.elr)))
 
     monkeypatch.setattr(LeaderReplica, "electable", property(as_wanted))
 
@@ -75,22 +79,83 @@ def answer_before_the_journal_is_durable(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(FileJournal, "commit", commit)
 
 
+def fence_whoever_has_the_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator's order hits a broker that has come back since."""
+    real = registration.registered
+
+    def whatever_its_epoch(broker_id: int, epoch: int, image: MetadataImage) -> BrokerInfo:
+        known = image.brokers.get(broker_id)
+        return real(broker_id, epoch if known is None else known.epoch, image)
+
+    monkeypatch.setattr(registration, "registered", whatever_its_epoch)
+
+
+def count_progress_of_an_earlier_incarnation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower that has lost power is taken to have what it had before (what KIP-903 is against)."""
+    real = LeaderReplica.follow_brokers
+
+    def of_whoever(self: LeaderReplica, brokers: Mapping[int, BrokerInfo], now_s: float) -> None:
+        for replica, follower in self._followers.items():
+            if replica in brokers:
+                follower.broker_epoch = brokers[replica].epoch
+        real(self, brokers, now_s)
+
+    monkeypatch.setattr(LeaderReplica, "follow_brokers", of_whoever)
+
+
+def acknowledge_without_the_eligible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The high watermark moves on while a replica that is away may still be elected (what KIP-966 is against)."""
+
+    def in_sync(self: LeaderReplica) -> Sequence[int]:
+        asked = () if self.pending is None else self.pending.isr
+        return tuple(dict.fromkeys((*self.isr, *asked)))
+
+    monkeypatch.setattr(LeaderReplica, "electable", property(in_sync))
+
+
+def stay_eligible_after_a_power_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller takes every incarnation for one that has lost nothing."""
+    real = elections.leave
+
+    def whole(broker_id: int, image: MetadataImage, *, lossy: bool = False) -> list[Record]:
+        return real(broker_id, image)
+
+    monkeypatch.setattr(elections, "leave", whole)
+
+
 @pytest.mark.parametrize(
     "break_it",
     [
-        acknowledge_before_replication,  # 1005
+        acknowledge_before_replication,  # 1000
         elect_outside_the_in_sync_set,  # 1000
         follow_without_truncation,  # 1000
-        count_a_removal_before_it_is_committed,  # 1022
+        count_a_removal_before_it_is_committed,  # 1019
         join_without_catching_up,  # 1000
         forget_producers,  # 1000
         answer_before_the_journal_is_durable,  # 1000
+        fence_whoever_has_the_id,  # 1004
     ],
 )
 def test_a_broken_rule_is_found(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not simulate(SEEDS[0], HARSH).problems, "nothing is broken yet"
+    _finds(break_it, HARSH, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        count_progress_of_an_earlier_incarnation,  # ?
+        acknowledge_without_the_eligible,  # ?
+        stay_eligible_after_a_power_loss,  # ?
+    ],
+)
+def test_a_broken_rule_about_lost_data_is_found(break_it: Break, monkeypatch: pytest.MonkeyPatch) -> None:
+    _finds(break_it, LOSSY, monkeypatch)
+
+
+def _finds(break_it: Break, shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not simulate(SEEDS[0], shape).problems, "nothing is broken yet"
     break_it(monkeypatch)
     for seed in SEEDS:
-        if simulate(seed, HARSH).problems:
+        if simulate(seed, shape).problems:
             return
     pytest.fail(f"no seed of {SEEDS} finds out: {break_it.__doc__}")

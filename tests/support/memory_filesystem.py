@@ -17,6 +17,8 @@ class _Inode:
     def __init__(self) -> None:
         self.content = bytearray()
         self.durable = b""
+        self.is_dropped = False
+        """An fsync has failed: the pages count as clean, no later fsync writes them, and the next process has none."""
 
 
 class MemoryFile:
@@ -51,8 +53,14 @@ class MemoryFile:
         del content[size:]
 
     def fsync(self) -> None:
-        self._fs.check_fsync()
-        self._inode.durable = bytes(self._inode.content)
+        inode = self._inode
+        try:
+            self._fs.check_fsync()
+        except OSError:
+            inode.is_dropped = inode.is_dropped or bytes(inode.content) != inode.durable
+            raise
+        if not inode.is_dropped:
+            inode.durable = bytes(inode.content)
 
 
 class _Held:
@@ -86,6 +94,10 @@ class MemoryFileSystem:
         self.before_change: Callable[[], None] = _nothing
         self._root = _Folder()
         self._locks: set[Path] = set()
+
+    def mend(self) -> None:
+        self.capacity_bytes = None
+        self.failing_fsync = self.failing_truncate = self.read_only = False
 
     def room_for(self, extra: int) -> int:
         self.check_writable()
@@ -198,9 +210,10 @@ class MemoryFileSystem:
         return after
 
     def process_killed(self) -> "MemoryFileSystem":
-        """The next process sees the whole page cache; locks are gone."""
+        """The next process sees the page cache, but for what an fsync could not write; locks are gone."""
         after = MemoryFileSystem()
         after._root = self._root
+        _evict(after._root)
         return after
 
     def power_loss(self, rng: random.Random) -> "MemoryFileSystem":
@@ -212,6 +225,15 @@ class MemoryFileSystem:
 
 def _nothing() -> None:
     pass
+
+
+def _evict(folder: _Folder) -> None:
+    for entry in folder.entries.values():
+        if isinstance(entry, _Folder):
+            _evict(entry)
+        elif entry.is_dropped:
+            entry.content[:] = entry.durable
+            entry.is_dropped = False
 
 
 def _used(folder: _Folder) -> int:
@@ -235,6 +257,8 @@ def _survivor(folder: _Folder, rng: random.Random) -> _Folder:
 
 def _torn(inode: _Inode, rng: random.Random) -> bytes:
     durable, content = inode.durable, bytes(inode.content)
+    if inode.is_dropped:
+        return durable
     if not content.startswith(durable):
         return rng.choice([durable, content])
     tail = bytearray(content[len(durable) :])

@@ -20,7 +20,8 @@ from broker_runtime.controller_node import JOURNAL_CONFIG
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
-from tests.simulation.cluster.client import Key, Lane
+from tests.simulation.cluster.client import Lane, Sent
+from tests.simulation.cluster.connection import Key
 from tests.simulation.cluster.process import Process
 from tests.support.inline_executor import InlineExecutor
 from tests.support.journal_store import MemoryStore
@@ -28,6 +29,7 @@ from tests.support.journal_store import MemoryStore
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
 
+_OF_THE_PROPERTIES_FILE = ("unclean_by_default", "min_insync_by_default")
 _READ_BYTES = 4 * 1024 * 1024
 
 
@@ -54,6 +56,12 @@ def in_sync(cluster: "Cluster") -> bool | str:
     image = cluster.image()
     if image is None:
         return "there is no active controller"
+    for process in cluster.brokers:
+        member = None if process.broker is None else process.broker.membership
+        info = image.brokers.get(process.node_id)
+        if member is None or info is None or info.epoch != member.epoch:
+            # A controller that was deposed and has not heard of it speaks of an earlier incarnation.
+            return f"{process.name} is registered with another epoch"
     for topic in image.topics.values():
         for index, part in topic.partitions.items():
             if part.adding or part.removing:
@@ -132,7 +140,8 @@ async def judge(cluster: "Cluster") -> None:
 
 def _judge_folder(cluster: "Cluster", process: Process, image: MetadataImage) -> None:
     node = None if process.broker is None else process.broker.broker
-    has = {} if node is None else {(log.topic, log.partition): log.topic_id for log in node.logs.logs()}
+    logs = () if node is None else [log for log in node.logs.logs() if log.topic != METADATA_TOPIC]
+    has = {(log.topic, log.partition): log.topic_id for log in logs}
     wanted = {
         (topic.name, index): topic.id
         for topic in image.topics.values()
@@ -171,9 +180,17 @@ def _judge_partition(cluster: "Cluster", key: Key, entries: list[Entry]) -> None
     places: dict[bytes, list[int]] = {}
     for offset, entry in enumerate(entries):
         places.setdefault(entry.value, []).append(offset)
+    sent: set[bytes] = set()
     for lane in cluster.lanes:
         if lane.key == key:
-            _judge_lane(cluster, lane, places, entries)
+            sent.update(value for batch in lane.batches for value in batch.values)
+            problem = _problem_of(lane, places)
+            if problem:
+                cluster.around.mistake(f"{lane.name}: {problem}")
+    for value in places:
+        if value not in sent:
+            cluster.around.mistake(f"{key}: nobody has sent {value[:40]!r}")
+            break
     for consumer in cluster.consumers:
         if consumer.key == key:
             for offset, value in enumerate(consumer.seen):
@@ -183,32 +200,35 @@ def _judge_partition(cluster: "Cluster", key: Key, entries: list[Entry]) -> None
     _judge_epochs(cluster, key, entries)
 
 
-def _judge_lane(cluster: "Cluster", lane: Lane, places: Mapping[bytes, list[int]], entries: list[Entry]) -> None:
-    wrong = cluster.around.mistake
-    last = -1
+def _problem_of(lane: Lane, places: Mapping[bytes, list[int]]) -> str:
+    """What is wrong with what one producer sent; nothing else may be."""
+    last: dict[object, int] = {}
     for batch in lane.batches:
-        for position, value in enumerate(batch.values):
-            found = places.get(value, [])
-            if not found:
-                if batch.acknowledged and lane.acks == -1:
-                    wrong(
-                        f"{lane.name}: {value[:40]!r} was acknowledged by broker {batch.broker} "
-                        f"at offset {batch.base_offset + position} and is not in the log"
-                    )
-                    return
-                continue
-            if lane.idempotent and len(found) > 1:
-                wrong(f"{lane.name}: {value[:40]!r} is in the log {len(found)} times, at {found}")
-                return
-            if batch.acknowledged and lane.acks == -1 and batch.base_offset >= 0:
-                told = batch.base_offset + position
-                if told not in found:
-                    wrong(f"{lane.name}: {value[:40]!r} was acknowledged at {told} and is at {found}")
-                    return
-            if found[0] <= last:
-                wrong(f"{lane.name}: {value[:40]!r} is at {found[0]}, before what was sent earlier")
-                return
-            last = found[0]
+        value = batch.values[0][:40]
+        found = places.get(batch.values[0], [])
+        for position, other in enumerate(batch.values):
+            if places.get(other, []) != [at + position for at in found]:
+                return f"the batch of {value!r} is torn: it is at {found}, {other[:40]!r} at {places.get(other)}"
+        promised = batch.acknowledged and lane.acks == -1
+        if promised and not found:
+            return f"{value!r} was acknowledged by broker {batch.broker} at {batch.base_offset} and is not in the log"
+        if promised and batch.base_offset >= 0 and batch.base_offset not in found:
+            return f"{value!r} was acknowledged at {batch.base_offset} and is at {found}"
+        if len(found) > 1 and (lane.idempotent or lane.acks == 0):
+            return f"{value!r} is in the log {len(found)} times, at {found}"
+        if found and _has_a_place(lane, batch):
+            if found[0] <= last.get(batch.connection, -1):
+                return f"{value!r} is at {found[0]}, before what was sent earlier"
+            last[batch.connection] = found[0]
+    return ""
+
+
+def _has_a_place(lane: Lane, batch: Sent) -> bool:
+    """Whether it must come after what was sent before it (with acks=0: on the same connection).
+
+    With acks=1 the first copy may be lost with its leader, and one that was held up arrive late.
+    """
+    return lane.acks != 1 or (batch.acknowledged and batch.attempts == 1)
 
 
 def _judge_epochs(cluster: "Cluster", key: Key, entries: list[Entry]) -> None:
@@ -235,16 +255,22 @@ async def _judge_metadata(cluster: "Cluster", image: MetadataImage) -> None:
     active = cluster.active_controller()
     assert active is not None
     replayed = await _replayed(cluster, active)
-    for name in vars(image):
-        if vars(replayed)[name] != vars(image)[name]:
+    shown = _recorded(image)
+    for name, value in _recorded(replayed).items():
+        if value != shown[name]:
             cluster.around.mistake(
-                f"the controller's image is not what its journal says: {name} is {vars(image)[name]!r}, "
-                f"the journal says {vars(replayed)[name]!r}"
+                f"the controller's image is not what its journal says: {name} is {shown[name]!r}, "
+                f"the journal says {value!r}"
             )
     for process in cluster.brokers:
         node = None if process.broker is None else process.broker.broker
-        if node is None or vars(node.image) != vars(image):
+        if node is None or _recorded(node.image) != shown:
             cluster.around.mistake(f"{process.name} has another image than the controller")
+
+
+def _recorded(image: MetadataImage) -> Mapping[str, object]:
+    """What follows from the journal alone."""
+    return {name: value for name, value in vars(image).items() if name not in _OF_THE_PROPERTIES_FILE}
 
 
 async def _replayed(cluster: "Cluster", active: Process) -> MetadataImage:
@@ -276,4 +302,6 @@ def figures(cluster: "Cluster") -> Mapping[str, int]:
             counts["retried"] += batch.attempts > 1
     counts["consumed"] = sum(len(consumer.seen) for consumer in cluster.consumers)
     counts["chunks"] = cluster.network.figures.chunks
+    if cluster.operator is not None:
+        counts["fenced"], counts["stale orders"] = cluster.operator.accepted, cluster.operator.refused
     return counts

@@ -14,18 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker_runtime.controller.image import MetadataImage
-from broker_runtime.errors import ErrorCode
-from broker_runtime.wire.messages import Entity, Fields
-from broker_runtime.wire.versions import (
-    ALTER_PARTITION_REASSIGNMENTS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    ELECT_LEADERS,
-)
 from tests.simulation.cluster import check, schedule
-from tests.simulation.cluster.client import Address, ClusterView, Consumer, Key, Lane, Producer, Unanswered
+from tests.simulation.cluster.admin import Admin
+from tests.simulation.cluster.client import Consumer, Lane, Producer
+from tests.simulation.cluster.connection import Address, ClusterView, Key
 from tests.simulation.cluster.loop import Owner, SimulationError, VirtualLoop
 from tests.simulation.cluster.network import Network
+from tests.simulation.cluster.operator_word import Operator
 from tests.simulation.cluster.process import Process, Surroundings, replaced_operating_system
 from tests.simulation.cluster.shape import Shape, shape_of
 from tests.simulation.cluster.trace import Trace
@@ -34,7 +29,6 @@ CLUSTER_ID = "simulated-cluster"
 _LIMIT_S = 600.0
 _RECOVERY_S = 40.0
 _BROKER_KEYS = {
-    "process.roles": "broker",
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
     "replica.lag.time.max.ms": "2000",
@@ -83,38 +77,64 @@ class Cluster:
         self.consumers: list[Consumer] = []
         self.producers: list[Producer] = []
         self.owners: list[Owner] = []
-        controllers = [f"10.0.1.{n}:9093" for n in range(1, shape.controllers + 1)]
-        quorum = ",".join(controllers)
-        self.controllers = [self._controller(n, quorum) for n in range(1, shape.controllers + 1)]
-        self.brokers = [self._broker(n, quorum) for n in range(1, shape.brokers + 1)]
-        self.fragile = False
-        """A broker has lost power and is not back in all in-sync sets."""
+        self.controllers, self.brokers = self._nodes()
+        self.lossy: Process | None = None
+        """The broker that has lost power or has a failing disk, until every replica is in sync again."""
+        self.admin = Admin(self)
+        self.operator = Operator(self) if shape.operator_looks_s else None
         self._clients = 0
-        self._admins = 0
 
-    def _controller(self, number: int, quorum: str) -> Process:
-        host = f"10.0.1.{number}"
-        properties = _CONTROLLER_KEYS | {"node.id": str(100 + number), "listeners": f"CONTROLLER://{host}:9093"}
+    def _nodes(self) -> tuple[Sequence[Process], Sequence[Process]]:
+        """Controllers and brokers; the same processes where they are combined."""
+        shape, network = self.shape, 0 if self.shape.combined else 1
+        hosts = [f"10.0.{network}.{n}" for n in range(1, shape.controllers + 1)]
+        quorum = ",".join(f"{host}:9093" for host in hosts)
+        keys = [self._controller_keys(host, quorum) for host in hosts]
+        if not shape.combined:
+            controllers = [
+                Process(self.around, f"controller-{n}", host, properties | {"node.id": str(100 + n)})
+                for n, (host, properties) in enumerate(zip(hosts, keys, strict=True), 1)
+            ]
+            return controllers, [self._broker(n, quorum, {}) for n in range(1, shape.brokers + 1)]
+        keys += [{}] * (shape.brokers - shape.controllers)
+        nodes = [self._broker(n, quorum, properties) for n, properties in enumerate(keys, 1)]
+        return nodes[: shape.controllers], nodes
+
+    def _controller_keys(self, host: str, quorum: str) -> dict[str, str]:
+        properties = _CONTROLLER_KEYS | {
+            "listeners": f"CONTROLLER://{host}:9093",
+            # It decides by it who is eligible; brokers decide by theirs what is acknowledged.
+            "min.insync.replicas": str(self.shape.min_insync_replicas),
+        }
         if self.shape.controllers > 1:
             properties |= _SEVERAL_CONTROLLERS_KEYS | {"controller.quorum.bootstrap.servers": quorum}
-        return Process(self.around, f"controller-{number}", host, properties)
+        return properties
 
-    def _broker(self, number: int, quorum: str) -> Process:
+    def _broker(self, number: int, quorum: str, as_controller: Mapping[str, str]) -> Process:
         host = f"10.0.0.{number}"
-        properties = _BROKER_KEYS | {
+        listeners = [f"PLAINTEXT://{host}:9092", f"REPLICATION://{host}:9091"]
+        roles = ["broker"]
+        if as_controller:
+            listeners.append(as_controller["listeners"])
+            roles.append("controller")
+        properties = {
+            **as_controller,
+            **_BROKER_KEYS,
+            "process.roles": ",".join(roles),
             "node.id": str(number),
             "cluster.id": CLUSTER_ID,
-            "listeners": f"PLAINTEXT://{host}:9092,REPLICATION://{host}:9091",
+            "listeners": ",".join(listeners),
             "controller.quorum.bootstrap.servers": quorum,
             "default.replication.factor": str(self.shape.replication_factor),
             "min.insync.replicas": str(self.shape.min_insync_replicas),
             "log.segment.bytes": str(1024 * 1024),
+            "log.flush.interval.messages": str(self.shape.flush_messages),
         }
         return Process(self.around, f"broker-{number}", host, properties)
 
     @property
     def processes(self) -> Sequence[Process]:
-        return (*self.controllers, *self.brokers)
+        return tuple(dict.fromkeys((*self.controllers, *self.brokers)))
 
     def note(self, text: str) -> None:
         self.trace.note(text)
@@ -149,75 +169,30 @@ class Cluster:
             self._produce(Lane(f"plain-{topic}-{index}", key, -1, False))
             self._consume(key)
         self._produce(Lane(f"leader-only-{topic}-0", (topic, 0), 1, False))
+        self._produce(Lane(f"unanswered-{topic}-0", (topic, 0), 0, False))
 
     def _produce(self, lane: Lane) -> None:
         owner, view = self.client(lane.name)
         producer = Producer(lane, view, self.around.mistake, self.around.wall_ms, self.shape.pause_max_s)
         self.lanes.append(lane)
         self.producers.append(producer)
-        self._run(owner, producer.run())
+        self.run_as(owner, producer.run())
 
     def _consume(self, key: Key) -> None:
         owner, view = self.client(f"consumer-{key[0]}-{key[1]}")
         consumer = Consumer(key, view, self.around.mistake)
         self.consumers.append(consumer)
-        self._run(owner, consumer.run())
+        self.run_as(owner, consumer.run())
 
-    def _run(self, owner: Owner, work: Any) -> None:
+    def run_as(self, owner: Owner, work: Any) -> None:
         task = self.loop.create_task(work, name=owner.name, context=owner.context)
-        task.add_done_callback(self._client_ended)
+        task.add_done_callback(self._ended)
 
-    def _client_ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.trace.raised(error)
             self.around.mistake(f"{task.get_name()} ended by {error!r}")
-
-    async def as_admin(self, api_key: int, version: int, content: Fields) -> Entity | None:
-        """None when nobody answers."""
-        self._admins += 1
-        owner, view = self.client(f"admin-{self._admins}")
-        try:
-            return await self.loop.create_task(view.ask_any(api_key, version, content), context=owner.context)
-        except Unanswered:
-            return None
-
-    async def create_topic(self, name: str, partitions: int) -> bool:
-        topic = {
-            "name": name,
-            "num_partitions": partitions,
-            "replication_factor": self.shape.replication_factor,
-            "assignments": (),
-            "configs": (),
-        }
-        answer = await self.as_admin(CREATE_TOPICS, 7, {"topics": [topic], "timeout": 3000, "validate_only": False})
-        code = None if answer is None else ErrorCode(int(answer.topics[0].error_code))
-        return code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-
-    async def _made(self, topic: str, partitions: int) -> None:
-        for _ in range(20):
-            if await self.create_topic(topic, partitions):
-                return
-            await asyncio.sleep(0.5)
-        self.around.mistake(f"topic {topic} cannot be made")
-
-    async def delete_topic(self, name: str) -> bool:
-        answer = await self.as_admin(DELETE_TOPICS, 4, {"topic_names": (name,), "timeout": 3000})
-        return answer is not None and ErrorCode(int(answer.responses[0].error_code)) == ErrorCode.NONE
-
-    async def reassign(self, topic: str, index: int, replicas: Sequence[int]) -> str:
-        """What the controller says to it."""
-        partition = {"partition_index": index, "replicas": tuple(replicas)}
-        content = {"timeout": 3000, "topics": [{"name": topic, "partitions": [partition]}]}
-        answer = await self.as_admin(ALTER_PARTITION_REASSIGNMENTS, 0, content)
-        if answer is None:
-            return "no answer"
-        codes = [answer.error_code, *(part.error_code for found in answer.responses for part in found.partitions)]
-        return ", ".join(ErrorCode(int(code)).name for code in codes)
-
-    async def elect_preferred(self) -> str:
-        answer = await self.as_admin(ELECT_LEADERS, 2, {"election_type": 0, "topic_partitions": None, "timeout": 3000})
-        return "no answer" if answer is None else ErrorCode(int(answer.error_code)).name
 
     # A run
 
@@ -238,11 +213,16 @@ class Cluster:
             process.start()
         if not await self.until("the cluster starts", lambda: check.everybody_serves(self), 30):
             return
-        await self._made("orders", self.shape.partitions)
+        if not await self.admin.has_topic("orders", self.shape.partitions):
+            return
         self.add_clients("orders", self.shape.partitions)
         await asyncio.sleep(1.0)
+        if self.operator is not None:
+            self.run_as(self.operator.owner, self.operator.run())
         await schedule.run(self)
         self.note("everything heals")
+        if self.operator is not None:
+            self.operator.stopped = True
         schedule.heal(self)
         supervisor = asyncio.ensure_future(schedule.keep_alive(self))
         for producer in self.producers:

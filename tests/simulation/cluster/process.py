@@ -15,6 +15,7 @@ from unittest import mock
 from broker_runtime import broker as composition
 from broker_runtime.broker import Broker, StartError
 from broker_runtime.config import broker_settings
+from broker_runtime.errors import ConfigError, KafkaError
 from tests.simulation.cluster.kube import SimulatedStore
 from tests.simulation.cluster.loop import START_S, Owner, VirtualLoop, current_owner
 from tests.simulation.cluster.network import Network
@@ -23,6 +24,7 @@ from tests.support.inline_executor import InlineExecutor
 from tests.support.journal_store import SharedObjects
 from tests.support.memory_filesystem import MemoryFileSystem
 
+_OF_A_DISK = (OSError, ConfigError, KafkaError)
 _EPOCH_MS = 1_700_000_000_000
 
 
@@ -80,8 +82,11 @@ class Process:
         """How often its machine has begun anew."""
         self.wanted = True
         """Whether whoever looks after the process (kubelet, `sluicegate up`) starts it again when it ends."""
+        self.disk_fault: Callable[[MemoryFileSystem], None] | None = None
+        """What is wrong with the disk now, whichever process uses it."""
         self._around = around
         self._stop: asyncio.Event | None = None
+        self._disk_has_failed = False
 
     @property
     def alive(self) -> bool:
@@ -102,6 +107,7 @@ class Process:
     def start(self) -> None:
         assert not self.alive
         self._around.network.power_back(self.host)
+        self._disk_has_failed = self.disk_fault is not None
         owner = self.owner = Owner(self.name, self.host)
         self._around.by_owner[owner] = self
         broker = self.broker = Broker(self.settings, self.clock)
@@ -114,7 +120,7 @@ class Process:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._around.note(f"{self.name} ends: {error}")
-            if not isinstance(error, StartError):
+            if not isinstance(error, StartError) and not (self._disk_has_failed and isinstance(error, _OF_A_DISK)):
                 self._around.mistake(f"ended by {error!r}")
         else:
             self._around.note(f"{self.name} has stopped")
@@ -123,7 +129,7 @@ class Process:
     def _bury(self, owner: Owner) -> None:
         owner.alive = False
         self._around.network.process_ended(owner)
-        self.fs = self.fs.process_killed()
+        self._have_disk(self.fs.process_killed())
         self.broker = None
 
     def stop(self) -> None:
@@ -141,9 +147,28 @@ class Process:
         assert self.owner is not None
         self.owner.alive = False
         self._around.network.power_lost(self.host)
-        self.fs = self.fs.power_loss(rng)
+        self._have_disk(self.fs.power_loss(rng))
         self.boots += 1
         self.broker = None
+
+    def _have_disk(self, fs: MemoryFileSystem) -> None:
+        self.fs = fs
+        if self.disk_fault is not None:
+            self.disk_fault(fs)
+
+    @property
+    def needs_restart(self) -> bool:
+        """Its disk has failed since it was started."""
+        return self._disk_has_failed
+
+    def break_disk(self, fault: Callable[[MemoryFileSystem], None]) -> None:
+        self.disk_fault, self._disk_has_failed = fault, True
+        fault(self.fs)
+
+    def mend_disk(self) -> None:
+        """A process that has seen it fail goes on as it was."""
+        self.disk_fault = None
+        self.fs.mend()
 
     def pause(self) -> None:
         assert self.owner is not None

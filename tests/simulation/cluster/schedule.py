@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.cluster import check
 from tests.simulation.cluster.kube import API_SERVER
 from tests.simulation.cluster.process import Process
+from tests.support.memory_filesystem import MemoryFileSystem
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
@@ -16,14 +17,13 @@ if TYPE_CHECKING:
 async def run(cluster: "Cluster") -> None:
     rng = random.Random(f"{cluster.seed}/schedule")
     end_s = cluster.loop.time() + cluster.shape.faults_s
-    names = [action for action, _ in _ACTIONS]
-    weights = [weight for _, weight in _ACTIONS]
     # A seed has its own few kinds of faults: all of them together rarely let anything interesting happen.
-    chosen = rng.sample(range(len(names)), rng.randint(2, 6))
+    chosen = list(cluster.shape.faults) or rng.sample(list(_ACTIONS), rng.randint(2, 6))
+    weights = [_ACTIONS[name][1] for name in chosen]
     supervisor = asyncio.ensure_future(keep_alive(cluster))
     pending: set[asyncio.Future[None]] = set()
     while cluster.loop.time() < end_s:
-        action = rng.choices([names[n] for n in chosen], [weights[n] for n in chosen])[0]
+        action = _ACTIONS[rng.choices(chosen, weights)[0]][0]
         pending.add(asyncio.ensure_future(action(cluster, rng)))
         mean_s = cluster.shape.fault_interval_s
         await asyncio.sleep(rng.choice((rng.uniform(0.0, mean_s / 3), rng.uniform(0.3 * mean_s, 3.0 * mean_s))))
@@ -51,6 +51,10 @@ def heal(cluster: "Cluster") -> None:
         process.wanted = True
         if process.alive and process.paused:
             process.resume()
+        if process.disk_fault is not None:
+            process.mend_disk()
+        if process.alive and process.needs_restart:
+            process.stop()
 
 
 # Faults
@@ -65,7 +69,7 @@ async def _kill_controller(cluster: "Cluster", rng: random.Random) -> None:
 
 
 async def _kill_one(cluster: "Cluster", rng: random.Random, process: Process) -> None:
-    if not _may_fail(cluster, process):
+    if not process.alive:
         return
     cluster.note(f"kill {process.name}")
     process.wanted = False
@@ -79,30 +83,34 @@ async def _start_later(cluster: "Cluster", rng: random.Random, process: Process)
 
 
 async def _power_loss(cluster: "Cluster", rng: random.Random) -> None:
-    """Brokers rely on replicas instead of fsync: one at a time, and only while all the others are in sync."""
+    """Brokers rely on replicas instead of fsync: the next one only when all are in sync again, else at any time."""
     process = rng.choice(cluster.brokers)
-    if cluster.fragile or cluster.network.any_cut or any(known.paused for known in cluster.processes):
-        return
-    if _all_in_sync(cluster):
-        cluster.fragile = True
+    if process.alive and _may_lose(cluster, process):
         await _power_loss_of(cluster, rng, process)
-        while cluster.fragile:
-            await asyncio.sleep(0.1)
-            cluster.fragile = not (process.alive and _all_in_sync(cluster))
+        await _until_in_sync(cluster, process)
 
 
-def _all_in_sync(cluster: "Cluster") -> bool:
-    return check.everybody_serves(cluster) is True and check.in_sync(cluster) is True
+def _may_lose(cluster: "Cluster", process: Process) -> bool:
+    """Whether this broker may lose what it has not synced; from now on it is the only one."""
+    if process not in cluster.brokers or cluster.shape.flush_messages == 1:
+        return True
+    if cluster.lossy not in (None, process):
+        return False
+    cluster.lossy = process
+    return True
 
 
-def _may_fail(cluster: "Cluster", process: Process) -> bool:
-    """While a replica has lost what was not fsynced, the others must live: it may be in the in-sync set still."""
-    return process.alive and not (cluster.fragile and process in cluster.brokers)
+async def _until_in_sync(cluster: "Cluster", process: Process) -> None:
+    while cluster.lossy is process:
+        await asyncio.sleep(0.1)
+        if check.everybody_serves(cluster) is True and check.in_sync(cluster) is True:
+            cluster.lossy = None
 
 
 async def _power_loss_of_controller(cluster: "Cluster", rng: random.Random) -> None:
+    """At any time, for what it answers for is synced."""
     process = rng.choice(cluster.controllers)
-    if process.alive:
+    if process.alive and process not in cluster.brokers:
         await _power_loss_of(cluster, rng, process)
 
 
@@ -113,9 +121,63 @@ async def _power_loss_of(cluster: "Cluster", rng: random.Random, process: Proces
     await _start_later(cluster, rng, process)
 
 
+async def _disk_fails(cluster: "Cluster", rng: random.Random) -> None:
+    """For a while; then somebody mends it and restarts what ran on it. What an fsync could not write is lost."""
+    process = rng.choice(cluster.processes)
+    if not process.alive or process.disk_fault is not None or not _may_lose(cluster, process):
+        return
+    name, fault = rng.choice(_DISK_FAULTS)
+    cluster.note(f"the disk of {process.name} {name}")
+    process.break_disk(fault)
+    await asyncio.sleep(rng.choice((rng.uniform(0.0, 0.3), rng.uniform(0.3, 6.0))))
+    if rng.random() < 0.5:
+        _end(cluster, rng, process)
+        await asyncio.sleep(rng.uniform(0.0, 2.0))
+    cluster.note(f"the disk of {process.name} is mended")
+    process.mend_disk()
+    await asyncio.sleep(rng.uniform(0.0, 1.0))
+    _end(cluster, rng, process)
+    await _until_in_sync(cluster, process)
+
+
+def _end(cluster: "Cluster", rng: random.Random, process: Process) -> None:
+    if not process.alive:
+        return
+    if rng.random() < 0.5:
+        cluster.note(f"stop {process.name}")
+        process.stop()
+    else:
+        cluster.note(f"kill {process.name}")
+        process.kill()
+
+
+def _no_fsync(fs: MemoryFileSystem) -> None:
+    fs.failing_fsync = True
+
+
+def _no_writes(fs: MemoryFileSystem) -> None:
+    fs.read_only = True
+
+
+def _nothing_works(fs: MemoryFileSystem) -> None:
+    fs.failing_fsync = fs.read_only = fs.failing_truncate = True
+
+
+def _full(fs: MemoryFileSystem) -> None:
+    fs.capacity_bytes = fs.used_bytes() + 200
+
+
+_DISK_FAULTS = (
+    ("fails to sync", _no_fsync),
+    ("fails to write", _no_writes),
+    ("fails", _nothing_works),
+    ("is full", _full),
+)
+
+
 async def _pause(cluster: "Cluster", rng: random.Random) -> None:
     process = rng.choice(cluster.processes)
-    if not _may_fail(cluster, process) or process.paused:
+    if not process.alive or process.paused:
         return
     cluster.note(f"pause {process.name}")
     owner = process.owner
@@ -140,7 +202,7 @@ async def _isolate(cluster: "Cluster", rng: random.Random) -> None:
 
 async def _cut_off_from_controllers(cluster: "Cluster", rng: random.Random) -> None:
     broker = rng.choice(cluster.brokers).host
-    pairs = [(broker, controller.host) for controller in cluster.controllers]
+    pairs = [(broker, controller.host) for controller in cluster.controllers if controller.host != broker]
     if rng.random() < 0.5:
         pairs = [(target, source) for source, target in pairs]
     await _cut(cluster, rng, pairs)
@@ -153,8 +215,6 @@ async def _cut_off_from_api_server(cluster: "Cluster", rng: random.Random) -> No
 
 
 async def _cut(cluster: "Cluster", rng: random.Random, pairs: list[tuple[str, str]]) -> None:
-    if cluster.fragile:
-        return
     cluster.note("cut " + ", ".join(f"{source} -> {target}" for source, target in pairs))
     for source, target in pairs:
         cluster.network.cut(source, target)
@@ -187,7 +247,7 @@ async def _jump(cluster: "Cluster", rng: random.Random) -> None:
 
 async def _controlled_restart(cluster: "Cluster", rng: random.Random) -> None:
     process = rng.choice(cluster.brokers)
-    if _may_fail(cluster, process):
+    if process.alive:
         cluster.note(f"stop {process.name}")
         process.stop()
         await asyncio.sleep(0)
@@ -195,7 +255,7 @@ async def _controlled_restart(cluster: "Cluster", rng: random.Random) -> None:
 
 async def _new_topic(cluster: "Cluster", rng: random.Random) -> None:
     name = f"later-{rng.randrange(3)}"
-    if await cluster.create_topic(name, 1) and not any(lane.key[0] == name for lane in cluster.lanes):
+    if await cluster.admin.create_topic(name, 1) and not any(lane.key[0] == name for lane in cluster.lanes):
         cluster.note(f"topic {name} is made")
         cluster.add_clients(name, 1)
 
@@ -203,40 +263,41 @@ async def _new_topic(cluster: "Cluster", rng: random.Random) -> None:
 async def _temporary_topic(cluster: "Cluster", rng: random.Random) -> None:
     """Made and deleted, perhaps under a name that was deleted before, while brokers come and go."""
     name = f"temporary-{rng.randrange(2)}"
-    if await cluster.create_topic(name, rng.randint(1, 3)):
+    if await cluster.admin.create_topic(name, rng.randint(1, 3)):
         cluster.note(f"topic {name} is made")
     await asyncio.sleep(rng.uniform(0.0, 3.0))
-    if await cluster.delete_topic(name):
+    if await cluster.admin.delete_topic(name):
         cluster.note(f"topic {name} is deleted")
 
 
 async def _reassign(cluster: "Cluster", rng: random.Random) -> None:
     topic, index = "orders", rng.randrange(cluster.shape.partitions)
     replicas = rng.sample([broker.node_id for broker in cluster.brokers], cluster.shape.replication_factor)
-    said = await cluster.reassign(topic, index, replicas)
+    said = await cluster.admin.reassign(topic, index, replicas)
     cluster.note(f"{topic}-{index} is to be on {replicas}: {said}")
 
 
 async def _elect_preferred(cluster: "Cluster", rng: random.Random) -> None:
-    cluster.note(f"preferred leaders are elected: {await cluster.elect_preferred()}")
+    cluster.note(f"preferred leaders are elected: {await cluster.admin.elect_preferred()}")
 
 
-_ACTIONS: list[tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]] = [
-    (_kill, 4),
-    (_kill_controller, 2),
-    (_power_loss, 3),
-    (_power_loss_of_controller, 1),
-    (_pause, 3),
-    (_cut_two, 3),
-    (_isolate, 2),
-    (_cut_off_from_controllers, 2),
-    (_cut_off_from_api_server, 2),
-    (_slow, 2),
-    (_reset, 2),
-    (_jump, 1),
-    (_controlled_restart, 3),
-    (_new_topic, 1),
-    (_temporary_topic, 2),
-    (_reassign, 2),
-    (_elect_preferred, 1),
-]
+_ACTIONS: dict[str, tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]] = {
+    "kill": (_kill, 4),
+    "kill_controller": (_kill_controller, 2),
+    "power_loss": (_power_loss, 3),
+    "power_loss_of_controller": (_power_loss_of_controller, 1),
+    "disk_fails": (_disk_fails, 3),
+    "pause": (_pause, 3),
+    "cut_two": (_cut_two, 3),
+    "isolate": (_isolate, 2),
+    "cut_off_from_controllers": (_cut_off_from_controllers, 2),
+    "cut_off_from_api_server": (_cut_off_from_api_server, 2),
+    "slow": (_slow, 2),
+    "reset": (_reset, 2),
+    "jump": (_jump, 1),
+    "controlled_restart": (_controlled_restart, 3),
+    "new_topic": (_new_topic, 1),
+    "temporary_topic": (_temporary_topic, 2),
+    "reassign": (_reassign, 2),
+    "elect_preferred": (_elect_preferred, 1),
+}

@@ -3,6 +3,12 @@
 import random
 from dataclasses import dataclass
 
+NEVER = 2**63 - 1
+"""Kafka's default of log.flush.interval.messages."""
+
+LOSSES = ("power_loss", "disk_fails", "kill", "controlled_restart", "isolate", "reassign")
+"""What it takes to lose acknowledged records, if a rule is missing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -10,9 +16,13 @@ class Shape:
 
     brokers: int = 3
     controllers: int = 1
+    combined: bool = False
+    """The first brokers are the controllers."""
     partitions: int = 2
     replication_factor: int = 3
     min_insync_replicas: int = 2
+    faults: tuple[str, ...] = ()
+    """Which kinds of faults, by the names that schedule.py has for them; none: the seed chooses."""
     faults_s: float = 12.0
     fault_interval_s: float = 1.5
     """Mean time between two faults."""
@@ -20,6 +30,10 @@ class Shape:
     """Of the network's usual 0.2 to 2 ms."""
     pause_max_s: float = 0.4
     """Of a producer between two batches."""
+    flush_messages: int = NEVER
+    """With 1 any number of brokers may lose power at once."""
+    operator_looks_s: float = 0.0
+    """Mean time between two looks of the operator at pods and controllers; 0: there is none."""
 
 
 def shape_of(seed: int) -> Shape:
@@ -33,4 +47,8 @@ def shape_of(seed: int) -> Shape:
         fault_interval_s=rng.choice((0.3, 0.8, 1.5, 1.5)),
         delay_factor=rng.choice((1.0, 1.0, 1.0, 10.0, 40.0)),
         pause_max_s=rng.choice((0.02, 0.4, 0.4, 1.0)),
+        flush_messages=rng.choice((NEVER, NEVER, NEVER, NEVER, 10, 1)),
+        combined=rng.random() < 0.2,
+        faults=rng.choice(((), (), (), LOSSES)),
+        operator_looks_s=rng.choice((0.0, 0.1, 0.5, 1.0)),
     )

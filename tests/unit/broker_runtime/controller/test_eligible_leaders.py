@@ -49,10 +49,10 @@ class Three:
     def unfence(self, broker_id: int) -> None:
         self.metadata.write(*unfence(self.metadata.image.brokers[broker_id], self.metadata.image))
 
-    def restart(self, broker_id: int, *, whole: bool) -> None:
-        """A new incarnation, still fenced."""
+    def restart(self, broker_id: int, *, whole: bool = False, word: int = -1) -> None:
+        """A new incarnation, still fenced; `word` is an epoch that it vouches for, and `whole` the last one."""
         image = self.metadata.image
-        previous = image.brokers[broker_id].epoch if whole else -1
+        previous = image.brokers[broker_id].epoch if whole else word
         incarnation = UUID(int=9_000 + image.offset)
         wanted = Registration(broker_id, CLUSTER_ID, incarnation, endpoints(), None, previous_epoch=previous)
         self.metadata.commit(register(wanted, image, Sessions(9.0), 0.0))
@@ -174,14 +174,51 @@ def test_a_restart_keeps_an_eligible_replica_eligible_if_its_data_is_whole(whole
     assert cluster.sets() == (1, (1,), (3,) if whole else ())
 
 
-def test_an_old_broker_epoch_vouches_for_nothing() -> None:
+def test_a_word_holds_through_registrations_that_the_broker_could_not_note() -> None:
     cluster = Three()
     cluster.fence(2, 3)
-    stale = cluster.metadata.image.brokers[3].epoch
-    cluster.restart(3, whole=True)
-    wanted = Registration(3, CLUSTER_ID, UUID(int=77), endpoints(), None, previous_epoch=stale)
-    cluster.metadata.commit(register(wanted, cluster.metadata.image, Sessions(9.0), 0.0))
-    assert cluster.sets() == (1, (1,), ())
+    first = cluster.metadata.image.brokers[3].epoch
+    for _ in range(3):
+        cluster.restart(3, word=first)
+        assert cluster.sets() == (1, (1,), (3,))
+    cluster.metadata.image = cluster.metadata.replayed()
+    cluster.restart(3, word=first)
+    assert cluster.sets() == (1, (1,), (3,)), "the journal knows it too"
+    second = cluster.metadata.image.brokers[3].epoch
+    cluster.restart(3, word=second)
+    cluster.restart(3, word=first)
+    assert cluster.sets() == (1, (1,), ()), "it had noted a later one"
+
+
+def test_once_it_was_unfenced_only_the_word_of_that_epoch_counts() -> None:
+    cluster = Three()
+    cluster.fence(2, 3)
+    first = cluster.metadata.image.brokers[3].epoch
+    cluster.restart(3, word=first)
+    cluster.unfence(3)
+    cluster.fence(3)
+    assert cluster.sets() == (1, (1,), (3,))
+    cluster.restart(3, word=first)
+    assert cluster.sets() == (1, (1,), ()), "this folder is older than what it acknowledged since"
+
+
+def test_a_word_from_before_a_loss_or_from_another_journal_is_worth_nothing() -> None:
+    cluster = Three(least=3)
+    cluster.fence(3)
+    first = cluster.metadata.image.brokers[3].epoch
+    cluster.restart(3, whole=False)
+    assert cluster.sets() == (1, (1, 2), ())
+    cluster.unfence(3)
+    cluster.ask(1, 2, 3)
+    cluster.fence(3)
+    assert cluster.sets() == (1, (1, 2), (3,))
+    cluster.restart(3, word=first)
+    assert cluster.sets() == (1, (1, 2), ())
+    cluster.unfence(3)
+    cluster.ask(1, 2, 3)
+    cluster.fence(3)
+    cluster.restart(3, word=10_000)
+    assert cluster.sets() == (1, (1, 2), ())
 
 
 def test_the_last_of_all_that_had_everything_leads_with_what_it_has() -> None:

@@ -1,0 +1,74 @@
+"""What a person asks of a simulated cluster: topics, reassignments, elections. One client for each question."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    ELECT_LEADERS,
+)
+from tests.simulation.cluster.connection import Unanswered
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.cluster import Cluster
+
+_TRIES = 20
+
+
+class Admin:
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._asked = 0
+
+    async def _ask(self, api_key: int, version: int, content: Fields) -> Entity | None:
+        """None when nobody answers."""
+        self._asked += 1
+        owner, view = self._cluster.client(f"admin-{self._asked}")
+        try:
+            return await self._cluster.loop.create_task(view.ask_any(api_key, version, content), context=owner.context)
+        except Unanswered:
+            return None
+
+    async def create_topic(self, name: str, partitions: int) -> bool:
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": self._cluster.shape.replication_factor,
+            "assignments": (),
+            "configs": (),
+        }
+        answer = await self._ask(CREATE_TOPICS, 7, {"topics": [topic], "timeout": 3000, "validate_only": False})
+        code = None if answer is None else ErrorCode(int(answer.topics[0].error_code))
+        return code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    async def has_topic(self, name: str, partitions: int) -> bool:
+        """Made in the end; False and a mistake when not."""
+        for _ in range(_TRIES):
+            if await self.create_topic(name, partitions):
+                return True
+            await asyncio.sleep(0.5)
+        self._cluster.around.mistake(f"topic {name} cannot be made")
+        return False
+
+    async def delete_topic(self, name: str) -> bool:
+        answer = await self._ask(DELETE_TOPICS, 4, {"topic_names": (name,), "timeout": 3000})
+        return answer is not None and ErrorCode(int(answer.responses[0].error_code)) == ErrorCode.NONE
+
+    async def reassign(self, topic: str, index: int, replicas: Sequence[int]) -> str:
+        """What the controller says to it."""
+        partition = {"partition_index": index, "replicas": tuple(replicas)}
+        content = {"timeout": 3000, "topics": [{"name": topic, "partitions": [partition]}]}
+        answer = await self._ask(ALTER_PARTITION_REASSIGNMENTS, 0, content)
+        if answer is None:
+            return "no answer"
+        codes = [answer.error_code, *(part.error_code for found in answer.responses for part in found.partitions)]
+        return ", ".join(ErrorCode(int(code)).name for code in codes)
+
+    async def elect_preferred(self) -> str:
+        answer = await self._ask(ELECT_LEADERS, 2, {"election_type": 0, "topic_partitions": None, "timeout": 3000})
+        return "no answer" if answer is None else ErrorCode(int(answer.error_code)).name

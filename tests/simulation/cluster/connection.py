@@ -1,0 +1,171 @@
+"""How clients of a simulated cluster reach it: connections, and what they know of who leads what."""
+
+import asyncio
+import random
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from broker_runtime.wire.header import response_prefix
+from broker_runtime.wire.messages import Entity, Fields, decode_response
+from broker_runtime.wire.versions import METADATA
+from tests.support.request_frames import encode_request
+
+Address = tuple[str, int]
+Key = tuple[str, int]
+_SIZE = struct.Struct(">i")
+_REQUEST_TIMEOUT_S = 3.0
+_METADATA_VERSION = 9
+_ALL_TOPICS: Mapping[str, object] = {
+    "topics": None,
+    "allow_auto_topic_creation": False,
+    "include_cluster_authorized_operations": False,
+    "include_topic_authorized_operations": False,
+}
+
+
+class Unanswered(Exception):  # noqa: N818 - what happened, and usual
+    """No answer: not connected, hung up, or too late. Whether the request was served is not known."""
+
+
+class _Protocol(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.lost = False
+        self.waiting: asyncio.Future[bytes] | None = None
+        self.transport: Any = None
+        self._buffer = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if len(self._buffer) >= 4 and len(self._buffer) >= 4 + _SIZE.unpack_from(self._buffer)[0]:
+            end = 4 + _SIZE.unpack_from(self._buffer)[0]
+            frame = bytes(self._buffer[:end])
+            del self._buffer[:end]
+            if self.waiting is not None and not self.waiting.done():
+                self.waiting.set_result(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.set_exception(Unanswered("hung up"))
+
+
+class Connection:
+    """To one broker, one request at a time; made again when it is lost."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.number = 0
+        """How often it was made."""
+        self._protocol: _Protocol | None = None
+        self._correlation_id = 0
+
+    async def ask(self, api_key: int, version: int, content: Fields) -> Entity:
+        """Raises Unanswered."""
+        try:
+            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
+                protocol = await self._connected()
+                protocol.waiting = asyncio.get_running_loop().create_future()
+                self._send(protocol, api_key, version, content)
+                frame = await protocol.waiting
+        except (TimeoutError, OSError) as error:
+            self.close()
+            raise Unanswered(str(error) or "too late") from None
+        except Unanswered:
+            self.close()
+            raise
+        assert int.from_bytes(frame[4:8], "big") == self._correlation_id
+        return decode_response(api_key, version, memoryview(frame)[len(response_prefix(api_key, version, 0, 0)) :])
+
+    async def tell(self, api_key: int, version: int, content: Fields) -> None:
+        """What is not answered. Raises Unanswered where it is certain that it was not sent."""
+        try:
+            async with asyncio.timeout(_REQUEST_TIMEOUT_S):
+                protocol = await self._connected()
+        except (TimeoutError, OSError) as error:
+            raise Unanswered(str(error) or "too late") from None
+        self._send(protocol, api_key, version, content)
+
+    async def _connected(self) -> _Protocol:
+        protocol = self._protocol
+        if protocol is None or protocol.lost:
+            loop = asyncio.get_running_loop()
+            _, protocol = await loop.create_connection(_Protocol, *self.address)
+            self._protocol = protocol
+            self.number += 1
+        return protocol
+
+    def _send(self, protocol: _Protocol, api_key: int, version: int, content: Fields) -> None:
+        self._correlation_id += 1
+        protocol.transport.write(encode_request(api_key, version, self._correlation_id, content))
+
+    def close(self) -> None:
+        if self._protocol is not None:
+            self._protocol.transport.abort()
+            self._protocol = None
+
+
+class ClusterView:
+    """What a client knows of the cluster: the addresses it was given, and who leads what."""
+
+    def __init__(self, bootstrap: Sequence[Address], rng: random.Random) -> None:
+        self.random = rng
+        self.leaders: dict[Key, int] = {}
+        self._bootstrap = list(bootstrap)
+        self._addresses: dict[int, Address] = {}
+        self._connections: dict[Address, Connection] = {}
+
+    async def ask_any(self, api_key: int, version: int, content: Fields) -> Entity:
+        return await self._connection(self.random.choice(self._bootstrap)).ask(api_key, version, content)
+
+    async def refresh(self) -> None:
+        """Raises Unanswered."""
+        found = await self.ask_any(METADATA, _METADATA_VERSION, _ALL_TOPICS)
+        self._addresses = {int(b.node_id): (str(b.host), int(b.port)) for b in found.brokers}
+        self.leaders = {
+            (str(topic.name), int(part.partition_index)): int(part.leader_id)
+            for topic in found.topics
+            for part in topic.partitions
+            if int(part.leader_id) >= 0
+        }
+
+    async def ask_leader(self, key: Key, api_key: int, version: int, content: Fields) -> tuple[Entity, int]:
+        """The answer, and who gave it. Raises Unanswered."""
+        leader, connection = self._to_leader(key)
+        try:
+            return await connection.ask(api_key, version, content), leader
+        except Unanswered:
+            self.leaders.pop(key, None)
+            raise
+
+    async def tell_leader(self, key: Key, api_key: int, version: int, content: Fields) -> tuple[Address, int]:
+        """On which connection, an address and a number. Raises Unanswered where nothing was sent."""
+        _, connection = self._to_leader(key)
+        try:
+            await connection.tell(api_key, version, content)
+        except Unanswered:
+            self.leaders.pop(key, None)
+            raise
+        return connection.address, connection.number
+
+    def _to_leader(self, key: Key) -> tuple[int, Connection]:
+        leader = self.leaders.get(key, -1)
+        address = self._addresses.get(leader)
+        if address is None:
+            self.leaders.pop(key, None)
+            raise Unanswered("no leader is known")
+        return leader, self._connection(address)
+
+    def _connection(self, address: Address) -> Connection:
+        return self._connections.setdefault(address, Connection(address))
+
+    async def leader_known(self, key: Key) -> None:
+        while key not in self.leaders:
+            with suppress(Unanswered):
+                await self.refresh()
+            if key not in self.leaders:
+                await asyncio.sleep(self.random.uniform(0.05, 0.3))
