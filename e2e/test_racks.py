@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.waiting import wait_for
 from e2e.operator_process import OperatorProcess
-from e2e.shop import EXTERNAL_PORT, HTTP_PORT, ROLLED_TIMEOUT_S, Json, condition_of
+from e2e.shop import ANSWER_TIMEOUT_S, EXTERNAL_PORT, HTTP_PORT, ROLLED_TIMEOUT_S, Json, answer_of, condition_of
 from sluicegate_operator.resources.labels import RACK
 from tests.support.acknowledged import AcknowledgedWorkload, create_topic
 from tests.support.process_kubelet.kubelet import ProcessKubelet
@@ -24,7 +24,7 @@ NAMESPACE, CLUSTER = "zones", "shop"
 BROKERS, ZONES = 6, {"zone-0", "zone-1", "zone-2"}
 TOPIC_PARTITIONS = 6
 PAUSE_S = 0.01
-STARTED_TIMEOUT_S = 90.0
+STARTED_TIMEOUT_S = 180.0
 
 
 def cluster(partitions: str = "3") -> Json:
@@ -90,9 +90,11 @@ class Zoned:
 
     def view(self) -> dict[int, Json]:
         """The controller's own, without the operator."""
-        address = self.kubelet.address(NAMESPACE, f"{CLUSTER}-controllers-0")
-        with urllib.request.urlopen(f"http://{address}:{HTTP_PORT}/brokers", timeout=2) as answer:
-            return {broker["id"]: broker for broker in json.loads(answer.read())["brokers"]}
+        with answer_of("the controller"):
+            address = self.kubelet.address(NAMESPACE, f"{CLUSTER}-controllers-0")
+            url = f"http://{address}:{HTTP_PORT}/brokers"
+            with urllib.request.urlopen(url, timeout=ANSWER_TIMEOUT_S) as answer:
+                return {broker["id"]: broker for broker in json.loads(answer.read())["brokers"]}
 
     def settled(self) -> bool:
         self.operator.must_run()
@@ -139,11 +141,12 @@ def test_brokers_register_with_their_nodes_zone_and_replicas_lie_in_different_zo
     zones = zoned.zones()
     assert sorted(zones.values()) == sorted([*ZONES, *ZONES]), "spread evenly"
     assert {broker_id: broker["rack"] for broker_id, broker in zoned.view().items()} == zones
-    wait_for("kubectl get br shows them", lambda: zoned.racks_shown() == zones, timeout_s=10)
-    assert condition_of(zoned.cluster(), "RacksKnown")["message"] == f"{BROKERS}/{BROKERS} brokers"
+    wait_for("kubectl get br shows them", lambda: zoned.racks_shown() == zones)
+    everyone = f"{BROKERS}/{BROKERS} brokers"
+    wait_for("all racks are known", lambda: condition_of(zoned.cluster(), "RacksKnown")["message"] == everyone)
 
     create_topic(zoned.bootstrap(), "placed", 12, 3)
-    seen = AdminClient({"bootstrap.servers": zoned.bootstrap()}).list_topics("placed", timeout=10).topics["placed"]
+    seen = AdminClient({"bootstrap.servers": zoned.bootstrap()}).list_topics("placed", timeout=60).topics["placed"]
     placed = [[zones[broker_id] for broker_id in part.replicas] for part in seen.partitions.values()]
     assert len(placed) == 12
     assert all(set(replicas) == ZONES for replicas in placed)
@@ -179,7 +182,7 @@ def test_a_roll_takes_a_whole_zone_at_once_and_loses_nothing(zoned: Zoned) -> No
     # Two replicas in the third zone, set there by hand.
     crowded = [*sorted(third), min(first)]
     admin = AdminClient({"bootstrap.servers": zoned.bootstrap()})
-    admin.create_topics([NewTopic("crowded", 1, replica_assignment=[crowded])])["crowded"].result(30)
+    admin.create_topics([NewTopic("crowded", 1, replica_assignment=[crowded])])["crowded"].result(60)
     watched = Watched(zoned)
     with zoned.load("rolled") as load:
         wait_for("the load runs", lambda: load.count > 100)

@@ -38,14 +38,14 @@ class Scene:
         self.wait_in_sync(0, 1, 2)
 
     def wait_in_sync(self, *brokers: int) -> None:
-        until(lambda: self.partitions.isr()[0] == set(brokers), f"{brokers} are in sync", 30)
+        until(lambda: self.partitions.isr()[0] == set(brokers), f"{brokers} are in sync")
 
     @property
     def leader(self) -> int:
         return self.partitions.leaders()[0]
 
     def wait_led_by(self, broker: BrokerProcess) -> None:
-        until(lambda: self.leader == broker.node_id, f"broker {broker.node_id} leads", 30)
+        until(lambda: self.leader == broker.node_id, f"broker {broker.node_id} leads")
 
     def produce(self, count: int) -> None:
         producer = Producer({"bootstrap.servers": self.group.bootstrap, "acks": "all", "log_level": 2})
@@ -118,7 +118,7 @@ def test_after_a_power_loss_it_waits_for_the_one_that_stopped_cleanly(group: Bro
     scene, dead, stopped = one_dies_while_the_other_stops(group, "power")
     loses_power(dead, scene.topic)
     dead.start()
-    until(lambda: scene.state(dead) == "Online", "it is back", 30)
+    until(lambda: scene.state(dead) == "Online", "it is back")
     assert scene.leader == -1, "it has lost records that were acknowledged"
     stopped.start()
     scene.wait_led_by(stopped)
@@ -149,5 +149,5 @@ def test_consumers_see_nothing_that_an_eligible_replica_might_not_have(group: Br
     others[0].start()
     scene.wait_in_sync(leader.node_id, others[0].node_id)
     scene.acknowledged.append(b"20")
-    until(lambda: scene.read() == scene.acknowledged, "the record is to be seen", 30)
+    until(lambda: scene.read() == scene.acknowledged, "the record is to be seen")
     end(scene)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from tests.support.apache_kafka import free_port
 from tests.support.local_fleet import (
     COMMAND,
     ENVIRONMENT,
-    TIMEOUT_S,
     LocalUp,
     copy_quickstart,
     edit,
@@ -184,18 +184,29 @@ def _port(manifests: Path) -> str:
 
 
 def test_quotas_are_watched_until_told_to_stop(up: LocalUp) -> None:
-    shown = up.data_dir / "shown"
-    with shown.open("wb") as output:
-        watching = subprocess.Popen(
-            [*COMMAND, "quotas", "--watch", "--interval", "0.1", "--data-dir", str(up.data_dir)],
-            env=ENVIRONMENT,
-            stdout=output,
-        )
+    """On a terminal, for elsewhere only the last table is printed."""
+    screen, terminal = os.openpty()
+    os.set_blocking(screen, False)
+    shown = bytearray()
+
+    def again_and_again() -> bool:
+        with suppress(BlockingIOError):
+            shown.extend(os.read(screen, 1 << 16))
+        return shown.count(LISTENER.encode()) >= 3
+
+    watching = subprocess.Popen(
+        [*COMMAND, "quotas", "--watch", "--interval", "0.1", "--data-dir", str(up.data_dir)],
+        env=ENVIRONMENT | {"TERM": "xterm"},
+        stdout=terminal,
+    )
     try:
-        up.wait_until(lambda: shown.read_text().count(LISTENER) >= 3, "it is shown again and again")
+        up.wait_until(again_and_again, "it is shown again and again")
         assert watching.poll() is None
         watching.send_signal(signal.SIGINT)
-        assert watching.wait(TIMEOUT_S) == 0
+        up.wait_until(lambda: again_and_again() and watching.poll() is not None, "it ends")
+        assert watching.returncode == 0
     finally:
         watching.kill()
         watching.wait()
+        os.close(screen)
+        os.close(terminal)
