@@ -86,7 +86,7 @@ class BrokerNode:
         ]
 
     def follow(self, client: ControllerClient) -> MetadataFollower:
-        self._follower = MetadataFollower(client, self.image, self._on_changes)
+        self._follower = MetadataFollower(client, self.image, self._on_changes, (self._client,))
         return self._follower
 
     def serve(self) -> None:

@@ -11,7 +11,7 @@ which is said loudly, and the controller is believed.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker_runtime.apis.fetch_snapshot import NEWEST
 from broker_runtime.cluster.link import ControllerClient
@@ -38,8 +38,17 @@ _SAID_EVERY = 50
 
 
 class MetadataFollower:
-    def __init__(self, client: ControllerClient, image: MetadataImage, on_changes: Callable[[Changes], None]) -> None:
+    def __init__(
+        self,
+        client: ControllerClient,
+        image: MetadataImage,
+        on_changes: Callable[[Changes], None],
+        others: Sequence[ControllerClient] = (),
+    ) -> None:
+        """`others` are told where the active controller is when it has become another one."""
         self._client = client
+        self._others = others
+        self._controller_epoch = image.controller_epoch
         self._image = image
         self._on_changes = on_changes
         self._advanced = asyncio.Condition()
@@ -123,6 +132,10 @@ class MetadataFollower:
         await self._tell(changes)
 
     async def _tell(self, changes: Changes) -> None:
+        if self._controller_epoch != self._image.controller_epoch:
+            self._controller_epoch = self._image.controller_epoch
+            for other in self._others:
+                other.follow(self._client)
         if changes:
             self._on_changes(changes)
         async with self._advanced:

@@ -39,6 +39,10 @@ _RETRY_DELAY_S = 0.05
 _RETRY_DELAY_MAX_S = 0.2
 
 
+Server = tuple[str, int]
+"""Host and port."""
+
+
 class ControllerLink(Protocol):
     @property
     def choices(self) -> int:
@@ -49,8 +53,17 @@ class ControllerLink(Protocol):
         """The response body; raises KafkaError(BROKER_NOT_AVAILABLE) when the controller cannot be reached."""
         ...
 
+    @property
+    def server(self) -> Server | None:
+        """Whom it asks now; None where there is no choice."""
+        ...
+
     def move_on(self) -> None:
         """The next request goes to the next controller."""
+        ...
+
+    def turn_to(self, server: Server) -> None:
+        """That is the active controller: what waits for another one fails, and the next request goes there."""
         ...
 
     def close(self) -> None: ...
@@ -110,6 +123,11 @@ class ControllerClient:
         """What was answered shows that this controller is not the active one."""
         self._link.move_on()
 
+    def follow(self, other: "ControllerClient") -> None:
+        """Go where the other one has found the active controller. One that hangs would be waited for in vain."""
+        if other._link.server is not None:
+            self._link.turn_to(other._link.server)
+
     def close(self) -> None:
         self._link.close()
 
@@ -127,6 +145,7 @@ class LoopbackLink:
     listener = "CONTROLLER"
     peer = ("127.0.0.1", 0)
     choices = 1
+    server = None
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -154,6 +173,9 @@ class LoopbackLink:
     def move_on(self) -> None:
         """There is no other."""
 
+    def turn_to(self, server: Server) -> None:
+        """There is no other."""
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -161,7 +183,7 @@ class LoopbackLink:
 class SocketLink:
     """To controllers elsewhere: one connection, made when needed, requests answered in order."""
 
-    def __init__(self, servers: Sequence[tuple[str, int]], in_flight_max: int) -> None:
+    def __init__(self, servers: Sequence[Server], in_flight_max: int) -> None:
         self._servers = deque(servers)
         self._in_flight_max = in_flight_max
         self._connection: _Connection | None = None
@@ -224,9 +246,22 @@ class SocketLink:
             return connection
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"no controller at {', '.join(problems)}")
 
+    @property
+    def server(self) -> Server:
+        return self._servers[0]
+
     def move_on(self) -> None:
         if self._connection is not None:
             self._connection.abort()
+
+    def turn_to(self, server: Server) -> None:
+        if server == self._servers[0] or server not in self._servers:
+            return
+        self._servers.rotate(-self._servers.index(server))
+        if self._connection is not None:
+            self._connection.abort()
+            # Whoever finds a lost connection asks the next one in the ring; this one is the right one.
+            self._connection = None
 
     def close(self) -> None:
         if self._connection is not None:

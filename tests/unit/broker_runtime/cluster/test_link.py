@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.link import ControllerClient, Server
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
@@ -29,6 +29,7 @@ class Ring:
     def __init__(self, controllers: Sequence[ErrorCode | None]) -> None:
         self.controllers = list(controllers)
         self.choices = len(controllers)
+        self.server = None
         self.asked = 0
         self.at = 0
 
@@ -42,6 +43,8 @@ class Ring:
 
     def move_on(self) -> None:
         self.at = (self.at + 1) % self.choices
+
+    def turn_to(self, server: Server) -> None: ...
 
     def close(self) -> None: ...
 
