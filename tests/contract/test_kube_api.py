@@ -188,7 +188,8 @@ async def test_the_operators_rights_end_where_its_work_ends(plane: ControlPlane,
     assert (refused.value.status, refused.value.retriable) == (403, False)
     for question in (
         ("get", "secrets"),
-        ("get", "nodes"),
+        ("list", "nodes"),
+        ("patch", "nodes"),
         ("create", "pods"),
         ("create", "clusterroles.rbac.authorization.k8s.io"),
         ("delete", "services"),
