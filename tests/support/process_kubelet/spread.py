@@ -24,19 +24,20 @@ def choose_node(pod: Json, candidates: Sequence[Candidate], volumes_on: str | No
     constraints = pod["spec"].get("topologySpreadConstraints", [])
     if constraints and volumes_on in {candidate.name for candidate in candidates}:
         return str(volumes_on)
-    crowds = [_crowds(constraint, candidates) for constraint in constraints]
+    crowds = [_crowds(constraint, pod["metadata"]["namespace"], candidates) for constraint in constraints]
     return min(
         candidates,
         key=lambda candidate: (*(crowd[candidate.name] for crowd in crowds), len(candidate.pods), candidate.name),
     ).name
 
 
-def _crowds(constraint: Json, candidates: Sequence[Candidate]) -> dict[str, int]:
-    """How many pods of the selector each node's value of the label has."""
+def _crowds(constraint: Json, namespace: str, candidates: Sequence[Candidate]) -> dict[str, int]:
+    """How many pods of the selector, in this namespace, each node's value of the label has."""
     wanted = constraint["labelSelector"]["matchLabels"].items()
     by_value: dict[str, int] = {}
     for candidate in candidates:
         value = candidate.labels.get(constraint["topologyKey"], "")
-        matching = (p for p in candidate.pods if wanted <= p["metadata"].get("labels", {}).items())
-        by_value[value] = by_value.get(value, 0) + sum(1 for _ in matching)
+        here = (p["metadata"] for p in candidate.pods if p["metadata"]["namespace"] == namespace)
+        matching = sum(1 for metadata in here if wanted <= metadata.get("labels", {}).items())
+        by_value[value] = by_value.get(value, 0) + matching
     return {c.name: by_value[c.labels.get(constraint["topologyKey"], "")] for c in candidates}

@@ -93,8 +93,8 @@ ZONE = "topology.kubernetes.io/zone"
 SPREAD = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "broker"}}}]
 
 
-def a_pod(app: str = "broker", **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "p", "labels": {"app": app}}, "spec": spec}
+def a_pod(app: str = "broker", namespace: str = "here", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "p", "namespace": namespace, "labels": {"app": app}}, "spec": spec}
 
 
 def nodes(*zones_and_apps: tuple[str, list[str]]) -> list[Candidate]:
@@ -107,6 +107,14 @@ def test_a_pod_goes_where_fewest_are_and_one_that_is_spread_to_the_emptiest_zone
     crowded = nodes(("a", ["broker"]), ("a", []), ("b", ["other", "other"]))
     assert choose_node(a_pod(), crowded) == "n1"
     assert choose_node(a_pod(topologySpreadConstraints=SPREAD), crowded) == "n2"
+
+
+def test_pods_of_another_namespace_do_not_count_when_a_pod_is_spread() -> None:
+    crowded = [
+        Candidate("n0", {ZONE: "a"}, [a_pod(namespace="elsewhere"), a_pod(namespace="elsewhere")]),
+        Candidate("n1", {ZONE: "b"}, [a_pod()]),
+    ]
+    assert choose_node(a_pod(topologySpreadConstraints=SPREAD), crowded) == "n0"
 
 
 def test_a_pod_that_is_spread_goes_back_to_its_volume_unless_that_node_is_lost() -> None:
