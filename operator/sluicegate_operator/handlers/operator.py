@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import kopf
 
@@ -68,6 +68,8 @@ async def watch(registry: kopf.OperatorRegistry, settings: Settings, stop: async
         standalone=True,
         clusterwide=settings.namespace is None,
         namespaces=[settings.namespace] if settings.namespace else [],
+        # Without it kopf asks for the name of the user, and a container's uid need not have one.
+        identity=cast(Any, settings.identity),
         stop_flag=stop,
     )
 
