@@ -142,6 +142,8 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
             for name, port in {**nodes.ports, "http": nodes.http_port}.items()
         ],
         **_probes(),
+        # What a node says before it ends reaches its pod's status, and from there the status of its cluster.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             {"name": "data", "mountPath": DATA_PATH},
             {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
