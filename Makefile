@@ -14,18 +14,26 @@ help:  ## show this help
 
 .venv/.installed: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; set PYTHON=/path/to/python3" >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	touch $@
+	@$(PYTHON) -m tools.venv .venv '.[dev]'
 
 .PHONY: venv
 venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # What a broker image has: no packages of developers, so that its memory is measured as it is in production.
 .venv-runtime/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv-runtime
-	.venv-runtime/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[broker]'
-	touch $@
+	@$(PYTHON) -m tools.venv .venv-runtime '.[broker]'
+
+# The three steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
+.PHONY: setup
+setup: venv kafka kubernetes  ## all that tests need: .venv, Apache Kafka, the Kubernetes programs
+
+.PHONY: kafka
+kafka: venv  ## Apache Kafka's jars by Maven, and a look whether there is a Java
+	@$(BIN)/python -m tests.support.kafka_libs
+
+.PHONY: kubernetes
+kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: minutes of Go once, then a cache
+	@$(BIN)/python -m e2e.cluster.obtain
 
 .PHONY: check
 check: venv  ## formatting, lint, types, layers
@@ -40,7 +48,7 @@ fmt: venv  ## format and mend what ruff can
 	$(BIN)/ruff check --fix .
 
 .PHONY: test
-test: check unit integration e2e  ## everything: what CI runs
+test: setup check unit integration e2e  ## everything: what CI runs
 
 .PHONY: unit
 unit: venv  ## pure tests: unit, contracts in memory, simulation
@@ -51,12 +59,11 @@ simulate: venv  ## whole clusters on virtual time under seeded faults: make simu
 	PYTHONPATH=.:operator $(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST)
 
 .PHONY: integration
-integration: venv  ## real sockets, processes and clients; Apache Kafka beside ours
+integration: setup  ## real sockets, processes and clients; Apache Kafka beside ours
 	$(PYTEST) -q -p no:randomly tests/contract tests/integration
 
 .PHONY: e2e
-e2e: venv  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
-	$(BIN)/python -m e2e.cluster.obtain
+e2e: venv kubernetes  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
 	$(PYTEST) -q -p no:randomly e2e
 
 .PHONY: demo
@@ -68,7 +75,7 @@ up: venv  ## run examples/quickstart on this machine until Ctrl-C
 	$(BIN)/sluicegate up -f examples/quickstart --watch
 
 .PHONY: bench
-bench: venv .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/
+bench: setup .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/
 	$(BIN)/python -m benchmarks
 
 .PHONY: crds
@@ -78,4 +85,4 @@ crds: venv  ## write crds/ and the generated reference pages
 
 .PHONY: clean
 clean:  ## remove .venv and caches
-	rm -rf .venv .venv-runtime .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv.lock .venv-runtime .venv-runtime.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

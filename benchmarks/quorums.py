@@ -22,9 +22,8 @@ from benchmarks.clusters import (
     apache_kafka_brokers,
     apache_kafka_controllers,
 )
-from e2e.cluster.binaries import ObtainError
+from e2e.cluster.binaries import ObtainError, binaries_folder
 from e2e.cluster.control_plane import ControlPlane
-from e2e.cluster.obtain import obtain
 from tests.support.apache_kafka import CONTROLLER_LISTENER, free_port
 from tests.support.broker_process import BrokerProcess
 
@@ -57,7 +56,7 @@ QuorumMaker = Maker[Quorum]
 def missing() -> str | None:
     """What the API server of our controllers lacks, None when it can be had."""
     try:
-        obtain()
+        binaries_folder()
     except ObtainError as error:
         return str(error)
     return None

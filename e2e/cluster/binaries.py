@@ -47,5 +47,13 @@ def cache_folder() -> Path:
     return cache_root() / f"kubernetes-{KUBERNETES_VERSION}-{system}-{machine}"
 
 
+def binaries_folder() -> Path:
+    """Where the programs are. Raises ObtainError when one is missing: nothing is built or downloaded here."""
+    folder = Path(os.environ.get(BINARIES_VARIABLE) or cache_folder()).resolve()
+    if missing := missing_in(folder):
+        raise ObtainError(f"{folder} lacks {', '.join(missing)}: `make kubernetes` has them built or downloaded")
+    return folder
+
+
 def missing_in(folder: Path) -> list[str]:
     return [name for name in NAMES if not os.access(folder / name, os.X_OK) or (folder / name).is_dir()]

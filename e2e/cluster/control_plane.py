@@ -17,7 +17,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
-from e2e.cluster.obtain import obtain
+from e2e.cluster.binaries import binaries_folder
 from e2e.cluster.process import Program, free_port
 from e2e.cluster.waiting import wait_for
 
@@ -40,7 +40,7 @@ class ControlPlane:
         self._own_folder = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="sluicegate-control-plane-"))
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._binaries = obtain()
+        self._binaries = binaries_folder()
         self._token = secrets.token_hex(16)
         self._api_port = free_port()
         self._etcd: Program | None = None

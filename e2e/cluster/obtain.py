@@ -14,19 +14,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from e2e.cluster.binaries import BINARIES_VARIABLE, NAMES, ObtainError, cache_folder, missing_in
+from e2e.cluster.binaries import (
+    BINARIES_VARIABLE,
+    NAMES,
+    ObtainError,
+    binaries_folder,
+    cache_folder,
+    missing_in,
+)
 from e2e.cluster.download import download_binary
 from e2e.cluster.go_build import build_binary
 
 
 def obtain() -> Path:
-    given = os.environ.get(BINARIES_VARIABLE)
-    if given:
-        folder = Path(given).resolve()
-        missing = missing_in(folder)
-        if missing:
-            raise ObtainError(f"{BINARIES_VARIABLE}={given} lacks {', '.join(missing)}")
-        return folder
+    if os.environ.get(BINARIES_VARIABLE):
+        return binaries_folder()
     folder = cache_folder()
     if not missing_in(folder):
         return folder
@@ -38,7 +40,10 @@ def obtain() -> Path:
 
 
 def _fill(folder: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.part-") as scratch:
+    prefix = f"{folder.name}.part-"
+    for left_by_a_killed_run in folder.parent.glob(f"{prefix}*"):
+        shutil.rmtree(left_by_a_killed_run)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as scratch:
         fresh = Path(scratch) / "bin"
         fresh.mkdir()
         for name in NAMES:

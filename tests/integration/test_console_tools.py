@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.apache_kafka import LOG4J, KafkaUnavailable, java, kafka_libs
+from tests.support.apache_kafka import LOG4J
 from tests.support.broker_process import BrokerProcess
+from tests.support.kafka_libs import java, kafka_libs
 from tests.support.wire_client import ConnectionEnded, WireClient
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -45,15 +46,6 @@ class Tools:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
-
-
-@pytest.fixture(scope="module", autouse=True)
-def java_and_jars() -> None:
-    """Java is not the project's to install; without it there is nothing to run."""
-    try:
-        java(), kafka_libs()
-    except KafkaUnavailable as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster.binaries import ETCD_VERSION, KUBERNETES_VERSION, NAMES, go_platform
+from e2e.cluster.binaries import (
+    ETCD_VERSION,
+    KUBERNETES_VERSION,
+    NAMES,
+    ObtainError,
+    binaries_folder,
+    go_platform,
+)
 from e2e.cluster.go_build import MODULE
 
 REPOSITORY = Path(__file__).parents[2]
 
 STAND_IN_GO = """#!/bin/sh
-# go build ... -o FILE PACKAGE: slow enough that two runs overlap.
+# go build -v ... -o FILE PACKAGE: slow enough that two runs overlap.
 while [ "$1" != "-o" ]; do shift; done
 echo "$3" >> "$STAND_IN_BUILDS"
 sleep 0.2
@@ -87,6 +94,39 @@ def test_a_folder_without_the_programs_is_refused_with_their_names(tmp_path: Pat
     code, _, stderr = run_obtain({"SLUICEGATE_KUBE_BINARIES": str(tmp_path)})
     assert code == 1
     assert "lacks etcd, kube-apiserver, kube-controller-manager, kubectl" in stderr
+
+
+def test_what_a_killed_run_left_is_cleared_away_and_the_programs_are_built(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    go.write_text(STAND_IN_GO)
+    go.chmod(0o755)
+    cache = tmp_path / "cache" / "sluicegate"
+    system, machine = go_platform()
+    left = cache / f"kubernetes-{KUBERNETES_VERSION}-{system}-{machine}.part-killed" / "bin"
+    left.mkdir(parents=True)
+    (left / "etcd").write_text("half of it")
+    env = {"XDG_CACHE_HOME": str(cache.parent), "PATH": f"{tmp_path}:{os.defpath}"}
+    code, stdout, stderr = run_obtain(env | {"STAND_IN_BUILDS": str(tmp_path / "builds")})
+    assert code == 0, stderr
+    assert (Path(stdout.strip()) / "etcd").read_text() == "built"
+    assert not left.exists()
+
+
+def test_what_go_says_of_its_failure_is_shown(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\necho 'main.go:1:1: expected package' >&2\nexit 1\n")
+    go.chmod(0o755)
+    code, _, stderr = run_obtain({"XDG_CACHE_HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.defpath}"})
+    assert code == 1
+    assert "building etcd failed:\nmain.go:1:1: expected package" in stderr
+
+
+def test_a_control_plane_builds_nothing_and_says_what_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("SLUICEGATE_KUBE_BINARIES", raising=False)
+    with pytest.raises(ObtainError, match=r"lacks etcd, .*: `make kubernetes` has them built"):
+        binaries_folder()
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_go_and_without_a_download_the_error_says_what_to_set(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_console_tools import TOPICS, Tools, java_and_jars  # noqa: F401 - a fixture of the module
+from tests.integration.test_console_tools import TOPICS, Tools
 from tests.support.broker_admin import until
 from tests.support.broker_process import BrokerGroup
 from tests.support.wire_client import WireClient

@@ -4,30 +4,22 @@
         connect(kafka.bootstrap, kafka.port("EXTERNAL"))
         kafka.tool("kafka.admin.ConfigCommand", "--bootstrap-server", kafka.bootstrap, "--describe", ...)
 
-The jars come from the folder in SLUICEGATE_KAFKA_LIBS, else from the cache, else Maven fetches them once
-(kafka-pom.xml). Knows nothing of our own broker.
+`make kafka` has fetched the jars before (kafka_libs.py). Knows nothing of our own broker.
 """
 
-import fcntl
-import os
 import secrets
-import shutil
 import socket
 import subprocess
 import tempfile
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-VERSION = "4.3.0"
-POM = Path(__file__).with_name("kafka-pom.xml")
-LIBS_VARIABLE = "SLUICEGATE_KAFKA_LIBS"
-MAVEN_TIMEOUT_S = 600
+from tests.support.kafka_libs import java, kafka_libs
+
 FORMAT_TIMEOUT_S = 180
 START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 60
@@ -42,72 +34,6 @@ LOG4J = """<?xml version="1.0" encoding="UTF-8"?>
   <Loggers><Root level="WARN"><AppenderRef ref="console"/></Root></Loggers>
 </Configuration>
 """
-
-
-class KafkaUnavailable(Exception):  # noqa: N818 - says a state of this machine, not a mistake
-    """This machine cannot run Apache Kafka; the sentence says what is missing."""
-
-
-def kafka_libs() -> Path:
-    """The folder with Kafka's jars, fetched when it is not there yet. Raises KafkaUnavailable."""
-    if chosen := os.environ.get(LIBS_VARIABLE):
-        folder = Path(chosen)
-        if not _is_complete(folder):
-            raise KafkaUnavailable(f"{LIBS_VARIABLE} names {folder}, which has no kafka_2.13-{VERSION}.jar")
-        return folder
-    cache_root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache_root / "sluicegate" / f"kafka-{VERSION}" / "libs"
-    if not _is_complete(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _exclusive(folder.with_suffix(".lock")):
-            if not _is_complete(folder):
-                _fetch(folder)
-    return folder
-
-
-def _is_complete(folder: Path) -> bool:
-    """Maven writes to another folder that is renamed at the end, so one jar stands for all."""
-    return (folder / f"kafka_2.13-{VERSION}.jar").is_file()
-
-
-@contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _fetch(folder: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise KafkaUnavailable(
-            f"Apache Kafka {VERSION} is not in {folder} and Maven (mvn) is not installed to fetch it; "
-            f"install Maven, or let {LIBS_VARIABLE} name a folder with its jars"
-        )
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetch-") as scratch:
-        shutil.copy(POM, Path(scratch) / "pom.xml")
-        command = [maven, "-q", "-B", "-f", f"{scratch}/pom.xml"]
-        command += ["dependency:copy-dependencies", f"-DoutputDirectory={scratch}/libs"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, check=False)
-        if done.returncode != 0 or not _is_complete(Path(scratch) / "libs"):
-            raise KafkaUnavailable(
-                f"Maven could not fetch Apache Kafka {VERSION}: {(done.stdout + done.stderr)[-800:]}"
-            )
-        shutil.rmtree(folder, ignore_errors=True)
-        (Path(scratch) / "libs").rename(folder)
-
-
-@cache
-def java() -> str:
-    """The path of a Java of release 17 or later. Raises KafkaUnavailable."""
-    found = shutil.which("java")
-    if found is None:
-        raise KafkaUnavailable(f"Apache Kafka {VERSION} needs Java 17 or later, and java is not on the PATH")
-    shown = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
-    release = shown.split('"')[1] if '"' in shown else shown
-    if int(release.split(".")[0]) < 17:
-        raise KafkaUnavailable(f"Apache Kafka {VERSION} needs Java 17 or later; {found} is {release}")
-    return found
 
 
 _PORTS = range(12_000, 32_000)

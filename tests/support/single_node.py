@@ -24,6 +24,5 @@ class SingleNode:
 
 @contextmanager
 def running_node(implementation: str) -> Iterator[SingleNode]:
-    """Raises KafkaUnavailable where Apache Kafka cannot run."""
     with IMPLEMENTATIONS[implementation](listeners=["EXTERNAL"]) as node:
         yield SingleNode(node.node_id, node.host, node.port())

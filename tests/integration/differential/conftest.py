@@ -10,7 +10,7 @@ import pytest
 from tests.integration.differential import connections, static_limits
 from tests.integration.differential.play import Play, play
 from tests.integration.differential.play import Sequence as Script
-from tests.support.apache_kafka import ApacheKafka, KafkaUnavailable, java, kafka_libs
+from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 from tests.support.wire_client import Plain
 
@@ -36,15 +36,6 @@ class Pair:
             kafka = threads.submit(play, sequence, self.kafka)
             ours = threads.submit(play, sequence, self.ours)
             return kafka.result(), ours.result()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def java_and_jars() -> None:
-    """Java is not the project's to install; without it there is nothing to compare with."""
-    try:
-        java(), kafka_libs()
-    except KafkaUnavailable as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
