@@ -47,10 +47,15 @@ async def gather_snapshot(kube: KubeClient, key: ClusterKey) -> Snapshot:
     cluster = parsed(BrokerCluster, [found] if found else [])
     return Snapshot(
         cluster[0] if cluster else None,
-        tuple(r for r in parsed(BrokerListener, listeners) if r.spec.cluster_ref.name == name),
-        tuple(r for r in parsed(ConnectionQuota, quotas) if r.spec.cluster_ref.name == name),
-        tuple(r for r in parsed(Topic, topics) if r.spec.cluster_ref.name == name),
+        tuple(parsed(BrokerListener, _of_cluster(name, listeners))),
+        tuple(parsed(ConnectionQuota, _of_cluster(name, quotas))),
+        tuple(parsed(Topic, _of_cluster(name, topics))),
     )
+
+
+def _of_cluster(name: str, objects: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Those that name this cluster, told before they are parsed: a namespace may have many clusters' quotas."""
+    return (item for item in objects if cluster_name(item) == name)
 
 
 async def gather_cluster(kube: KubeClient, key: ClusterKey) -> BrokerCluster | None:
@@ -80,5 +85,11 @@ def cluster_keys(kind: Kind, body: Mapping[str, Any]) -> list[ClusterKey]:
     meta = body["metadata"]
     if kind is BROKER_CLUSTER:
         return [(meta["namespace"], meta["name"])]
-    reference = ((body.get("spec") or {}).get("clusterRef") or {}).get("name")
+    reference = cluster_name(body)
     return [(meta["namespace"], reference)] if reference else []
+
+
+def cluster_name(body: Mapping[str, Any]) -> str:
+    """The cluster that an object refers to, read without parsing the rest; empty where it names none."""
+    name = ((body.get("spec") or {}).get("clusterRef") or {}).get("name")
+    return name if isinstance(name, str) else ""
