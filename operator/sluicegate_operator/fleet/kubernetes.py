@@ -19,16 +19,18 @@ from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.kinds import POD, STATEFUL_SET
 from sluicegate_operator.planning.children import cluster_children, listener_children, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
+from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
 from sluicegate_operator.planning.restart_reasons import NodeRevision
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What was seen in one look, `view` before `pods`: see planning.fencing for why."""
+    """What was seen in one look, `view` before `pods`: see planning.fencing for why. `session_pods` is of all looks."""
 
     view: ControllerView
     pods: tuple[NodePod, ...]
+    session_pods: SessionPods = field(default_factory=dict)
 
     @property
     def addresses(self) -> tuple[BrokerAddress, ...]:
@@ -37,12 +39,17 @@ class Sighting:
     def of(self, role: Role) -> tuple[NodePod, ...]:
         return tuple(pod for pod in self.pods if pod.role is role)
 
+    @property
+    def broker_pods(self) -> tuple[BrokerPod, ...]:
+        return _broker_pods(self.pods)
+
 
 @dataclass(slots=True)
 class KubernetesFleet:
     _kube: KubeClient
     _controllers: dict[tuple[str, str], tuple[ControllerPlace, ...]] = field(default_factory=dict)
     """Where the controllers were at the last look, so that one look lists the pods once."""
+    _session_pods: dict[tuple[str, str], dict[tuple[int, int], str]] = field(default_factory=dict)
     _applying: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Two queues apply one cluster's children; one must not undo the other's number of brokers."""
 
@@ -91,10 +98,14 @@ class KubernetesFleet:
         if view.overview is None and now != places:
             view = await controller_view(now)
             pods = await self.pods(cluster)
-        return Sighting(view, tuple(pods))
+        seen_in = self._session_pods.get(key, {})
+        if view.overview is not None:
+            seen_in = self._session_pods[key] = session_pods(view.overview, _broker_pods(pods), seen_in)
+        return Sighting(view, tuple(pods), seen_in)
 
     def forget(self, namespace: str, name: str) -> None:
         self._controllers.pop((namespace, name), None)
+        self._session_pods.pop((namespace, name), None)
         if not self._applying[namespace, name].locked():
             del self._applying[namespace, name]
 
@@ -111,6 +122,11 @@ def broker_addresses(pods: Sequence[NodePod]) -> tuple[BrokerAddress, ...]:
     """In order of id."""
     addresses = [address for pod in pods if (address := pod.address) is not None]
     return tuple(sorted(addresses, key=lambda address: address.broker_id))
+
+
+def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:
+    brokers = (pod for pod in pods if pod.role is Role.BROKER)
+    return tuple(BrokerPod(pod.name, pod.node_id, pod.host, pod.node_lost, pod.ended, pod.uid) for pod in brokers)
 
 
 def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSeen:

@@ -21,7 +21,7 @@ from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_REGISTRATION
 from sluicegate_operator.planning.cluster_layout import Role
-from sluicegate_operator.planning.fencing import BrokerPod, FenceOrder, plan_fencing
+from sluicegate_operator.planning.fencing import FenceOrder, plan_fencing
 from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.planning.registrations import (
     RegistrationPlan,
@@ -105,7 +105,7 @@ class RegistrationReconciler:
         kube = self._context.kube
         found = await kube.list(BROKER_REGISTRATION, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
         existing = parsed(BrokerRegistration, found)
-        brokers = SeenBrokers(overview, _broker_pods(seen))
+        brokers = SeenBrokers(overview, seen.broker_pods)
         plan = plan_registrations(cluster, existing, brokers, now())
         by_name = {registration.name: registration for registration in existing}
         for registration in plan.registrations:
@@ -131,11 +131,7 @@ class RegistrationReconciler:
 def fence_orders(seen: Sighting, told: Collection[tuple[int, int]] = ()) -> Sequence[FenceOrder]:
     if seen.view.overview is None:
         return ()
-    return plan_fencing(seen.view.overview, _broker_pods(seen), told)
-
-
-def _broker_pods(seen: Sighting) -> list[BrokerPod]:
-    return [BrokerPod(pod.name, pod.node_id, pod.host, pod.node_lost, pod.ended) for pod in seen.of(Role.BROKER)]
+    return plan_fencing(seen.view.overview, seen.broker_pods, told, seen.session_pods)
 
 
 def settled(cluster: BrokerCluster, seen: Sighting) -> bool:

@@ -4,15 +4,21 @@ Pure. What makes it safe, besides the epoch in the order, which keeps it from hi
 
 - A pod that is gone: the order of looking. The controller's view is read first, the pods after it. A session that the
   controller spoke of belongs to a pod that was there then; if the pod is gone or is another one later, that session's
-  process has ended.
+  process has ended. It is another one when its uid differs from that of the pod in which the session was seen, or when
+  its address is known and differs. An address that is not known proves nothing: a process may register before the
+  kubelet has reported where it runs.
 - A container that ended inside its pod: one clock. The process noted when it began and the kubelet when the container
   ended, both on the same host. What began before the end is not the process after it, however old either word is.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sluicegate_operator.planning.overview import BrokerOverview, ClusterOverview
+
+SessionPods = Mapping[tuple[int, int], str]
+"""The uid of the pod in which a session was seen, by broker id and epoch."""
 
 SILENT_NODE_S = 3.0
 """A Kubernetes node that is lost may only be cut off from the API server while its brokers serve: the controller must
@@ -30,7 +36,7 @@ class ContainerEnd:
 
 @dataclass(frozen=True, slots=True)
 class BrokerPod:
-    """`host` is empty before the pod has an address. `node_lost`: the Kubernetes node is gone or not heard of. `ended`:
+    """`host` is empty before the kubelet has reported an address. `node_lost`: the Kubernetes node is gone or not heard of. `ended`:
     the last end of the broker's container, whatever runs in it now."""
 
     name: str
@@ -38,6 +44,7 @@ class BrokerPod:
     host: str = ""
     node_lost: bool = False
     ended: ContainerEnd | None = None
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,8 +56,26 @@ class FenceOrder:
     why: str
 
 
+def session_pods(
+    overview: ClusterOverview, pods: Sequence[BrokerPod], known: SessionPods
+) -> dict[tuple[int, int], str]:
+    """`known`, without sessions that have ended and with those that are now seen in a pod: at the pod's address."""
+    by_id = {pod.broker_id: pod for pod in pods}
+    found = {}
+    for broker in overview.brokers:
+        pod, session = by_id.get(broker.id), (broker.id, broker.epoch)
+        if broker.has_session and session in known:
+            found[session] = known[session]
+        elif broker.has_session and pod is not None and pod.host and pod.host == broker.host:
+            found[session] = pod.uid
+    return found
+
+
 def plan_fencing(
-    overview: ClusterOverview, pods: Sequence[BrokerPod], told: Collection[tuple[int, int]] = ()
+    overview: ClusterOverview,
+    pods: Sequence[BrokerPod],
+    told: Collection[tuple[int, int]] = (),
+    seen_in: SessionPods = MappingProxyType({}),
 ) -> tuple[FenceOrder, ...]:
     """`overview` must have been read before `pods`; pods that are being deleted are still there.
 
@@ -60,18 +85,22 @@ def plan_fencing(
     by_id = {pod.broker_id: pod for pod in pods}
     orders = []
     for broker in overview.brokers:
-        unproven = (broker.id, broker.epoch) in told and not _is_silent(broker)
-        if broker.has_session and (why := why_gone(broker, by_id.get(broker.id), by_clock=not unproven)):
+        session = (broker.id, broker.epoch)
+        unproven = session in told and not _is_silent(broker)
+        why = why_gone(broker, by_id.get(broker.id), by_clock=not unproven, seen_in=seen_in.get(session, ""))
+        if broker.has_session and why:
             orders.append(FenceOrder(broker.id, broker.epoch, why))
     return tuple(orders)
 
 
-def why_gone(broker: BrokerOverview, pod: BrokerPod | None, *, by_clock: bool = True) -> str:
-    """Empty for one that may be there."""
+def why_gone(broker: BrokerOverview, pod: BrokerPod | None, *, by_clock: bool = True, seen_in: str = "") -> str:
+    """Empty for one that may be there. `seen_in` is the uid of the pod that had this session, empty if not known."""
     if pod is None:
         return f"the pod of broker {broker.id} is gone"
-    if broker.host is not None and pod.host != broker.host:
-        return f"the pod of broker {broker.id} at {broker.host} is gone, {pod.name} is its successor"
+    elsewhere = broker.host is not None and pod.host not in ("", broker.host)
+    if elsewhere or (seen_in and seen_in != pod.uid):
+        at = f" at {broker.host}" if broker.host is not None else ""
+        return f"the pod of broker {broker.id}{at} is gone, {pod.name} is its successor"
     if pod.node_lost and _is_silent(broker):
         return (
             f"the node of {pod.name} is lost, and the controller has not heard of broker {broker.id} for"

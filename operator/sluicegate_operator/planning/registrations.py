@@ -173,14 +173,17 @@ class GateVerdict:
 
 
 def unfenced_gate(overview: ClusterOverview | None, broker_id: int, host: str) -> GateVerdict | None:
-    """None: leave the condition as it is, because no controller answers; clients that are served go on being served.
-    `host` is the pod's address: a session from another one is that of the pod before."""
+    """None: leave the condition as it is, because no controller answers, or because the pod's address is not known yet;
+    clients that are served go on being served. `host` is that address: a session from another one is that of the pod
+    before."""
     if overview is None:
         return None
     broker = overview.broker(broker_id)
     if broker is None:
         return GateVerdict("False", "NotRegistered", f"broker {broker_id} has not registered with the controller")
-    if broker.host is not None and broker.host != host:
+    if broker.host is not None and host not in ("", broker.host):
         return GateVerdict("False", "NotRegistered", f"the controller still has broker {broker_id} at {broker.host}")
-    status: Literal["True", "False"] = "True" if broker.state is BrokerState.ONLINE else "False"
-    return GateVerdict(status, broker.state.value, _SENTENCES[broker.state])
+    if broker.state is not BrokerState.ONLINE:
+        return GateVerdict("False", broker.state.value, _SENTENCES[broker.state])
+    # Whose session it is shows when the pod's address is known.
+    return GateVerdict("True", broker.state.value, _SENTENCES[broker.state]) if host else None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.planning.fencing import BrokerPod, ContainerEnd, plan_fencing
+from sluicegate_operator.planning.fencing import BrokerPod, ContainerEnd, plan_fencing, session_pods
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 
 
@@ -33,7 +33,7 @@ ONLINE = BrokerState.ONLINE
         pytest.param(BrokerState.FENCED, [], 0.5, "is gone", id="a fenced one holds its id as well"),
         pytest.param(BrokerState.OFFLINE, [], None, "", id="no session, nothing to end"),
         pytest.param(ONLINE, [BrokerPod("p", 1, "10.0.0.9")], 0.5, "successor", id="the pod after it"),
-        pytest.param(ONLINE, [BrokerPod("p", 1, "")], 0.5, "successor", id="the pod after it has no address yet"),
+        pytest.param(ONLINE, [BrokerPod("p", 1, "")], 0.5, "", id="an address that is not known proves nothing"),
         pytest.param(ONLINE, [BrokerPod("p", 1, "10.0.0.1", node_lost=True)], 5.0, "node", id="node lost and silent"),
         pytest.param(ONLINE, [BrokerPod("p", 1, "10.0.0.1", node_lost=True)], 1.0, "", id="node lost, broker heard"),
         pytest.param(ONLINE, [BrokerPod("p", 1, "10.0.0.1", node_lost=True)], None, "", id="node lost, age unknown"),
@@ -94,3 +94,35 @@ def test_one_that_is_heard_of_after_all_is_kept_out_no_second_time() -> None:
     assert len(orders(CRASHED, began_ms, told, heartbeat_age_s=3.0)) == 1
     assert len(orders(CRASHED, began_ms, told, epoch=42)) == 1
     assert len(orders(replace(CRASHED, host="10.0.0.9"), began_ms, told)) == 1, "a pod that is gone stays gone"
+
+
+def view_of(epoch: int, host: str = "10.0.0.1", state: BrokerState = ONLINE) -> ClusterOverview:
+    return ClusterOverview("c", 1000, 1, 9, (BrokerOverview(1, epoch, "i", state, heartbeat_age_s=0.5, host=host),))
+
+
+def test_a_live_broker_that_registers_before_its_address_is_reported_is_left_alone() -> None:
+    starting, running = replace(HERE, uid="b", host=""), replace(HERE, uid="b")
+    known = session_pods(view_of(41), [starting], {})
+    assert plan_fencing(view_of(41), [starting], seen_in=known) == ()
+    known = session_pods(view_of(41), [running], known)
+    assert known == {(1, 41): "b"}
+    assert plan_fencing(view_of(41), [running], seen_in=known) == ()
+
+
+def test_a_session_of_the_pod_before_is_fenced_though_its_successor_has_no_address_yet() -> None:
+    known = session_pods(view_of(41), [replace(HERE, uid="a")], {})
+    starting = replace(HERE, uid="b", host="")
+    [order] = plan_fencing(view_of(41), [starting], seen_in=session_pods(view_of(41), [starting], known))
+    assert order.why == "the pod of broker 1 at 10.0.0.1 is gone, shop-brokers-1 is its successor"
+    assert plan_fencing(view_of(42), [starting], seen_in=session_pods(view_of(42), [starting], known)) == ()
+
+
+def test_a_successor_at_the_same_address_is_another_pod() -> None:
+    known = session_pods(view_of(41), [replace(HERE, uid="a")], {})
+    assert len(plan_fencing(view_of(41), [replace(HERE, uid="b")], seen_in=known)) == 1
+
+
+def test_sessions_that_ended_are_forgotten() -> None:
+    known = {(1, 40): "a", (1, 41): "b", (7, 5): "c"}
+    assert session_pods(view_of(41), [], known) == {(1, 41): "b"}
+    assert session_pods(view_of(41, state=BrokerState.OFFLINE), [replace(HERE, uid="b")], known) == {}

@@ -168,7 +168,7 @@ def test_a_broker_that_is_unregistered_loses_its_object_and_others_keep_theirs()
         (replace(ONLINE, state=BrokerState.FENCED), "10.0.0.2", "False", "Fenced"),
         (replace(ONLINE, state=BrokerState.STOPPING), "10.0.0.2", "False", "Stopping"),
         (ONLINE, "10.0.0.9", "False", "NotRegistered"),
-        (ONLINE, "", "False", "NotRegistered"),
+        (replace(ONLINE, state=BrokerState.OFFLINE), "", "False", "Offline"),
         (None, "10.0.0.2", "False", "NotRegistered"),
     ],
 )
@@ -184,3 +184,8 @@ def test_the_gate_is_open_for_the_pod_that_is_online(
 
 def test_without_a_controller_the_gate_stays_as_it_is() -> None:
     assert unfenced_gate(None, 2, "10.0.0.2") is None
+
+
+def test_a_pod_without_a_known_address_keeps_its_gate_while_its_broker_is_online() -> None:
+    """Closed, for a new one: whose session it is shows once the kubelet has reported the address."""
+    assert unfenced_gate(ClusterOverview("c", 1000, 1, 9, (ONLINE,)), 2, "") is None
