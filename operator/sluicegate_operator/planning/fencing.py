@@ -36,8 +36,8 @@ class ContainerEnd:
 
 @dataclass(frozen=True, slots=True)
 class BrokerPod:
-    """`host` is empty before the kubelet has reported an address. `node_lost`: the Kubernetes node is gone or not heard of. `ended`:
-    the last end of the broker's container, whatever runs in it now."""
+    """`host` is empty before the kubelet has reported an address. `node_lost`: the Kubernetes node is gone or not heard
+    of. `ended`: the last end of the broker's container, whatever runs in it now."""
 
     name: str
     broker_id: int
