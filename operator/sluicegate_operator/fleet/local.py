@@ -24,11 +24,11 @@ from sluicegate_operator.planning.cluster_layout import (
     NodePlace,
     Role,
     node_overrides,
-    render_properties,
 )
 from sluicegate_operator.planning.fencing import FenceOrder
 from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revision, restart_reasons
 from sluicegate_operator.planning.roll import NodeView
+from sluicegate_operator.resources.properties import render_properties
 
 READY_TIMEOUT_S = 60.0
 SHUTDOWN_TIMEOUT_MS = 8_000

@@ -18,13 +18,13 @@ from sluicegate_operator.planning.cluster_layout import (
     cluster_listeners,
     node_overrides,
     plan_cluster,
-    render_properties,
 )
 from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revision
 from sluicegate_operator.resources.config_map import config_map
 from sluicegate_operator.resources.controller_role import journal_rights
 from sluicegate_operator.resources.labels import node_set_name
 from sluicegate_operator.resources.pod_disruption_budget import pod_disruption_budget
+from sluicegate_operator.resources.properties import render_properties
 from sluicegate_operator.resources.rack import RACK_FILE
 from sluicegate_operator.resources.service import headless_service, listener_service, port_name
 from sluicegate_operator.resources.service_account import service_account

@@ -180,16 +180,6 @@ def node_overrides(layout: ClusterLayout, node_id: int | str, role: Role, place:
     return overrides
 
 
-def render_properties(properties: Mapping[str, str]) -> str:
-    """server.properties in order of key, so that equal properties are equal files."""
-    return "".join(f"{key}={_escaped(value)}\n" for key, value in sorted(properties.items()))
-
-
-def _escaped(value: str) -> str:
-    # A line break would end the value and start another key.
-    return " ".join(value.split("\n")).strip()
-
-
 def _endpoint(name: str, host: str, port: int) -> str:
     return f"{name}://{_host(host)}:{port}"
 

@@ -15,10 +15,10 @@ from sluicegate_operator.planning.cluster_layout import (
     dynamic_config,
     node_overrides,
     plan_cluster,
-    render_properties,
     silence_max_s,
     static_config,
 )
+from sluicegate_operator.resources.properties import render_properties
 from tests.support.bad_manifests import cluster, external, listener, manifest
 
 PLACE = NodePlace("10.1.2.3", "10.1.2.3", "/data", ("shop-controllers-0.example:9093",))
@@ -155,11 +155,6 @@ def test_the_cluster_id_has_kafkas_form_and_follows_the_uid() -> None:
     assert plan_cluster(of, []).cluster_id == "YmTOWvkTQLCF0JRHTozB0g"
     assert len(layout().cluster_id) == 22
     assert layout().cluster_id == layout(listener()).cluster_id
-
-
-def test_a_value_cannot_smuggle_another_key_into_the_file() -> None:
-    text = render_properties({"a": "1\nnode.id=7"})
-    assert "node.id" not in parse_properties(text, "x")
 
 
 def test_a_cluster_elsewhere_has_no_layout() -> None:
