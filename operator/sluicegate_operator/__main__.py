@@ -17,11 +17,14 @@ from sluicegate_operator.handlers.telemetry import LEADING, Liveness, TelemetryS
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.lease import LeaseElector
+from sluicegate_operator.kube.lease_thread import LeaseThread
 from sluicegate_operator.settings import Settings, SettingsError, read_settings
 
 log = logging.getLogger("sluicegate_operator")
 
 _BEAT_S = 5.0
+LEASE_THREADS = 2
+"""A renewal goes on when the one before it still waits for its answer."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,11 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if settings.kubeconfig:
             # kopf finds it there, as kubectl does.
             os.environ["KUBECONFIG"] = settings.kubeconfig
-        kube = KubeClient(settings.kubeconfig)
+        lease_client = KubeClient(settings.kubeconfig, timeout_s=settings.request_timeout_s, threads_max=LEASE_THREADS)
     except (SettingsError, KubeError) as error:
         print(f"settings: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    return asyncio.run(_run(kube, settings))
+    return asyncio.run(_run(lease_client, settings))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,50 +55,60 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _run(kube: KubeClient, settings: Settings) -> int:
+async def _run(lease_client: KubeClient, settings: Settings) -> int:
     stop = asyncio.Event()
     liveness = Liveness()
-    telemetry = TelemetryServer(*settings.metrics, liveness) if settings.metrics else None
-    beating = asyncio.create_task(_beat(liveness))
-    elector = LeaseElector(kube, settings.lease_namespace, settings.lease_name, settings.identity)
-    try:
-        while not stop.is_set():
-            await _term(kube, settings, elector, stop)
-    finally:
-        beating.cancel()
-        if telemetry is not None:
-            telemetry.close()
-        kube.close()
+    elector = LeaseElector(
+        lease_client,
+        settings.lease_namespace,
+        settings.lease_name,
+        settings.identity,
+        duration_s=settings.lease_s,
+        renew_every_s=settings.lease_s / 3,
+        alive=lambda: liveness.alive,
+    )
+    with LeaseThread(elector) as lease:
+        kube = KubeClient(settings.kubeconfig, timeout_s=settings.request_timeout_s, may_write=lease.held)
+        telemetry = TelemetryServer(*settings.metrics, liveness) if settings.metrics else None
+        beating = asyncio.create_task(_beat(liveness))
+        try:
+            while not stop.is_set():
+                await _term(kube, settings, lease, stop)
+        finally:
+            beating.cancel()
+            if telemetry is not None:
+                telemetry.close()
+            kube.close()
+            lease_client.close()
     return 0
 
 
-async def _term(kube: KubeClient, settings: Settings, elector: LeaseElector, stop: asyncio.Event) -> None:
+async def _term(kube: KubeClient, settings: Settings, lease: LeaseThread, stop: asyncio.Event) -> None:
     """Wait for the Lease, lead until it is lost or `stop`, give it back."""
     _stop_on_signals(stop)
     log.info("%s waits for the Lease %s/%s", settings.identity, settings.lease_namespace, settings.lease_name)
-    if not await _first(elector.acquire(), stop):
+    if not await _first(lease.acquire(), stop):
         return
     log.info("%s leads", settings.identity)
     LEADING.set(1)
     over = asyncio.Event()
-    keeping = asyncio.create_task(elector.run_while_held())
-    enders = [asyncio.create_task(event.wait()) for event in (stop, elector.lost)]
-    for ender in enders:
+    lost = asyncio.create_task(lease.lost())
+    stopping = asyncio.create_task(stop.wait())
+    for ender in (lost, stopping):
         ender.add_done_callback(lambda _: over.set())
     try:
-        await lead(kube, settings, over)
+        await lead(kube, settings, over, lease.held)
         if not over.is_set():
             # kopf was told to stop by a signal, and took it from us.
             stop.set()
     finally:
         LEADING.set(0)
-        for task in (keeping, *enders):
-            task.cancel()
-        await asyncio.gather(keeping, *enders, return_exceptions=True)
-        if elector.lost.is_set():
+        if lost.done():
             log.warning("%s has lost the Lease and waits for its next turn", settings.identity)
-        else:
-            await elector.release()
+        for task in (lost, stopping):
+            task.cancel()
+        await asyncio.gather(lost, stopping, return_exceptions=True)
+        await lease.release()
 
 
 async def _first(work: object, stop: asyncio.Event) -> bool:

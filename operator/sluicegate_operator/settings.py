@@ -8,6 +8,12 @@ from dataclasses import dataclass
 RESYNC_MIN_S = 1.0
 VIEW_EVERY_S = 3.0
 VIEW_MIN_S = 0.2
+LEASE_S = 15
+LEASE_MIN_S = 3.0
+REQUEST_TIMEOUT_S = 5.0
+REQUEST_TIMEOUT_MIN_S = 0.5
+LEASE_REQUEST_PART = 1 / 3
+"""Of the Lease: what a request may take. It is held for two thirds after a renewal, see kube.lease."""
 
 
 class SettingsError(Exception):
@@ -17,7 +23,8 @@ class SettingsError(Exception):
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`namespace` None watches all of them. `resync_s` None leaves it to each cluster's spec.resyncSeconds.
-    `view_every_s`: how often the controllers of a settled cluster are asked for their view of the brokers."""
+    `view_every_s`: how often the controllers of a settled cluster are asked for their view of the brokers. `lease_s`: a
+    successor waits so long for an operator that went silent. `request_timeout_s`: of one request to the API server."""
 
     namespace: str | None
     kubeconfig: str | None
@@ -27,6 +34,8 @@ class Settings:
     resync_s: float | None = None
     metrics: tuple[str, int] | None = None
     view_every_s: float = VIEW_EVERY_S
+    lease_s: float = LEASE_S
+    request_timeout_s: float = REQUEST_TIMEOUT_S
 
 
 def read_settings(
@@ -34,6 +43,14 @@ def read_settings(
 ) -> Settings:
     """Raises SettingsError."""
     own = environment.get("POD_NAMESPACE") or "default"
+    lease_s = _seconds(environment, "SLUICEGATE_LEASE_SECONDS", LEASE_MIN_S) or LEASE_S
+    request_s = _seconds(environment, "SLUICEGATE_REQUEST_TIMEOUT_SECONDS", REQUEST_TIMEOUT_MIN_S)
+    request_max_s = lease_s * LEASE_REQUEST_PART
+    if request_s is not None and request_s > request_max_s:
+        raise SettingsError(
+            f"SLUICEGATE_REQUEST_TIMEOUT_SECONDS: {request_s:g} must be at most a third of SLUICEGATE_LEASE_SECONDS,"
+            f" {request_max_s:g}: a write must have ended when another operator may start"
+        )
     return Settings(
         namespace=namespace,
         kubeconfig=kubeconfig or environment.get("KUBECONFIG") or None,
@@ -42,6 +59,8 @@ def read_settings(
         resync_s=_seconds(environment, "SLUICEGATE_RESYNC_SECONDS", RESYNC_MIN_S),
         metrics=_listener(metrics or environment.get("SLUICEGATE_METRICS_LISTENER")),
         view_every_s=_seconds(environment, "SLUICEGATE_VIEW_SECONDS", VIEW_MIN_S) or VIEW_EVERY_S,
+        lease_s=lease_s,
+        request_timeout_s=request_s or min(REQUEST_TIMEOUT_S, request_max_s),
     )
 
 

@@ -5,7 +5,7 @@ the newest counts. What no controller says is a value (`unseen`), not an excepti
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sluicegate_operator.fleet.http_get import http_get
@@ -71,9 +71,11 @@ async def _ask(place: ControllerPlace, timeout_s: float) -> ControllerView:
         return ControllerView(unseen=f"{name}: {error}")
 
 
-async def fence(active: ControllerPlace, orders: Sequence[FenceOrder]) -> None:
+async def fence(
+    active: ControllerPlace, orders: Sequence[FenceOrder], may_write: Callable[[], bool] = lambda: True
+) -> None:
     """Tells the controller that these brokers are gone: their sessions end now. Raises KafkaAdminError."""
-    async with AdminClient([(active.host, active.port)]) as client:
+    async with AdminClient([(active.host, active.port)], may_write=may_write) as client:
         handle = client.broker(active.host, active.port)
         for order in orders:
             await handle.fence_broker(order.broker_id, order.epoch)

@@ -47,8 +47,10 @@ class FirstSeen:
 class Context:
     """Lives as long as this operator leads."""
 
-    def __init__(self, kube: KubeClient, settings: Settings) -> None:
+    def __init__(self, kube: KubeClient, settings: Settings, may_write: Callable[[], bool] = lambda: True) -> None:
+        """`may_write`: whether the Lease is held in this moment; `kube` asks it as well."""
         self.kube = kube
+        self.may_write = may_write
         self.settings = settings
         self.fleet = KubernetesFleet(kube)
         self.events = EventRecorder(kube)
@@ -69,7 +71,7 @@ class Context:
         addresses = {(broker.host, broker.port) for broker in brokers}
         client = self._clients.get(key)
         if client is None:
-            client = self._clients[key] = AdminClient(sorted(addresses))
+            client = self._clients[key] = AdminClient(sorted(addresses), may_write=self.may_write)
         for host, port in self._known.get(key, set()) - addresses:
             await client.forget(host, port)
         self._known[key] = addresses

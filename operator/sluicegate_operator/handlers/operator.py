@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 Reconcile = Callable[[ClusterKey], Awaitable[float | None]]
 
 
-async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event) -> None:
+async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event, may_write: Callable[[], bool]) -> None:
     """Runs until `stop`, or until SIGTERM or SIGINT, whose handlers kopf takes over while it runs.
 
     Raises what ends kopf or a queue, neither of which may end by itself.
     """
-    context = Context(kube, settings)
+    context = Context(kube, settings, may_write)
     topics = TopicReconciler(context)
     reconcilers: dict[str, Reconcile] = {
         "quotas": QuotaReconciler(context).reconcile,

@@ -66,7 +66,7 @@ class RegistrationReconciler:
         if not orders or seen.view.active is None or cluster.spec.paused:
             return False
         try:
-            await fence(seen.view.active, orders)
+            await fence(seen.view.active, orders, self._context.may_write)
         except KafkaAdminError as error:
             # The session's end will do it; the registrations are written meanwhile.
             log.warning("cluster %s: brokers cannot be fenced: %s", cluster.name, error)

@@ -7,7 +7,7 @@ while the broker stays away.
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -92,10 +92,11 @@ class AdminClient(AdminApi):
         request_timeout_s: float = 5.0,
         client_id: str = "sluicegate-operator",
         connect: Connect = open_tcp,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         if not bootstrap:
             raise ValueError("an admin client needs at least one bootstrap address")
-        self._settings = ConnectionSettings(request_timeout_s, client_id)
+        self._settings = ConnectionSettings(request_timeout_s, client_id, may_write)
         self._connect = connect
         self._handles: dict[Address, BrokerHandle] = {}
         self._bootstrap = [self.broker(host, port) for host, port in bootstrap]

@@ -23,6 +23,7 @@ from sluicegate_operator.kafka_admin.errors import (
     AdminConnectionError,
     AdminProtocolError,
     AdminTimeoutError,
+    FencedError,
     UnsupportedApiError,
     check,
 )
@@ -42,8 +43,11 @@ CONNECT_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
+    """`may_write` is asked in the moment before a request is sent that changes anything."""
+
     request_timeout_s: float
     client_id: str
+    may_write: Callable[[], bool] = lambda: True
 
 
 async def open_tcp(address: Address, factory: Callable[[], asyncio.Protocol]) -> object:
@@ -95,7 +99,7 @@ class Connection(asyncio.Protocol):
 
     async def call(self, exchange: Exchange[Reply, Result]) -> Result:
         self._require_version(exchange)
-        frame = await self._round_trip(exchange.request, exchange.api)
+        frame = await self._round_trip(exchange.request, exchange.api, alters=exchange.alters)
         return exchange.read(self._decode(exchange.reply_type, frame))
 
     def close(self) -> None:
@@ -155,7 +159,7 @@ class Connection(asyncio.Protocol):
             reply.set_exception(AdminTimeoutError(self.address, api, timeout_s))
         self._fail(AdminConnectionError(self.address, f"closed, because {api} was not answered within {timeout_s:g} s"))
 
-    async def _round_trip(self, request: RequestPayload, api: str) -> bytes:
+    async def _round_trip(self, request: RequestPayload, api: str, *, alters: bool = False) -> bytes:
         """The whole reply frame, header included."""
         correlation_id = next(self._correlation_ids) % MAX_CORRELATION_ID
         frame = encode_request(request, correlation_id, self._settings.client_id)
@@ -168,6 +172,9 @@ class Connection(asyncio.Protocol):
         if self.closed or self._transport is None:
             self._slots.release()
             raise AdminConnectionError(self.address, self._failure.reason)
+        if alters and not self._settings.may_write():
+            self._slots.release()
+            raise FencedError(self.address, api)
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[bytes] = loop.create_future()
         overdue = loop.call_later(timeout_s, self._overdue, correlation_id, api)

@@ -49,6 +49,15 @@ class AdminTimeoutError(KafkaAdminError):
         self.timeout_s = timeout_s
 
 
+class FencedError(KafkaAdminError):
+    """Nothing was sent: this process may not change anything (any more), because another one may be at work."""
+
+    retriable = True
+
+    def __init__(self, address: Address, api: str) -> None:
+        super().__init__(f"broker {show(address)}: {api} was not sent: the Lease is not held")
+
+
 class UnsupportedApiError(KafkaAdminError):
     """The broker does not serve a version that this client speaks."""
 

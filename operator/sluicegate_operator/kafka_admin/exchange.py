@@ -26,3 +26,8 @@ class Exchange(Generic[Reply, Result]):
     @property
     def api(self) -> str:
         return type(self.request).__name__.removesuffix("Request")
+
+    @property
+    def alters(self) -> bool:
+        """Whether it changes anything: what only reads is called so by Kafka."""
+        return not self.api.startswith(("Describe", "List", "Metadata"))

@@ -7,7 +7,7 @@ owns is taken over, and said: what the operator needs it must own, but nobody sh
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +16,7 @@ import urllib3
 from kubernetes import client, config
 from kubernetes.config import ConfigException
 
-from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeFencedError, KubeUnavailableError
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,8 @@ CHILD_MANAGER = "sluicegate-operator"
 STATUS_MANAGER = "sluicegate-operator-status"
 CONFIG_STATUS_MANAGER = "sluicegate-operator-config"
 """Owns status.dynamicConfigKeys, which is written on its own, before anything is set."""
-REQUEST_TIMEOUT_S = 15.0
+REQUEST_TIMEOUT_S = 5.0
+"""Below a third of the Lease, see kube.lease: a write that was begun while it was held has ended when it runs out."""
 THREADS_MAX = 8
 BUSY_RETRIES_MAX = 5
 """429 means that nothing was done: the API server is busy or still opening a kind's storage. Retry-After says when."""
@@ -38,9 +39,19 @@ _STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"
 class KubeClient:
     """Belongs to one event loop. Every method raises KubeError, KubeConflictError or KubeUnavailableError."""
 
-    def __init__(self, kubeconfig: str | None = None) -> None:
+    def __init__(
+        self,
+        kubeconfig: str | None = None,
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        threads_max: int = THREADS_MAX,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`may_write` is asked in the moment before each write, in the thread that sends it."""
         self._api = client.ApiClient(_configuration(kubeconfig))
-        self._threads = ThreadPoolExecutor(THREADS_MAX, "kube")
+        self._threads = ThreadPoolExecutor(threads_max, "kube")
+        self._timeout = urllib3.Timeout(total=timeout_s)
+        self._may_write = may_write
         self._retries = urllib3.Retry(
             total=BUSY_RETRIES_MAX,
             connect=0,
@@ -153,10 +164,10 @@ class KubeClient:
 
     def _exchange(self, method: str, url: str, headers: Mapping[str, str], data: str | None) -> Json:
         pool = self._api.rest_client.pool_manager
+        if method != "GET" and not self._may_write():
+            raise KubeFencedError(f"{method} {url.split('?')[0]} was not sent: the Lease is not held")
         try:
-            answer = pool.request(
-                method, url, headers=headers, body=data, timeout=REQUEST_TIMEOUT_S, retries=self._retries
-            )
+            answer = pool.request(method, url, headers=headers, body=data, timeout=self._timeout, retries=self._retries)
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailableError(f"the API server does not answer: {error}") from error
         text = answer.data.decode("utf-8", "replace")

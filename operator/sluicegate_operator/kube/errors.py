@@ -22,3 +22,10 @@ class KubeUnavailableError(KubeError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retriable=True)
+
+
+class KubeFencedError(KubeError):
+    """Nothing was sent: this process may not write (any more), because it does not hold the Lease."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retriable=True)

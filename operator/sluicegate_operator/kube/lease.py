@@ -1,12 +1,16 @@
 """Holds a Lease while the process works, so that of several operators one acts.
 
 Whoever cannot renew for two thirds of the duration stops first, and only after the whole of it does somebody else
-start. Times are the event loop's; `election.py` decides. Every write is a create or a compare-and-swap.
+start: `held` is asked before each write, and a write takes a third of the duration at most, so none is under way when
+the next one starts. Times are of the monotonic clock; `election.py` decides. Every write of the Lease is a create or a
+compare-and-swap.
 """
 
 import asyncio
 import logging
 import math
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sluicegate_operator.kube.client import KubeClient
@@ -51,7 +55,10 @@ class LeaseElector:
         *,
         duration_s: float = 15.0,
         renew_every_s: float = 5.0,
+        alive: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """While `alive` says no the Lease is left to run out: whoever holds it does no work."""
         if not identity:
             raise ValueError("the identity of a Lease's holder must not be empty")
         self.identity = identity
@@ -59,6 +66,8 @@ class LeaseElector:
         self._client = client
         self._namespace = namespace
         self._name = name
+        self._alive = alive
+        self._now_s = clock
         self._duration_s = math.ceil(duration_s)
         self._give_up_s = self._duration_s * 2 / 3
         self._renew_every_s = min(renew_every_s, self._give_up_s / 2)
@@ -68,8 +77,9 @@ class LeaseElector:
 
     @property
     def held(self) -> bool:
-        """False from the moment on when a renewal is overdue, before `lost` can say it."""
-        return self._held_until_s is not None and not self.lost.is_set() and self._now_s() < self._held_until_s
+        """False from the moment on when a renewal is overdue, before `lost` can say it. May be asked in any thread."""
+        until_s = self._held_until_s
+        return until_s is not None and not self.lost.is_set() and self._now_s() < until_s
 
     async def acquire(self) -> None:
         """Waits as long as it takes. Raises KubeError when the API server refuses for good (no permission, no CRD)."""
@@ -134,6 +144,11 @@ class LeaseElector:
         if left_s <= 0:
             self._lose(f"not renewed for {self._give_up_s:.1f} s")
             return False
+        if not self._alive():
+            log.warning(
+                "the lease %s/%s is not renewed: the work's event loop stands still", self._namespace, self._name
+            )
+            return False
         try:
             async with asyncio.timeout(left_s):
                 decision = await self._attempt(only_renew=True)
@@ -178,10 +193,6 @@ class LeaseElector:
     def _lose(self, why: str) -> None:
         log.error("the lease %s/%s is lost: %s", self._namespace, self._name, why)
         self.lost.set()
-
-    @staticmethod
-    def _now_s() -> float:
-        return asyncio.get_running_loop().time()
 
 
 def _wall_time() -> str:

@@ -24,11 +24,23 @@ def test_resync_comes_from_each_cluster_unless_it_is_set_for_all() -> None:
     assert read_settings({"SLUICEGATE_RESYNC_SECONDS": "3"}, None, None, None).resync_s == 3.0
 
 
+def test_a_request_ends_before_another_operator_may_start() -> None:
+    shortened = read_settings({"SLUICEGATE_LEASE_SECONDS": "6"}, None, None, None)
+    assert (shortened.lease_s, shortened.request_timeout_s) == (6, 2)
+    assert read_settings({}, None, None, None).request_timeout_s == 5
+
+
 @pytest.mark.parametrize(
     ("environment", "metrics", "said"),
     [
         ({"SLUICEGATE_RESYNC_SECONDS": "soon"}, None, "SLUICEGATE_RESYNC_SECONDS"),
         ({"SLUICEGATE_RESYNC_SECONDS": "0"}, None, "at least 1"),
+        ({"SLUICEGATE_LEASE_SECONDS": "1"}, None, "at least 3"),
+        (
+            {"SLUICEGATE_LEASE_SECONDS": "12", "SLUICEGATE_REQUEST_TIMEOUT_SECONDS": "5"},
+            None,
+            "SLUICEGATE_REQUEST_TIMEOUT_SECONDS: 5 must be at most a third of SLUICEGATE_LEASE_SECONDS, 4",
+        ),
         ({}, "8080", "must be host:port"),
         ({}, "h:99999", "must be host:port"),
     ],

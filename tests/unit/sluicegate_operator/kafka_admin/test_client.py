@@ -21,6 +21,7 @@ from sluicegate_operator.kafka_admin.errors import (
     AdminConnectionError,
     AdminProtocolError,
     AdminTimeoutError,
+    FencedError,
     KafkaApiError,
     UnsupportedApiError,
 )
@@ -320,6 +321,20 @@ async def test_no_more_requests_are_in_flight_than_allowed(peer: ScriptedPeer) -
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_without_the_lease_nothing_is_changed_and_everything_may_be_read(peer: ScriptedPeer) -> None:
+    peer.answer(altered(ErrorCode.none, None))
+    change = ConfigChange(set={"max.connections": "5"})
+    held = True
+    async with AdminClient([("b1", 9092)], connect=peer.connect, may_write=lambda: held) as admin:
+        await admin.incremental_alter_configs(1, change)
+        held = False
+        with pytest.raises(FencedError, match="the Lease is not held"):
+            await admin.incremental_alter_configs(1, change)
+        assert await admin.describe_cluster() == CLUSTER_VIEW
+    sent = [request.api_key for request in peer.requests]
+    assert sent == [API_VERSIONS, INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER]
 
 
 def test_a_client_needs_an_address() -> None:

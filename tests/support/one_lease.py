@@ -1,0 +1,38 @@
+"""An API server in memory, with room for one Lease."""
+
+from typing import Any
+
+from sluicegate_operator.kube.errors import KubeConflictError, KubeUnavailableError
+from sluicegate_operator.kube.kinds import Kind
+
+
+class OneLease:
+    """`away` is that it does not answer."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.writes = 0
+        self.away = False
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+        self._answer()
+        return self.lease
+
+    async def create(self, kind: Kind, namespace: str, manifest: dict[str, Any]) -> dict[str, Any]:
+        return self._store(manifest)
+
+    async def replace(self, kind: Kind, namespace: str, name: str, manifest: dict[str, Any]) -> dict[str, Any]:
+        assert self.lease is not None
+        if manifest["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+            raise KubeConflictError("changed")
+        return self._store(manifest)
+
+    def _store(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        self._answer()
+        self.writes += 1
+        self.lease = {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": str(self.writes)}}
+        return self.lease
+
+    def _answer(self) -> None:
+        if self.away:
+            raise KubeUnavailableError("away")

@@ -1,0 +1,70 @@
+"""What a holder of a Lease may do, and when: against an API server in memory and a clock that the test moves."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.kube.lease import LeaseElector
+from tests.support.manual_clock import ManualClock
+from tests.support.one_lease import OneLease
+from tests.support.virtual_time import run
+
+DURATION_S = 15
+
+
+def elector(server: OneLease, clock: ManualClock, **options: Any) -> LeaseElector:
+    return LeaseElector(
+        server,  # type: ignore[arg-type]
+        "default",
+        "test",
+        "one",
+        duration_s=DURATION_S,
+        renew_every_s=DURATION_S / 3,
+        clock=clock.monotonic,
+        **options,
+    )
+
+
+def test_a_holder_that_was_frozen_knows_at_once_that_it_may_not_write() -> None:
+    clock = ManualClock()
+    one = elector(OneLease(), clock)
+    run(one.acquire(), clock)
+    assert one.held
+    clock.advance(DURATION_S * 2 / 3 - 0.1)
+    assert one.held
+    clock.advance(0.2)
+    # Nothing of it has run since: neither has it tried to renew, nor does anybody wait for `lost`.
+    assert not one.held
+    assert not one.lost.is_set()
+
+
+def test_it_is_renewed_every_third_of_its_duration() -> None:
+    clock, server = ManualClock(), OneLease()
+    one = elector(server, clock)
+
+    async def hold() -> None:
+        await one.acquire()
+        keeping = asyncio.create_task(one.run_while_held())
+        await asyncio.sleep(60.1)
+        keeping.cancel()
+
+    run(hold(), clock)
+    assert server.writes == 1 + 12
+
+
+@pytest.mark.parametrize("trouble", ["the API server is away", "the work stands still"])
+def test_what_is_not_renewed_is_lost_before_somebody_else_may_have_it(trouble: str) -> None:
+    clock, server, working = ManualClock(), OneLease(), [True]
+    one = elector(server, clock, alive=lambda: working[0])
+
+    async def hold() -> None:
+        await one.acquire()
+        server.away = trouble == "the API server is away"
+        working[0] = trouble != "the work stands still"
+        async with asyncio.timeout(DURATION_S):
+            await one.run_while_held()
+
+    run(hold(), clock)
+    assert one.lost.is_set()
+    assert server.writes == 1
