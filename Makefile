@@ -7,6 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 SEEDS ?= 200
 FIRST ?= 0
+FAULTS ?=
 
 .PHONY: help
 help:  ## show this help
@@ -55,8 +56,8 @@ unit: venv  ## pure tests: unit, contracts in memory, simulation
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/simulation
 
 .PHONY: simulate
-simulate: venv  ## whole clusters on virtual time under seeded faults: make simulate SEEDS=1000 FIRST=5000
-	PYTHONPATH=.:operator $(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST)
+simulate: venv  ## whole clusters on virtual time under seeded faults: make simulate SEEDS=1000 FIRST=5000 FAULTS=kill,damage
+	PYTHONPATH=.:operator $(BIN)/python -m tests.simulation.cluster --seeds $(SEEDS) --first $(FIRST) --faults "$(FAULTS)"
 
 .PHONY: integration
 integration: setup  ## real sockets, processes and clients; Apache Kafka beside ours

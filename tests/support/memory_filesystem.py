@@ -209,6 +209,19 @@ class MemoryFileSystem:
         after._root = deepcopy(self._root)
         return after
 
+    def flip(self, path: Path, at: int, mask: int) -> None:
+        """Bits of one byte change on the disk."""
+        inode = self._find(path)
+        assert isinstance(inode, _Inode)
+        inode.content[at] ^= mask
+        inode.durable = bytes(inode.content)
+
+    def lose(self, path: Path) -> None:
+        """A file, or a folder with all that is in it, is not there any more."""
+        folder = self._folder(path.parent)
+        del folder.entries[path.name]
+        folder.durable.pop(path.name, None)
+
     def process_killed(self) -> "MemoryFileSystem":
         """The next process sees the page cache, but for what an fsync could not write; locks are gone."""
         after = MemoryFileSystem()

@@ -3,8 +3,10 @@
 import argparse
 import sys
 import time
+from dataclasses import replace
 
 from tests.simulation.cluster.cluster import Result, simulate
+from tests.simulation.cluster.shape import shape_of
 from tests.simulation.cluster.trace import Trace
 
 
@@ -13,6 +15,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="this one only")
+    parser.add_argument("--faults", default="", help="these kinds only, with commas between them (schedule.py)")
     parser.add_argument("--trace", action="store_true", help="show everything that happens")
     parser.add_argument("--checksums", action="store_true", help="show what tells two different runs of a seed apart")
     args = parser.parse_args()
@@ -20,20 +23,22 @@ def main() -> int:
     failed = []
     began_s = time.perf_counter()
     for seed in seeds:
-        result = simulate(seed, trace=Trace(verbose=args.trace))
+        shape = replace(shape_of(seed), faults=tuple(args.faults.split(","))) if args.faults else None
+        result = simulate(seed, shape, trace=Trace(verbose=args.trace))
         if result.problems:
             failed.append(seed)
-            print(explained(result, 0 if args.trace else 40))
+            print(explained(result, 0 if args.trace else 40, args.faults))
         elif args.seed is not None or args.checksums:
             print(f"seed {seed}: {result.virtual_s - 1000:.1f} s, {dict(result.figures)}, {result.checksum}")
     print(f"{len(seeds)} seeds, {len(failed)} failed {failed} in {time.perf_counter() - began_s:.1f} s")
     return 1 if failed else 0
 
 
-def explained(result: Result, lines: int) -> str:
+def explained(result: Result, lines: int, faults: str = "") -> str:
     found = [f"seed {result.seed} failed:", *(f"  {problem}" for problem in result.problems[:10])]
     found += ["the end of what happened:", *result.trace.tail(lines)] if lines else []
-    found.append(f"again: python -m tests.simulation.cluster --seed {result.seed} --trace")
+    chosen = f" --faults {faults}" if faults else ""
+    found.append(f"again: python -m tests.simulation.cluster --seed {result.seed}{chosen} --trace")
     return "\n".join(found)
 
 

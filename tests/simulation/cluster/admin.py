@@ -9,10 +9,11 @@ from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import (
     ALTER_PARTITION_REASSIGNMENTS,
     CREATE_TOPICS,
+    DELETE_RECORDS,
     DELETE_TOPICS,
     ELECT_LEADERS,
 )
-from tests.simulation.cluster.connection import Unanswered
+from tests.simulation.cluster.connection import Key, Unanswered
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
@@ -35,6 +36,13 @@ class Admin:
             return None
 
     async def create_topic(self, name: str, partitions: int) -> bool:
+        return await self._create(name, partitions) in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    async def create_new_topic(self, name: str, partitions: int) -> bool:
+        """Whether it is certain that it was made now."""
+        return await self._create(name, partitions) == ErrorCode.NONE
+
+    async def _create(self, name: str, partitions: int) -> ErrorCode | None:
         topic = {
             "name": name,
             "num_partitions": partitions,
@@ -43,8 +51,7 @@ class Admin:
             "configs": (),
         }
         answer = await self._ask(CREATE_TOPICS, 7, {"topics": [topic], "timeout": 3000, "validate_only": False})
-        code = None if answer is None else ErrorCode(int(answer.topics[0].error_code))
-        return code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        return None if answer is None else ErrorCode(int(answer.topics[0].error_code))
 
     async def has_topic(self, name: str, partitions: int) -> bool:
         """Made in the end; False and a mistake when not."""
@@ -58,6 +65,24 @@ class Admin:
     async def delete_topic(self, name: str) -> bool:
         answer = await self._ask(DELETE_TOPICS, 4, {"topic_names": (name,), "timeout": 3000})
         return answer is not None and ErrorCode(int(answer.responses[0].error_code)) == ErrorCode.NONE
+
+    async def delete_records(self, key: Key, before: int) -> int | None:
+        """Where the partition begins now; -1 when it is refused, None when nobody answers."""
+        self._asked += 1
+        owner, view = self._cluster.client(f"admin-{self._asked}")
+        partition = {"partition_index": key[1], "offset": before}
+        content = {"topics": [{"name": key[0], "partitions": [partition]}], "timeout": 3000}
+
+        async def ask() -> Entity:
+            await view.leader_known(key)
+            return (await view.ask_leader(key, DELETE_RECORDS, 2, content))[0]
+
+        try:
+            answer = await self._cluster.loop.create_task(ask(), context=owner.context)
+        except Unanswered:
+            return None
+        part = answer.topics[0].partitions[0]
+        return int(part.low_watermark) if int(part.error_code) == 0 else -1
 
     async def reassign(self, topic: str, index: int, replicas: Sequence[int]) -> str:
         """What the controller says to it."""

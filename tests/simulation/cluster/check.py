@@ -20,7 +20,7 @@ from broker_runtime.controller_node import JOURNAL_CONFIG
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
-from tests.simulation.cluster.client import Lane, Sent
+from tests.simulation.cluster.client import Deletions, Lane, Sent
 from tests.simulation.cluster.connection import Key
 from tests.simulation.cluster.process import Process
 from tests.support.inline_executor import InlineExecutor
@@ -49,6 +49,15 @@ def everybody_serves(cluster: "Cluster") -> bool | str:
         if member is None or not member.serving:
             return f"{process.name} does not serve"
     return True
+
+
+def serves(process: Process) -> bool:
+    """As the broker or, where it is none, as the controller that it is."""
+    if not process.alive or process.broker is None:
+        return False
+    if process.broker.membership is not None:
+        return process.broker.membership.serving
+    return process.broker.controller is not None and process.broker.controller.ready
 
 
 def in_sync(cluster: "Cluster") -> bool | str:
@@ -127,15 +136,28 @@ async def judge(cluster: "Cluster") -> None:
         cluster.around.mistake("there is no active controller")
         return
     for key, part in _partitions(image).items():
-        contents = {number: _read(cluster, number, key) for number in part.replicas}
+        start = _judge_starts(cluster, key, part)
+        contents = {number: _read(cluster, number, key, start) for number in part.replicas}
         if len(set(contents.values())) != 1:
             sizes = {number: len(content) for number, content in contents.items()}
             cluster.around.mistake(f"replicas of {key} are not the same bytes; sizes {sizes}")
-        entries = _entries(contents[part.leader])
-        _judge_partition(cluster, key, entries)
+        _judge_partition(cluster, key, _entries(contents[part.leader]), start)
     for process in cluster.brokers:
         _judge_folder(cluster, process, image)
     await _judge_metadata(cluster, image)
+
+
+def _judge_starts(cluster: "Cluster", key: Key, part: Partition) -> int:
+    """No record is gone that DeleteRecords did not name, and none is there that it said to be gone. Returns where the
+    last of the replicas begins."""
+    deletions = cluster.deletions.get(key, Deletions())
+    logs = {number: _log(cluster, number, key) for number in part.replicas}
+    starts = {number: log.log_start_offset for number, log in logs.items() if log is not None}
+    if any(start > deletions.asked for start in starts.values()):
+        cluster.around.mistake(f"{key} begins at {starts}, and records were to be deleted up to {deletions.asked}")
+    if any(start < deletions.answered for start in starts.values()):
+        cluster.around.mistake(f"{key} begins at {starts}, and was said to begin at {deletions.answered}")
+    return max(starts.values(), default=0)
 
 
 def _judge_folder(cluster: "Cluster", process: Process, image: MetadataImage) -> None:
@@ -152,14 +174,14 @@ def _judge_folder(cluster: "Cluster", process: Process, image: MetadataImage) ->
         cluster.around.mistake(f"{process.name} has the logs {sorted(has)}, its replicas are {sorted(wanted)}")
 
 
-def _read(cluster: "Cluster", number: int, key: Key) -> bytes:
+def _read(cluster: "Cluster", number: int, key: Key, start: int) -> bytes:
     log = _log(cluster, number, key)
-    return b"" if log is None else _read_log(log)
+    return b"" if log is None else _read_log(log, start)
 
 
-def _read_log(log: Log) -> bytes:
+def _read_log(log: Log, start: int) -> bytes:
     found = bytearray()
-    offset = log.log_start_offset
+    offset = start
     while (region := log.read(offset, _READ_BYTES, min_one=True, up_to=log.high_watermark)) is not None:
         data = region.read()
         found += data
@@ -168,23 +190,24 @@ def _read_log(log: Log) -> bytes:
     return bytes(found)
 
 
-def _entries(content: bytes) -> list[Entry]:
-    return [
-        Entry(record.value or b"", header.leader_epoch, header.producer_id)
+def _entries(content: bytes) -> dict[int, Entry]:
+    """By offset. The first batch is whole, also where the log begins within it."""
+    return {
+        record.offset: Entry(record.value or b"", header.leader_epoch, header.producer_id)
         for header, batch in iter_batches(content)
         for record in iter_records(batch)
-    ]
+    }
 
 
-def _judge_partition(cluster: "Cluster", key: Key, entries: list[Entry]) -> None:
+def _judge_partition(cluster: "Cluster", key: Key, entries: Mapping[int, Entry], start: int) -> None:
     places: dict[bytes, list[int]] = {}
-    for offset, entry in enumerate(entries):
+    for offset, entry in entries.items():
         places.setdefault(entry.value, []).append(offset)
     sent: set[bytes] = set()
     for lane in cluster.lanes:
         if lane.key == key:
             sent.update(value for batch in lane.batches for value in batch.values)
-            problem = _problem_of(lane, places)
+            problem = "" if lane.abandoned else _problem_of(lane, places, start)
             if problem:
                 cluster.around.mistake(f"{lane.name}: {problem}")
     for value in places:
@@ -193,14 +216,16 @@ def _judge_partition(cluster: "Cluster", key: Key, entries: list[Entry]) -> None
             break
     for consumer in cluster.consumers:
         if consumer.key == key:
-            for offset, value in enumerate(consumer.seen):
-                if offset >= len(entries) or entries[offset].value != value:
-                    cluster.around.mistake(f"{key}: a consumer has seen {value[:40]!r} at {offset}, it is gone")
+            for offset, seen in enumerate(consumer.seen):
+                if seen is None or offset < start:
+                    continue
+                if offset not in entries or entries[offset].value != seen:
+                    cluster.around.mistake(f"{key}: a consumer has seen {seen[:40]!r} at {offset}, it is gone")
                     break
     _judge_epochs(cluster, key, entries)
 
 
-def _problem_of(lane: Lane, places: Mapping[bytes, list[int]]) -> str:
+def _problem_of(lane: Lane, places: Mapping[bytes, list[int]], start: int) -> str:
     """What is wrong with what one producer sent; nothing else may be."""
     last: dict[object, int] = {}
     for batch in lane.batches:
@@ -210,6 +235,9 @@ def _problem_of(lane: Lane, places: Mapping[bytes, list[int]]) -> str:
             if places.get(other, []) != [at + position for at in found]:
                 return f"the batch of {value!r} is torn: it is at {found}, {other[:40]!r} at {places.get(other)}"
         promised = batch.acknowledged and lane.acks == -1
+        if not found and start and batch.base_offset + len(batch.values) <= start:
+            # Deleted; or a duplicate, of which no broker says where it is.
+            continue
         if promised and not found:
             return f"{value!r} was acknowledged by broker {batch.broker} at {batch.base_offset} and is not in the log"
         if promised and batch.base_offset >= 0 and batch.base_offset not in found:
@@ -231,21 +259,21 @@ def _has_a_place(lane: Lane, batch: Sent) -> bool:
     return lane.acks != 1 or (batch.acknowledged and batch.attempts == 1)
 
 
-def _judge_epochs(cluster: "Cluster", key: Key, entries: list[Entry]) -> None:
+def _judge_epochs(cluster: "Cluster", key: Key, entries: Mapping[int, Entry]) -> None:
     """Within one leader epoch only one broker may have acknowledged, and epochs never go back in a log."""
     told: dict[int, set[int]] = {}
     for lane in cluster.lanes:
-        if lane.key != key or lane.acks != -1:
+        if lane.key != key or lane.acks != -1 or lane.abandoned:
             continue
         for batch in lane.batches:
             # A retry that finds its records already there is answered by a later leader, with the offset of the first.
             answered_for_another = lane.idempotent and batch.attempts > 1
-            if batch.acknowledged and not answered_for_another and 0 <= batch.base_offset < len(entries):
+            if batch.acknowledged and not answered_for_another and batch.base_offset in entries:
                 told.setdefault(entries[batch.base_offset].epoch, set()).add(batch.broker)
     for epoch, brokers in told.items():
         if len(brokers) > 1:
             cluster.around.mistake(f"{key}: brokers {sorted(brokers)} acknowledged records of leader epoch {epoch}")
-    for before, after in pairwise(entries):
+    for before, after in pairwise(entries.values()):
         if after.epoch < before.epoch:
             cluster.around.mistake(f"{key}: leader epoch {after.epoch} comes after {before.epoch} in the log")
             break

@@ -49,10 +49,12 @@ class Lane:
     acks: int
     idempotent: bool
     batches: list[Sent] = field(default_factory=list)
+    abandoned: bool = False
+    """Its topic is deleted: nothing that it was promised counts any more, and what is on its way may still arrive."""
 
     @property
     def settled(self) -> bool:
-        return not self.batches or self.acks == 0 or self.batches[-1].acknowledged
+        return self.abandoned or not self.batches or self.acks == 0 or self.batches[-1].acknowledged
 
 
 class Producer:
@@ -110,7 +112,7 @@ class Producer:
         return Sent(tuple(f"{self.lane.name}:{number}:{padding}".encode() for number in range(first, first + count)))
 
     async def _deliver(self, batch: Sent) -> None:
-        while not batch.acknowledged:
+        while not batch.acknowledged and not self.lane.abandoned:
             await self._view.leader_known(self.lane.key)
             batch.attempts += 1
             try:
@@ -121,7 +123,7 @@ class Producer:
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 batch.acknowledged, batch.base_offset, batch.broker = True, base_offset, broker
                 return
-            if code in _FATAL:
+            if code in _FATAL and not self.lane.abandoned:
                 self._wrong(f"{self.lane.name}: batch {batch.values[0][:40]!r} was refused with {code.name}")
                 self.stopped = True
                 return
@@ -158,18 +160,28 @@ class Producer:
         }
 
 
-class Consumer:
-    """Reads one partition from its beginning, and remembers what it has seen at which offset."""
+@dataclass(slots=True)
+class Deletions:
+    """Of one partition: up to which offsets records may be gone, as was asked, and must be gone, as was answered."""
 
-    def __init__(self, key: Key, view: ClusterView, wrong: Callable[[str], None]) -> None:
+    asked: int = 0
+    answered: int = 0
+
+
+class Consumer:
+    """Reads one partition from its beginning, and remembers what it has seen at which offset; None is what was deleted
+    before it came there."""
+
+    def __init__(self, key: Key, view: ClusterView, deletions: Deletions, wrong: Callable[[str], None]) -> None:
         self.key = key
-        self.seen: list[bytes] = []
+        self.seen: list[bytes | None] = []
+        self.stopped = False
         self._view = view
+        self._deletions = deletions
         self._wrong = wrong
-        self._stopped = False
 
     async def run(self) -> None:
-        while not self._stopped:
+        while not self.stopped:
             await self._view.leader_known(self.key)
             try:
                 answer, broker = await self._view.ask_leader(self.key, FETCH, _FETCH_VERSION, self._request())
@@ -180,9 +192,11 @@ class Consumer:
             code = ErrorCode(int(part.error_code))
             if code == ErrorCode.NONE:
                 self._take(part.records or b"", broker)
-            elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            elif code == ErrorCode.OFFSET_OUT_OF_RANGE and len(self.seen) < self._deletions.asked:
+                self.seen += [None] * (self._deletions.asked - len(self.seen))
+            elif code == ErrorCode.OFFSET_OUT_OF_RANGE and not self.stopped:
                 self._wrong(f"{self.key}: offset {len(self.seen)} is out of range on broker {broker}: records are gone")
-                self._stopped = True
+                self.stopped = True
             else:
                 self._view.leaders.pop(self.key, None)
                 await asyncio.sleep(self._view.random.uniform(0.02, 0.1))
@@ -210,12 +224,15 @@ class Consumer:
         }
 
     def _take(self, records: bytes, broker: int) -> None:
+        if self.stopped:
+            # Its topic was deleted meanwhile; this may be of the one that has the name now.
+            return
         for _, batch in iter_batches(records):
             for record in iter_records(batch):
                 if record.offset < len(self.seen):
                     continue
                 if record.offset != len(self.seen):
                     self._wrong(f"{self.key}: broker {broker} answered {record.offset} instead of {len(self.seen)}")
-                    self._stopped = True
+                    self.stopped = True
                     return
                 self.seen.append(record.value or b"")

@@ -9,6 +9,7 @@ import asyncio
 import gc
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from broker_runtime.controller.image import MetadataImage
 from tests.simulation.cluster import check, schedule
 from tests.simulation.cluster.admin import Admin
-from tests.simulation.cluster.client import Consumer, Lane, Producer
+from tests.simulation.cluster.client import Consumer, Deletions, Lane, Producer
 from tests.simulation.cluster.connection import Address, ClusterView, Key
 from tests.simulation.cluster.loop import Owner, SimulationError, VirtualLoop
 from tests.simulation.cluster.network import Network
@@ -76,6 +77,9 @@ class Cluster:
         self.lanes: list[Lane] = []
         self.consumers: list[Consumer] = []
         self.producers: list[Producer] = []
+        self.deletions: dict[Key, Deletions] = {}
+        self.busy_topics: set[str] = set()
+        """That somebody deletes or makes now, or of which that is not known."""
         self.owners: list[Owner] = []
         self.controllers, self.brokers = self._nodes()
         self.lossy: Process | None = None
@@ -83,6 +87,7 @@ class Cluster:
         self.admin = Admin(self)
         self.operator = Operator(self) if shape.operator_looks_s else None
         self._clients = 0
+        self._topics_made: Counter[str] = Counter()
 
     def _nodes(self) -> tuple[Sequence[Process], Sequence[Process]]:
         """Controllers and brokers; the same processes where they are combined."""
@@ -163,13 +168,36 @@ class Cluster:
         return owner, ClusterView(bootstrap, random.Random(f"{self.seed}/{name}"))
 
     def add_clients(self, topic: str, partitions: int) -> None:
+        # A topic that is made again has other producers, and so other values.
+        self._topics_made[topic] += 1
+        made = self._topics_made[topic]
+        name = topic if made == 1 else f"{topic}#{made}"
         for index in range(partitions):
             key = (topic, index)
-            self._produce(Lane(f"idempotent-{topic}-{index}", key, -1, True))
-            self._produce(Lane(f"plain-{topic}-{index}", key, -1, False))
+            self.deletions[key] = Deletions()
+            self._produce(Lane(f"idempotent-{name}-{index}", key, -1, True))
+            self._produce(Lane(f"plain-{name}-{index}", key, -1, False))
             self._consume(key)
-        self._produce(Lane(f"leader-only-{topic}-0", (topic, 0), 1, False))
-        self._produce(Lane(f"unanswered-{topic}-0", (topic, 0), 0, False))
+        self._produce(Lane(f"leader-only-{name}-0", (topic, 0), 1, False))
+        self._produce(Lane(f"unanswered-{name}-0", (topic, 0), 0, False))
+
+    def lanes_of(self, key: Key) -> Sequence[Lane]:
+        return [lane for lane in self.lanes if lane.key == key and not lane.abandoned]
+
+    def has_clients(self, topic: str) -> bool:
+        return any(lane.key[0] == topic and not lane.abandoned for lane in self.lanes)
+
+    def abandon_clients(self, topic: str) -> None:
+        """The topic is about to be deleted: its clients end, and what they were promised ends with it."""
+        for producer in self.producers:
+            if producer.lane.key[0] == topic:
+                producer.stopped = producer.lane.abandoned = True
+        for consumer in self.consumers:
+            if consumer.key[0] == topic:
+                consumer.stopped = True
+        self.consumers = [consumer for consumer in self.consumers if consumer.key[0] != topic]
+        for key in [key for key in self.deletions if key[0] == topic]:
+            del self.deletions[key]
 
     def _produce(self, lane: Lane) -> None:
         owner, view = self.client(lane.name)
@@ -180,7 +208,7 @@ class Cluster:
 
     def _consume(self, key: Key) -> None:
         owner, view = self.client(f"consumer-{key[0]}-{key[1]}")
-        consumer = Consumer(key, view, self.around.mistake)
+        consumer = Consumer(key, view, self.deletions[key], self.around.mistake)
         self.consumers.append(consumer)
         self.run_as(owner, consumer.run())
 

@@ -15,6 +15,7 @@ from unittest import mock
 from broker_runtime import broker as composition
 from broker_runtime.broker import Broker, StartError
 from broker_runtime.config import broker_settings
+from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.errors import ConfigError, KafkaError
 from tests.simulation.cluster.kube import SimulatedStore
 from tests.simulation.cluster.loop import START_S, Owner, VirtualLoop, current_owner
@@ -84,6 +85,8 @@ class Process:
         """Whether whoever looks after the process (kubelet, `sluicegate up`) starts it again when it ends."""
         self.disk_fault: Callable[[MemoryFileSystem], None] | None = None
         """What is wrong with the disk now, whichever process uses it."""
+        self.backup: MemoryFileSystem | None = None
+        """Of a disk that was damaged, until the process serves with what is left."""
         self._around = around
         self._stop: asyncio.Event | None = None
         self._disk_has_failed = False
@@ -120,11 +123,21 @@ class Process:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._around.note(f"{self.name} ends: {error}")
+            if isinstance(error, StartError) and self.backup is not None:
+                self._restore(owner, str(error))
+                return
             if not isinstance(error, StartError) and not (self._disk_has_failed and isinstance(error, _OF_A_DISK)):
                 self._around.mistake(f"ended by {error!r}")
         else:
             self._around.note(f"{self.name} has stopped")
         self._bury(owner)
+
+    def _restore(self, owner: Owner, last_words: str) -> None:
+        if METADATA_TOPIC not in last_words:
+            self._around.mistake(f"refuses to start over more than its metadata: {last_words}")
+        self._bury(owner)
+        assert self.backup is not None
+        self._have_disk(self.backup.copy())
 
     def _bury(self, owner: Owner) -> None:
         owner.alive = False
