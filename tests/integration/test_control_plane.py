@@ -1,5 +1,6 @@
 """The control plane and the process kubelet themselves: what the end-to-end suite stands on."""
 
+import contextlib
 import json
 import signal
 import urllib.request
@@ -11,6 +12,7 @@ import pytest
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.cluster.waiting import wait_for
 from tests.support.process_kubelet.api import Access
+from tests.support.process_kubelet.delays import Delays
 from tests.support.process_kubelet.kubelet import ProcessKubelet
 
 SERVER = """
@@ -20,11 +22,30 @@ count = pathlib.Path(sys.argv[1], "starts")
 count.write_text(str(int(count.read_text()) + 1 if count.exists() else 1))
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        peer = socket.getaddrinfo("web-0.web.default.svc.cluster.local", 80)[0][4][0]
+        try:
+            peer = socket.getaddrinfo("web-0.web.default.svc.cluster.local", 80)[0][4][0]
+        except OSError:
+            peer = "unknown"
         text = "|".join([count.read_text(), os.environ["WHO"], open(sys.argv[2]).read(), peer])
         self.send_response(200); self.end_headers(); self.wfile.write(text.encode())
     def log_message(self, *_): pass
 http.server.HTTPServer((os.environ["POD_IP"], 8080), Handler).serve_forever()
+"""
+
+
+ASKS_FOR_ITS_NAME = """
+import os, signal, socket, time
+name, until = "late.web.default.svc", time.time() + 60
+def asked():
+    try:
+        return socket.getaddrinfo(name, 80)[0][4][0]
+    except OSError as error:
+        return str(error)
+asked()
+while time.time() < until and name not in open(os.environ["PROCESS_KUBELET_HOSTS"]).read():
+    time.sleep(0.05)
+print("asked again:", "denied" if "not known" in asked() else "found", flush=True)
+signal.pause()
 """
 
 
@@ -43,6 +64,7 @@ def web_manifests() -> str:
             {"name": "SETTINGS", "value": "/etc/web"},
         ],
         "readinessProbe": {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "lifecycle": {
             "preStop": {"exec": {"command": ["python", "-c", "import os; print('leaving', os.environ['POD_IP'])"]}}
         },
@@ -93,9 +115,17 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def kubelet(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessKubelet]:
     access = Access(plane.url, str(plane.certificate), plane.token)
-    with ProcessKubelet(access, tmp_path_factory.mktemp("kubelet")) as kubelet:
+    # With this seed the pod `late` is reported almost as late as can be.
+    delays = Delays(seed=4, address_s_max=3.0, denied_s=8.0)
+    with ProcessKubelet(access, tmp_path_factory.mktemp("kubelet"), delays) as kubelet:
         plane.kubectl("apply", "-f", "-", input=web_manifests())
         yield kubelet
+
+
+def running(kubelet: ProcessKubelet, name: str) -> bool:
+    with contextlib.suppress(LookupError):
+        return bool(kubelet.pids("default", name))
+    return False
 
 
 def page(address: str) -> list[str]:
@@ -124,12 +154,45 @@ def test_a_statefulsets_pod_runs_as_a_process_with_what_its_manifest_gives_it(
     plane: ControlPlane, kubelet: ProcessKubelet
 ) -> None:
     address = ready_pod(plane)["status"]["podIP"]
-    starts, who, file, peer = page(address)
-    assert (who, peer) == ("web-0", address)
+    wait_for("its name is known", lambda: page(address)[3] == address)
+    starts, who, file, _ = page(address)
+    assert who == "web-0"
     assert "/var/lib" not in file
     assert "claims" in file, "paths inside a ConfigMap follow the mounts"
     assert plane.get("statefulset", "web")["status"]["readyReplicas"] == 1
     assert int(starts) >= 1
+
+
+def test_a_process_runs_before_its_address_is_reported_and_its_name_is_known_after_it(
+    plane: ControlPlane, kubelet: ProcessKubelet
+) -> None:
+    command = ["python", "-c", ASKS_FOR_ITS_NAME]
+    container = {"name": "main", "image": "none", "command": command}
+    spec = {"subdomain": "web", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    metadata = {"name": "late", "labels": {"app": "web"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    plane.kubectl("apply", "-f", "-", input=json.dumps(pod))
+    wait_for("its process runs", lambda: running(kubelet, "late"), interval_s=0.02)
+    assert "podIP" not in plane.get("pod", "late")["status"]
+    found = wait_for("its address is reported", lambda: plane.get("pod", "late")["status"].get("podIP"))
+    assert found == kubelet.address("default", "late")
+    wait_for("it has asked", lambda: "asked" in kubelet.logs("default", "late"))
+    assert "denied" in kubelet.logs("default", "late"), "it asked too early, and that answer is kept"
+    plane.kubectl("delete", "pod", "late")
+
+
+def test_files_of_a_config_map_change_under_a_running_process(plane: ControlPlane, kubelet: ProcessKubelet) -> None:
+    before = ready_pod(plane)
+    address = before["status"]["podIP"]
+    plane.kubectl("patch", "configmap", "web", "-p", json.dumps({"data": {"who.txt": "changed in /var/lib/web"}}))
+    wait_for("the file has changed", lambda: page(address)[2].startswith("changed in"))
+    assert "/var/lib/web" not in page(address)[2], "paths inside it follow the mounts as before"
+    after = ready_pod(plane)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert (
+        after["status"]["containerStatuses"][0]["restartCount"]
+        == (before["status"]["containerStatuses"][0]["restartCount"])
+    )
 
 
 def test_a_crashed_container_starts_again_and_its_volume_is_as_it_was(
@@ -153,7 +216,13 @@ def test_a_crashed_container_starts_again_and_its_volume_is_as_it_was(
 def test_a_container_that_ends_again_and_again_is_started_later_and_later(
     plane: ControlPlane, kubelet: ProcessKubelet
 ) -> None:
-    container = {"name": "main", "image": "none", "command": ["python", "-c", "raise SystemExit(3)"]}
+    command = ["python", "-c", "import sys; print('no such key'); sys.exit(3)"]
+    container = {
+        "name": "main",
+        "image": "none",
+        "command": command,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
     spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "crashes"}, "spec": spec}
     plane.kubectl("apply", "-f", "-", input=json.dumps(pod))
@@ -171,6 +240,7 @@ def test_a_container_that_ends_again_and_again_is_started_later_and_later(
     plane.kubectl("delete", "pod", "crashes")
     assert (found["state"]["waiting"]["reason"], found["phase"]) == ("CrashLoopBackOff", "Running")
     assert (found["lastState"]["terminated"]["exitCode"], found["ready"]) == (3, False)
+    assert found["lastState"]["terminated"]["message"] == "no such key\n"
 
 
 def test_a_held_pod_stays_down_until_released(plane: ControlPlane, kubelet: ProcessKubelet) -> None:
@@ -197,6 +267,18 @@ def test_a_deleted_pod_ends_in_order_and_its_successor_has_the_same_volume(
     address = kubelet.address("default", "web-0")
     assert address != before["status"]["podIP"]
     assert int(page(address)[0]) == starts + 1
+
+
+def test_claims_stay_when_their_statefulset_is_deleted_and_made_again(
+    plane: ControlPlane, kubelet: ProcessKubelet
+) -> None:
+    before = ready_pod(plane)
+    starts = int(page(before["status"]["podIP"])[0])
+    plane.kubectl("delete", "statefulset", "web", "--cascade=foreground")
+    assert plane.get("persistentvolumeclaim", "data-web-0")["metadata"]["name"] == "data-web-0"
+    plane.kubectl("apply", "-f", "-", input=web_manifests())
+    after = ready_pod(plane, other_than=before["metadata"]["uid"])
+    assert int(page(after["status"]["podIP"])[0]) == starts + 1
 
 
 def test_a_gated_pod_is_ready_when_somebody_opens_its_gate(plane: ControlPlane, kubelet: ProcessKubelet) -> None:

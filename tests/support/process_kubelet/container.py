@@ -20,6 +20,9 @@ BACKOFF_MAX_S = 5.0
 """The first end is followed by a start at once, the second by the first back-off. A kubelet waits 10 s to 5 minutes;
 tests cannot."""
 
+WORDS_LINES_MAX = 80
+WORDS_BYTES_MAX = 2048
+
 BACKOFF_RESET_S = 30.0
 """A container that ran this long starts over without back-off (a kubelet: ten minutes)."""
 
@@ -48,6 +51,7 @@ class ContainerProcess:
         self._prober = prober
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = 0.0
+        self._log_from = 0
         self._started_time = ""
         self._next_start_at = 0.0
         self._backoff_s = 0.0
@@ -79,10 +83,11 @@ class ContainerProcess:
                 self._launch(now)
             return
         self._collect_probes(now)
-        liveness = self._probes.get("livenessProbe")
-        if liveness is not None and not liveness.passing:
-            self.log_line(f"liveness probe failed ({liveness.last_message}); killing")
-            self.send(signal.SIGKILL)
+        for kind in ("startupProbe", "livenessProbe"):
+            probe = self._probes.get(kind)
+            if probe is not None and probe.exhausted:
+                self.log_line(f"{kind} failed ({probe.last_message}); killing")
+                self.send(signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
         """To the container's whole process group, which this kubelet made."""
@@ -99,8 +104,12 @@ class ContainerProcess:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout_s)
 
-    def status(self) -> Json:
-        """As a kubelet reports it: an end is in `state` until the back-off or the next start, then in `lastState`."""
+    def status(self, *, seen: bool) -> Json:
+        """As a kubelet reports it: an end is in `state` until the back-off or the next start, then in `lastState`.
+        Before it has `seen` the container there is nothing to report."""
+        if not seen:
+            nothing = {"waiting": {"reason": "ContainerCreating"}}
+            return self._status(nothing, {}, ready=False, started=False) | {"restartCount": 0}
         state: Json
         before = self._ends
         if self._process is not None:
@@ -113,21 +122,26 @@ class ContainerProcess:
         else:
             *before, last = self._ends
             state = {"terminated": last}
+        last = {"terminated": before[-1]} if before else {}
+        return self._status(state, last, ready=self.ready, started=self.pid is not None and self._startup_passed())
+
+    def _status(self, state: Json, last_state: Json, *, ready: bool, started: bool) -> Json:
         return {
             "name": self.name,
             "image": self.spec.get("image", ""),
             "imageID": "",
-            "ready": self.ready,
-            "started": self.pid is not None and self._startup_passed(),
+            "ready": ready,
+            "started": started,
             "restartCount": self.restart_count,
             "state": state,
-            "lastState": {"terminated": before[-1]} if before else {},
+            "lastState": last_state,
         }
 
     def _launch(self, now: float) -> None:
         if self._ends:
             self.restart_count += 1
         with self._start.log.open("ab") as output:
+            self._log_from = output.tell()
             self._process = subprocess.Popen(
                 self._start.command,
                 env=dict(self._start.env),
@@ -156,6 +170,7 @@ class ContainerProcess:
             "reason": "Error" if code else "Completed",
             "startedAt": self._started_time,
             "finishedAt": _time_now(),
+            **self._last_words(code),
         }
         self._ends = [*self._ends[-1:], end]
         if len(self._ends) == 1 or now - self._started_at >= BACKOFF_RESET_S:
@@ -165,6 +180,14 @@ class ContainerProcess:
         self.log_line(f"exited with {code}; starts again after {self._backoff_s:g} s")
         self._next_start_at = now + self._backoff_s
         self._process = None
+
+    def _last_words(self, code: int) -> Json:
+        """The end of what this run has logged, where the pod asks for that; a file of its own nothing here writes."""
+        if not code or self.spec.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return {}
+        with self._start.log.open("rb") as log:
+            log.seek(self._log_from)
+            return {"message": last_words(log.read())}
 
     def _startup_passed(self) -> bool:
         startup = self._probes.get("startupProbe")
@@ -186,6 +209,11 @@ class ContainerProcess:
     def log_line(self, text: str) -> None:
         with self._start.log.open("a") as log:
             log.write(f"[kubelet] container {self.name} {text}\n")
+
+
+def last_words(output: bytes) -> str:
+    """So much of a log a kubelet puts into a container's status: 80 lines and 2048 bytes at most."""
+    return b"".join(output.splitlines(keepends=True)[-WORDS_LINES_MAX:])[-WORDS_BYTES_MAX:].decode(errors="replace")
 
 
 def _time_now() -> str:

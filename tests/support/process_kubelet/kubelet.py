@@ -4,13 +4,16 @@
         kubelet.hold_pod("default", "shop-broker-1")
 
 Owns what the scheduler and a kubelet do for a pod: binding, address, volumes, processes, probes, status, names, the
-end. It does not isolate: processes share the host's files and network, so mount paths are rewritten and every pod has
-a loopback address of its own. Its nodes can be lost. Short back-offs keep tests quick. One thread does all of it.
+end. It does not isolate: processes share the host's files and network, so mount paths are rewritten and every pod has a
+loopback address of its own. Its nodes can be lost. Like a real one it is late with what it tells. Short back-offs keep
+tests quick. One thread does all of it.
 """
 
+import functools
 import signal
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +21,7 @@ from typing import Any, Self
 
 from tests.support.process_kubelet.addresses import PodAddresses
 from tests.support.process_kubelet.api import Access, ApiRefused, ApiUnavailable, KubeApi
+from tests.support.process_kubelet.delays import Delays
 from tests.support.process_kubelet.names import HostsFile, NamedService, host_lines
 from tests.support.process_kubelet.node import Node
 from tests.support.process_kubelet.pod import Pod, PodPlace
@@ -31,11 +35,14 @@ TICK_S = 0.1
 NODE_NAMES = ("process-node-0", "process-node-1", "process-node-2")
 """Pods spread over them, so that one can be lost and leave the others; each is a zone: zone-0 and so on."""
 PROBERS = 8
+FILES_EVERY_S = 0.5
+"""How often it is looked whether ConfigMaps have changed."""
 STOP_TIMEOUT_S = 10.0
 
 
 class ProcessKubelet:
-    def __init__(self, access: Access, folder: Path) -> None:
+    def __init__(self, access: Access, folder: Path, delays: Delays | None = None) -> None:
+        """`delays`: how late it tells what is so; by default as late as one of a real node."""
         self._api = KubeApi(access)
         self._folder = folder
         self._addresses = PodAddresses()
@@ -44,6 +51,9 @@ class ProcessKubelet:
         self._workers = ThreadPoolExecutor(PROBERS, thread_name_prefix="probe")
         self._pods: dict[str, Pod] = {}
         self._held: set[tuple[str, str]] = set()
+        self._delays = delays or Delays()
+        self._adopted: Counter[tuple[str, str]] = Counter()
+        self._files_at = 0.0
         self._volumes_on: dict[tuple[str, str], str] = {}
         self._lock = threading.RLock()
         self._stopping = threading.Event()
@@ -175,7 +185,24 @@ class ProcessKubelet:
             for uid in set(self._pods) - present:
                 if not self._is_lost(self._pods[uid]):
                     self._end_vanished(self._pods[uid])
-            self._hosts.write(host_lines([p.named() for p in self._pods.values()], _named_services(services)))
+            now = time.monotonic()
+            named = [pod.named() for pod in self._pods.values() if pod.has_name(now)]
+            self._hosts.write(host_lines(named, _named_services(services)))
+            if now >= self._files_at:
+                self._files_at = now + FILES_EVERY_S
+                self._follow_config_maps(now)
+
+    def _follow_config_maps(self, now: float) -> None:
+        @functools.cache
+        def config_map(namespace: str, name: str) -> Json | None:
+            try:
+                return self._api.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}").get("data") or {}
+            except ApiRefused:
+                return None
+
+        for pod in self._pods.values():
+            if not self._is_lost(pod):
+                pod.look_at_files(now, functools.partial(config_map, pod.namespace))
 
     def _sync_pod(self, manifest: Json) -> None:
         now = time.monotonic()
@@ -219,6 +246,8 @@ class ProcessKubelet:
             workers=self._workers,
             api_host=self._api.host,
             api_port=self._api.port,
+            delays=self._delays.of_pod(f"{namespace}/{name}", self._adopted[namespace, name]),
+            denied_s=self._delays.denied_s,
             give_back_address=self._addresses.give_back,
         )
         pod = Pod(manifest, node_name, place)
@@ -228,6 +257,7 @@ class ProcessKubelet:
             pod.release_place()
             raise
         pod.hold(held=(namespace, name) in self._held)
+        self._adopted[namespace, name] += 1
         self._pods[metadata["uid"]] = pod
         return pod
 
@@ -247,10 +277,11 @@ class ProcessKubelet:
         return node_name
 
     def _write_status(self, pod: Pod) -> None:
-        inits, containers = pod.container_statuses()
+        now = time.monotonic()
+        inits, containers = pod.container_statuses(now)
         stored = pod.manifest.get("status", {})
         view = PodView(
-            address=pod.address,
+            address=pod.address if pod.is_reported(now) else "",
             init_statuses=inits,
             container_statuses=containers,
             gates=pod.gates,

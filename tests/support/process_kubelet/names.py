@@ -7,6 +7,8 @@ from pathlib import Path
 
 SHIM = Path(__file__).with_name("name_shim")
 HOSTS_VARIABLE = "PROCESS_KUBELET_HOSTS"
+DENIED_VARIABLE = "PROCESS_KUBELET_DENIED_S"
+"""How long a name that did not exist when it was asked for goes on not existing, for everybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ def _forms(name: str, namespace: str) -> str:
 class HostsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._written: list[str] | None = None
 
     def write(self, lines: list[str]) -> None:

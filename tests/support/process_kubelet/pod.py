@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.process_kubelet.container import ContainerProcess, ContainerStart
-from tests.support.process_kubelet.names import HOSTS_VARIABLE, SHIM, NamedPod
+from tests.support.process_kubelet.delays import PodDelays
+from tests.support.process_kubelet.names import DENIED_VARIABLE, HOSTS_VARIABLE, SHIM, NamedPod
 from tests.support.process_kubelet.probes import ProbeTarget, attempt
 from tests.support.process_kubelet.translate import command_line, environment
 from tests.support.process_kubelet.volumes import PodVolumes
@@ -36,6 +37,8 @@ class PodPlace:
     workers: ThreadPoolExecutor
     api_host: str
     api_port: int
+    delays: PodDelays
+    denied_s: float
     give_back_address: Callable[[str], None]
 
 
@@ -51,6 +54,7 @@ class Pod:
         self._place = place
         self._inits: list[ContainerProcess] = []
         self._containers: list[ContainerProcess] = []
+        self._started_at: float | None = None
         self._terminating_since: float | None = None
         self._pre_stops: list[Future[None]] = []
         self._sent: set[signal.Signals] = set()
@@ -92,7 +96,19 @@ class Pod:
         self._inits = [self._container(spec) for spec in self.manifest["spec"].get("initContainers", [])]
         self._containers = [self._container(spec) for spec in self.manifest["spec"]["containers"]]
 
+    def is_reported(self, now: float) -> bool:
+        """Whether the kubelet has looked at the pod since its first container runs."""
+        return self._started_at is not None and now >= self._started_at + self._place.delays.address_s
+
+    def has_name(self, now: float) -> bool:
+        return self.is_reported(now - self._place.delays.name_s)
+
+    def look_at_files(self, now: float, config_map: Callable[[str], Json | None]) -> None:
+        """Volumes follow their ConfigMaps while containers run; what a container was given as a variable stays."""
+        self._place.volumes.follow(now, self._place.delays.file_s, config_map)
+
     def sync(self, now: float) -> None:
+        self._started_at = now if self._started_at is None else self._started_at
         while self._inits and self._inits[0].completed():
             self._inits.pop(0)
         for container in self._inits[:1] or self._containers:
@@ -132,8 +148,9 @@ class Pod:
         self._place.volumes.remove()
         self._place.give_back_address(self.address)
 
-    def container_statuses(self) -> tuple[list[Json], list[Json]]:
-        return [c.status() for c in self._inits], [c.status() for c in self._containers]
+    def container_statuses(self, now: float) -> tuple[list[Json], list[Json]]:
+        seen = self.is_reported(now)
+        return [c.status(seen=seen) for c in self._inits], [c.status(seen=seen) for c in self._containers]
 
     def named(self) -> NamedPod:
         spec, metadata = self.manifest["spec"], self.manifest["metadata"]
@@ -156,6 +173,7 @@ class Pod:
             "PYTHONPATH": os.pathsep.join(paths),
             "PYTHONUNBUFFERED": "1",
             HOSTS_VARIABLE: str(self._place.hosts_file),
+            DENIED_VARIABLE: str(self._place.denied_s),
             "KUBERNETES_SERVICE_HOST": self._place.api_host,
             "KUBERNETES_SERVICE_PORT": str(self._place.api_port),
         }

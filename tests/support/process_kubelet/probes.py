@@ -23,12 +23,15 @@ class ProbeTarget:
 
 
 class ProbeState:
-    """Counts successes and failures in a row. `passing` starts as given: readiness False, liveness True."""
+    """Counts successes and failures in a row. `passing` starts as given: readiness False, liveness True. `exhausted`
+    once it has failed as often in a row as it may, whatever it was before."""
 
     def __init__(self, spec: Json, *, passing: bool, started_at: float) -> None:
         self.spec = spec
         self.passing = passing
+        self.exhausted = False
         self.last_message = ""
+        self._failed = 0
         self._row = 0
         self._next_at = started_at + spec.get("initialDelaySeconds", 0)
         self._running = False
@@ -43,6 +46,8 @@ class ProbeState:
         self._running = False
         self._next_at = now + self.spec.get("periodSeconds", 10)
         self.last_message = message
+        self._failed = 0 if succeeded else self._failed + 1
+        self.exhausted = self._failed >= self.spec.get("failureThreshold", 3)
         if succeeded == self.passing:
             self._row = 0
             return

@@ -8,6 +8,8 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PodView:
+    """`address` is empty until it is reported."""
+
     address: str
     init_statuses: list[Json]
     container_statuses: list[Json]
@@ -31,8 +33,7 @@ def pod_status(view: PodView, now: str) -> Json:
     }
     return {
         "phase": "Running" if started else "Pending",
-        "podIP": view.address,
-        "podIPs": [{"ip": view.address}],
+        **({"podIP": view.address, "podIPs": [{"ip": view.address}]} if view.address else {}),
         "hostIP": "127.0.0.1",
         "containerStatuses": view.container_statuses,
         "initContainerStatuses": view.init_statuses,

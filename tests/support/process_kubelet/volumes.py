@@ -2,6 +2,7 @@
 
 import base64
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ class PodVolumes:
         self._own = own
         self._claims = claims
         self._folders: dict[str, Path] = {}
+        self._mounts = Mounts({})
+        self._due: dict[str, float] = {}
+        """When a ConfigMap that has changed reaches the files."""
         self.keys: dict[tuple[str, str, str], str] = {}
 
     def prepare(self) -> None:
@@ -38,10 +42,28 @@ class PodVolumes:
         for mount in container.get("volumeMounts", []):
             folder = self._folders[mount["name"]]
             folders[mount["mountPath"]] = str(folder / mount["subPath"]) if mount.get("subPath") else str(folder)
-        mounts = Mounts(folders)
+        self._mounts = Mounts(folders)
         for volume in self._pod["spec"].get("volumes", []):
-            self._write_files(volume, mounts)
-        return mounts
+            self._write_files(volume, self._mounts)
+        return self._mounts
+
+    def follow(self, now: float, delay_s: float, config_map: Callable[[str], Json | None]) -> None:
+        """`config_map` gives the data of one as it is now, None where it is gone: then the files stay."""
+        for volume in self._pod["spec"].get("volumes", []):
+            for name in [name for kind, name, _ in _file_sources(volume) if kind == "ConfigMap"]:
+                data = config_map(name)
+                mounted = {key: text for (kind, n, key), text in self.keys.items() if (kind, n) == ("ConfigMap", name)}
+                if data is None or data == mounted:
+                    self._due.pop(name, None)
+                elif now >= self._due.setdefault(name, now + delay_s):
+                    self._replace(volume, name, data)
+
+    def _replace(self, volume: Json, name: str, data: Json) -> None:
+        for gone in [key for key in self.keys if key[:2] == ("ConfigMap", name) and key[2] not in data]:
+            del self.keys[gone]
+            _file(self._folders[volume["name"]], volume, gone[2]).unlink(missing_ok=True)
+        self.keys |= {("ConfigMap", name, key): text for key, text in data.items()}
+        self._write_files(volume, self._mounts)
 
     def show(self, pod: Json) -> None:
         write_downward_files(pod, self._folders)
@@ -97,9 +119,16 @@ class PodVolumes:
             for (k, n, key), text in self.keys.items():
                 if (k, n) != (kind, name) or (items and key not in items):
                     continue
-                file = self._folders[volume["name"]] / items.get(key, key)
+                file = _file(self._folders[volume["name"]], volume, key)
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(mounts.rewrite(text))
+                fresh = file.with_name(f".{file.name}.fresh")
+                fresh.write_text(mounts.rewrite(text))
+                fresh.replace(file)
+
+
+def _file(folder: Path, volume: Json, key: str) -> Path:
+    paths = {item["key"]: item["path"] for item in _items(volume)}
+    return folder / str(paths.get(key, key))
 
 
 def _items(volume: Json) -> list[Json]:

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.process_kubelet.container import last_words
+from tests.support.process_kubelet.delays import PUNCTUAL, Delays, PodDelays
 from tests.support.process_kubelet.downward import write_downward_files
 from tests.support.process_kubelet.names import NamedPod, NamedService, host_lines
 from tests.support.process_kubelet.probes import ProbeState
@@ -43,6 +45,33 @@ def test_variables_expand_as_kubernetes_defines_it(text: str, expanded: str) -> 
 )
 def test_a_mount_path_is_rewritten_only_where_it_begins_a_path(text: str, rewritten: str) -> None:
     assert Mounts({"/data": "/host/d", "/data/inner": "/host/i"}).rewrite(text) == rewritten
+
+
+def test_a_pod_is_late_by_the_same_times_in_every_run() -> None:
+    late = Delays(seed=7)
+    assert late.of_pod("ns/b-0", 1) == Delays(seed=7).of_pod("ns/b-0", 1)
+    assert late.of_pod("ns/b-0", 1) != late.of_pod("ns/b-0", 0)
+    assert 0 <= late.of_pod("ns/b-0", 1).address_s <= 1
+    assert PUNCTUAL.of_pod("ns/b-0", 1) == PodDelays(0, 0, 0)
+
+
+def test_the_last_words_of_a_container_are_the_end_of_its_log() -> None:
+    assert last_words(b"one\ntwo\n") == "one\ntwo\n"
+    assert last_words(b"line\n" * 100) == "line\n" * 80
+    assert last_words(b"x" * 3000) == "x" * 2048
+
+
+def test_a_startup_probe_is_exhausted_by_its_failures_in_a_row() -> None:
+    probe = ProbeState({"failureThreshold": 2}, passing=False, started_at=0.0)
+    for succeeded, exhausted in ((False, False), (True, False), (False, False), (False, True)):
+        probe.finish(0.0, succeeded=succeeded, message="")
+        assert probe.exhausted is exhausted
+
+
+def test_an_address_is_reported_late() -> None:
+    status = pod_status(PodView("", [], [], [], []), NOW)
+    assert "podIP" not in status
+    assert "podIPs" not in status
 
 
 def test_names_are_those_of_cluster_dns() -> None:
