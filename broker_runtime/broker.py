@@ -37,6 +37,7 @@ from broker_runtime.metrics import (
     process_families,
     replication_families,
     request_families,
+    storage_families,
 )
 from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.storage.filesystem import OsFileSystem
@@ -296,6 +297,7 @@ class Broker:
                 member.state, member.epoch, fenced=not member.serving, self_fenced=member.self_fenced
             )
             yield from replication_families(self._replication_figures(self.broker))
+            yield from storage_families(self.broker.logs.stray_count)
 
     def _replication_figures(self, node: BrokerNode) -> ReplicationFigures:
         changes = node.replicas.isr_counts

@@ -136,6 +136,7 @@ class BrokerNode:
     # Reaction to metadata
 
     def _on_changes(self, changes: Changes) -> None:
+        self.replicas.note_removals(changes.removals)
         if None in changes.broker_configs or self.settings.node_id in changes.broker_configs:
             self._reconfigure()
         if self._active:

@@ -103,5 +103,13 @@ def replication_families(figures: ReplicationFigures) -> Iterator[Metric]:
     )
 
 
+def storage_families(stray_folders: int) -> Iterator[Metric]:
+    yield _gauge(
+        "sluicegate_log_stray_folders",
+        "Folders of logs that were set aside because the metadata does not name them; a person may remove them",
+        stray_folders,
+    )
+
+
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)

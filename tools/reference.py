@@ -15,6 +15,7 @@ from broker_runtime.metrics import (
     metadata_families,
     replication_families,
     request_families,
+    storage_families,
 )
 from broker_runtime.network.metrics import NetworkFigures, collect
 from broker_runtime.network.quotas import ConnectionQuotas
@@ -77,6 +78,7 @@ def metrics_page() -> str:
         *controller_families(ControllerFigures(True, 0, 0, 0, 0, 0, 0)),
         *replication_families(ReplicationFigures(0, 0, 0, 0, 0, 0, 0)),
         *metadata_families(0, 0),
+        *storage_families(0),
     ]
     return _METRICS_HEAD + _metrics(broker) + operator + _metrics(REGISTRY.collect())
 

@@ -87,12 +87,29 @@ class Topic:
 
 
 @dataclass(slots=True)
+class Removals:
+    """What a record took away, which is the only leave to delete its log: that a snapshot does not name something may
+    as well come of metadata that was lost."""
+
+    topics: set[UUID] = field(default_factory=set)
+    replicas: set[tuple[UUID, int, int]] = field(default_factory=set)
+    """(topic id, partition, broker id)"""
+
+    def __bool__(self) -> bool:
+        return bool(self.topics or self.replicas)
+
+    def order_deletion(self, topic_id: UUID, partition: int, broker_id: int) -> bool:
+        return topic_id in self.topics or (topic_id, partition, broker_id) in self.replicas
+
+
+@dataclass(slots=True)
 class Changes:
     """What one or several records changed; topics by name, `None` in `broker_configs` is the cluster-wide default."""
 
     brokers: set[int] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
     topics_removed: set[str] = field(default_factory=set)
+    removals: Removals = field(default_factory=Removals)
     topic_configs: set[str] = field(default_factory=set)
     broker_configs: set[int | None] = field(default_factory=set)
     ip_quotas: set[str | None] = field(default_factory=set)
@@ -102,6 +119,8 @@ class Changes:
         # A name that was removed and made anew stays in both: the old logs go before the new ones come.
         self.topics = (self.topics - later.topics_removed) | later.topics
         self.topics_removed |= later.topics_removed
+        self.removals.topics |= later.removals.topics
+        self.removals.replicas |= later.removals.replicas
         self.topic_configs = (self.topic_configs - later.topics_removed) | later.topic_configs
         self.broker_configs |= later.broker_configs
         self.ip_quotas |= later.ip_quotas
@@ -250,6 +269,10 @@ class MetadataImage:
 
     def _partition(self, record: PartitionRecord, changes: Changes) -> None:
         topic = self._known_topic(record.topic_id)
+        before = topic.partitions.get(record.index)
+        if before is not None and before.replicas != record.replicas:
+            gone = set(before.replicas) - set(record.replicas)
+            changes.removals.replicas.update((topic.id, record.index, broker_id) for broker_id in gone)
         topic.partitions[record.index] = Partition(
             record.replicas,
             record.isr,
@@ -268,6 +291,7 @@ class MetadataImage:
         del self.topics[topic.name]
         self._topic_configs.pop(topic.name, None)
         changes.topics_removed.add(topic.name)
+        changes.removals.topics.add(record.id)
 
     def _known_topic(self, topic_id: UUID) -> Topic:
         topic = self._topics_by_id.get(topic_id)

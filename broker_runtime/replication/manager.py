@@ -8,10 +8,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
-from broker_runtime.controller.image import MetadataImage, Partition, Topic
+from broker_runtime.controller.image import MetadataImage, Partition, Removals, Topic
 from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication import isr_changes
@@ -61,6 +62,8 @@ class ReplicaManager:
         )
         self._led: dict[Key, LeaderReplica] = {}
         self._followed: dict[Key, FollowerReplica] = {}
+        self._ordered: set[tuple[UUID, int]] = set()
+        """(topic id, partition) of logs that records have ordered to delete."""
         self._fetchers: dict[int, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
         self._controller: Controller | None = None
         self._isr_task: asyncio.Task[None] | None = None
@@ -129,29 +132,35 @@ class ReplicaManager:
                     self._apply(topic, index, part, config)
                 except (OSError, KafkaError) as error:
                     log.error("partition %s-%d cannot be opened and is not served: %s", topic.name, index, error)
-            elif self._logs.get(topic.name, index) is not None:
-                self._stop_serving((topic.name, index))
-                self._logs.delete(topic.name, index)
+            elif (replica := self._logs.get(topic.name, index)) is not None:
+                self._remove(replica)
         self._end_idle_fetchers()
 
     def _apply(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> None:
         key = (topic.name, index)
-        replica = self._opened(topic, index, config)
+        replica = self._opened(topic, index, part, config)
         if part.leader == self._me:
             self._lead(key, topic, replica, part)
         else:
             self._resign(key)
             self._follow(key, topic, replica, part)
 
-    def _opened(self, topic: Topic, index: int, config: TopicConfig) -> Log:
+    def _opened(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> Log:
         old = self._logs.get(topic.name, index)
         if old is not None and old.topic_id == topic.id:
             # When it was loaded nobody knew the topic's configuration yet.
             old.update_config(config)
+            self._ordered.discard((old.topic_id, index))
             return old
         if old is not None:
-            self._stop_serving((topic.name, index))
-            self._logs.delete(topic.name, index)
+            self._remove(old)
+        stray = self._logs.stray_of(topic.id, index)
+        if stray is not None and part.leader == self._me:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"its records are set aside in {stray}: stop this broker and rename that folder to "
+                f"{topic.name}-{index}, or remove it to begin with nothing",
+            )
         made = self._logs.create(topic.name, index, topic.id, config)
         made.sole_replica = False
         return made
@@ -224,24 +233,43 @@ class ReplicaManager:
             if replica.topic == topic:
                 replica.update_config(config)
 
+    # Logs that go
+
+    def note_removals(self, removals: Removals) -> None:
+        """Records have taken these away; call it with all that come, before they are applied, also before serving."""
+        for replica in self._logs.logs() if removals else ():
+            if removals.order_deletion(replica.topic_id, replica.partition, self._me):
+                self._ordered.add((replica.topic_id, replica.partition))
+
     def remove_topic(self, topic: str) -> None:
         for replica in self._logs.logs():
             if replica.topic == topic:
-                key = (replica.topic, replica.partition)
-                self._stop_serving(key)
-                self._logs.delete(*key)
+                self._remove(replica)
         self._end_idle_fetchers()
 
     def remove_strays(self) -> None:
-        """Delete logs that the metadata does not give to this broker; call it once metadata is complete."""
+        """Part with the logs that the metadata does not give to this broker; call it once metadata is complete."""
         for replica in self._logs.logs():
             if replica.topic == METADATA_TOPIC:
                 continue
             topic = self._image.topics.get(replica.topic)
             part = None if topic is None or topic.id != replica.topic_id else topic.partitions.get(replica.partition)
             if part is None or self._me not in part.replicas:
-                log.info("%s-%d was taken from this broker while it was away", replica.topic, replica.partition)
-                self._logs.delete(replica.topic, replica.partition)
+                self._remove(replica)
+
+    def _remove(self, replica: Log) -> None:
+        """Delete what a record has ordered to delete; what the metadata merely does not name is set aside."""
+        key = (replica.topic, replica.partition)
+        self._stop_serving(key)
+        ordered = (replica.topic_id, replica.partition) in self._ordered
+        self._ordered.discard((replica.topic_id, replica.partition))
+        try:
+            if ordered:
+                self._logs.delete(*key)
+            else:
+                self._logs.set_aside(*key)
+        except KafkaError as error:
+            log.error("a log that this broker no longer has is looked at again at its next start: %s", error)
 
     # In-sync sets
 

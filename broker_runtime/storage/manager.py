@@ -23,6 +23,7 @@ from broker_runtime.storage.checkpoint import (
     Partition,
     read_offsets,
     read_topic_id,
+    topic_id_text,
     write_offsets,
     write_topic_id,
 )
@@ -38,12 +39,21 @@ from broker_runtime.storage.segment import Segment
 
 _LOGGER = logging.getLogger(__name__)
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
+_STRAY_FOLDER = re.compile(r".+-(?P<partition>\d+)\.[0-9a-f]{32}-stray")
 _DELETED = "-delete"
-_STRAY = "-stray"
+STRAY = "-stray"
+_NAME_MAX = 255
 _LOGS_PER_TICK = 256
 _CHECKPOINT_INTERVAL_S = 60.0
 PRODUCER_EXPIRATION_MS = 86_400_000
 HIGH_WATERMARK_INTERVAL_MS = 5_000
+
+
+def parting_name(folder: Path, suffix: str) -> Path:
+    """Kafka's name for a partition's folder that is no longer in use; a long topic's name is cut, as there."""
+    topic, _, partition = folder.name.rpartition("-")
+    rest = f"-{partition}.{uuid4().hex}{suffix}"
+    return folder.with_name(topic[: _NAME_MAX - len(rest)] + rest)
 
 
 class LogManager:
@@ -69,6 +79,7 @@ class LogManager:
         self._lock: object | None = None
         self.run_record = RunRecord(fs, log_dir, boot_id)
         self._doomed: list[tuple[int, Path]] = []
+        self._strays: dict[str, tuple[UUID, int]] = {}
         self._turn: list[Log] = []
         self._flushing: tuple[Future[None], Log, Segment] | None = None
         self._checkpointed: dict[Partition, int] = {}
@@ -104,6 +115,9 @@ class LogManager:
             folder = self._log_dir / name
             if name.endswith(_DELETED):
                 self._remove_folder(folder)
+                continue
+            if name.endswith(STRAY):
+                self._note_stray(folder)
                 continue
             match = _FOLDER.fullmatch(name)
             if match is None:
@@ -156,9 +170,7 @@ class LogManager:
             read_topic_id(self._fs, folder)
         except ValueError as error:
             if any(name.endswith(".log") and self._fs.open(folder / name).size() for name in self._fs.listdir(folder)):
-                self.run_record.lost()
-                stray = folder.with_name(f"{folder.name}.{uuid4().hex}{_STRAY}")
-                self._fs.rename(folder, stray)
+                stray = self._rename_stray(folder)
                 _LOGGER.error("%s: it was never synced; its records are kept in %s", error, stray)
             else:
                 self._remove_folder(folder)
@@ -214,13 +226,63 @@ class LogManager:
         log.on_start_moved = log.on_cut = None
         log.end()
         folder = log.place.folder
-        doomed = folder.with_name(f"{folder.name}.{uuid4().hex}{_DELETED}")
+        doomed = parting_name(folder, _DELETED)
         try:
             self._fs.rename(folder, doomed)
             self._fs.fsync_dir(self._log_dir)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"deleting {topic}-{partition} failed: {error}") from error
         self._doomed.append((self._clock.wall_ms() + log.config.file_delete_delay_ms, doomed))
+
+    def set_aside(self, topic: str, partition: int) -> None:
+        """Nobody ordered to delete this log, but it belongs to nobody: it is kept under another name, for a person."""
+        log = self._logs.pop((topic, partition))
+        log.on_start_moved = log.on_cut = None
+        try:
+            log.close()
+        except KafkaError as error:
+            _LOGGER.error("%s-%d is set aside as it is: %s", topic, partition, error)
+            log.end()
+        try:
+            stray = self._rename_stray(log.place.folder)
+        except OSError as error:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"setting {topic}-{partition} aside failed: {error}"
+            ) from error
+        _LOGGER.error(
+            "the metadata does not give %s-%d (topic id %s) to this broker, and no record has ordered to delete it: it "
+            "is set aside as %s; remove that folder if it is not needed, rename it to %s if the metadata was at fault",
+            *(topic, partition, topic_id_text(log.topic_id), stray, log.place.folder.name),
+        )
+
+    def _rename_stray(self, folder: Path) -> Path:
+        # This broker does not have everything any more that it had when it gave its word to the controller.
+        self.run_record.lost()
+        stray = parting_name(folder, STRAY)
+        self._fs.rename(folder, stray)
+        self._fs.fsync_dir(self._log_dir)
+        self._note_stray(stray)
+        return stray
+
+    def _note_stray(self, folder: Path) -> None:
+        match = _STRAY_FOLDER.fullmatch(folder.name)
+        if match is None:
+            return
+        try:
+            topic_id = read_topic_id(self._fs, folder)
+        except ValueError:
+            # Nobody can ask for it.
+            topic_id = UUID(int=0)
+        self._strays[folder.name] = topic_id, int(match["partition"])
+
+    @property
+    def stray_count(self) -> int:
+        """Folders that are set aside, whether by this process or by one before."""
+        return len(self._strays)
+
+    def stray_of(self, topic_id: UUID, partition: int) -> str | None:
+        """The name of a folder that holds records of this partition and is set aside."""
+        return next((name for name, known in self._strays.items() if known == (topic_id, partition)), None)
 
     # Work that comes with time
 

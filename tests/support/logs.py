@@ -26,11 +26,14 @@ class LogHouse:
         self.report = self._open()
 
     def _open(self) -> RecoveryReport:
-        self.logs = LogManager(LOG_DIR, fs=self.fs, clock=self.clock)
+        self.logs = self.manager()
         report = self.logs.open(lambda _topic: self.config)
         self.log: Log = self.logs.create("orders", 0, TOPIC_ID, self.config)
         self.log.sole_replica = True
         return report
+
+    def manager(self) -> LogManager:
+        return LogManager(LOG_DIR, fs=self.fs, clock=self.clock)
 
     def restart(self) -> RecoveryReport:
         self.logs.close()

@@ -71,7 +71,10 @@ def test_a_record_tells_what_it_changed() -> None:
     assert apply(ClientQuotaRecord((("ip", None),), "connection_creation_rate", 1.0), 93).ip_quotas == {None}
     assert not apply(ClientQuotaRecord((("user", "u"),), "producer_byte_rate", 1.0), 94)
     assert apply(PartitionRecord(topic_id, 1, (1,), (1,), 1, 0, 0), 95).topics == {"orders"}
-    assert apply(RemoveTopic(topic_id), 96).topics_removed == {"orders"}
+    moved = apply(PartitionRecord(topic_id, 1, (2,), (2,), 2, 0, 0), 95)
+    assert (moved.topics, moved.removals.replicas) == ({"orders"}, {(topic_id, 1, 1)})
+    removed = apply(RemoveTopic(topic_id), 96)
+    assert (removed.topics_removed, removed.removals.topics) == ({"orders"}, {topic_id})
     assert metadata.image.offset == 96
 
 

@@ -115,6 +115,7 @@ def test_an_image_that_is_replaced_is_the_other_and_says_what_is_new(old: list[R
         was, now = before.topics.get(name), image.topics.get(name)
         assert (name in changes.topics) == (now is not None and was != now)
         assert (name in changes.topics_removed) == (was is not None and (now is None or now.id != was.id))
+    assert not changes.removals, "that a snapshot does not name something orders no deletion"
     for broker_id in range(4):
         assert (broker_id in changes.brokers) == (before.brokers.get(broker_id) != image.brokers.get(broker_id))
         different = before.broker_configs(broker_id) != image.broker_configs(broker_id)

@@ -1,0 +1,186 @@
+"""A log goes only when a record has ordered it; what the metadata merely does not name is set aside."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.config import TopicConfig, broker_settings
+from broker_runtime.controller.image import Changes, MetadataImage
+from broker_runtime.controller.records import PartitionRecord, Record, RemoveTopic, TopicRecord
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.replication.peer import Peers
+from broker_runtime.storage.manager import parting_name
+from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
+
+ME = 1
+
+
+class Replicas:
+    """Broker 1 with the log of orders-0, ten records in it, and the metadata that its manager follows."""
+
+    def __init__(self, house: LogHouse | None = None) -> None:
+        self.house = house if house is not None else LogHouse()
+        if house is None:
+            self.house.append(*[b"%d" % n for n in range(10)])
+        self.image = MetadataImage()
+        settings = broker_settings({"node.id": str(ME)})
+        logs = self.house.logs
+        self.manager = ReplicaManager(settings, self.house.clock, logs, self.image, cast("Peers", None))
+
+    def apply(self, *records: Record) -> Changes:
+        changes = Changes()
+        for record in records:
+            changes.merge(self.image.apply(record, self.image.offset + 1))
+        self.manager.note_removals(changes.removals)
+        return changes
+
+    def take_up(self) -> None:
+        """As a broker that is let in."""
+        self.manager.remove_strays()
+        for topic in self.image.topics.values():
+            self.manager.apply_topic(topic, TopicConfig())
+
+    def folders(self, suffix: str) -> Sequence[str]:
+        return [name for name in self.house.fs.listdir(LOG_DIR) if name.endswith(suffix)]
+
+
+def orders(*replicas: int, topic_id: UUID = TOPIC_ID) -> Sequence[Record]:
+    return TopicRecord("orders", topic_id), PartitionRecord(topic_id, 0, replicas, replicas, replicas[0], 0, 0)
+
+
+def test_a_log_that_the_metadata_does_not_name_is_set_aside_and_kept(caplog: pytest.LogCaptureFixture) -> None:
+    node = Replicas()
+    node.take_up()
+    (stray,) = node.folders("-stray")
+    assert stray.startswith("orders-0.")
+    assert (node.house.logs.stray_count, node.folders("-delete"), node.house.logs.get("orders", 0)) == (1, [], None)
+    (said,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+    assert stray in said
+    assert "no record has ordered to delete it" in said
+    node.house.clock.advance(100_000)
+    node.house.logs.tick()
+    assert node.folders("-stray") == [stray]
+
+
+def test_what_a_record_has_removed_while_the_broker_was_away_is_deleted() -> None:
+    node = Replicas()
+    node.apply(*orders(ME))
+    node.apply(RemoveTopic(TOPIC_ID))
+    node.take_up()
+    assert (len(node.folders("-delete")), node.folders("-stray")) == (1, [])
+
+
+def test_a_replica_that_a_record_has_moved_away_is_deleted() -> None:
+    node = Replicas()
+    node.apply(*orders(ME))
+    node.apply(PartitionRecord(TOPIC_ID, 0, (2,), (2,), 2, 1, 1))
+    node.take_up()
+    assert (len(node.folders("-delete")), node.folders("-stray")) == (1, [])
+
+
+def test_a_replica_that_was_moved_away_by_nobody_knows_what_is_set_aside() -> None:
+    """The metadata may come of an older copy, in which the partition was elsewhere."""
+    node = Replicas()
+    node.apply(*orders(2))
+    node.take_up()
+    assert (node.folders("-delete"), len(node.folders("-stray"))) == ([], 1)
+
+
+def test_one_that_came_back_is_kept_and_deleted_by_the_next_order_only() -> None:
+    node = Replicas()
+    node.apply(*orders(ME))
+    node.apply(PartitionRecord(TOPIC_ID, 0, (2,), (2,), 2, 1, 1))
+    node.apply(PartitionRecord(TOPIC_ID, 0, (ME,), (ME,), ME, 2, 2))
+    node.take_up()
+    assert values_of(node.house.log) == [b"%d" % n for n in range(10)]
+    node.image.topics.clear()
+    node.manager.remove_strays()
+    assert (node.folders("-delete"), len(node.folders("-stray"))) == ([], 1)
+
+
+def test_the_log_of_an_earlier_topic_of_that_name_is_deleted_by_its_record() -> None:
+    node = Replicas()
+    again = UUID(int=8)
+    node.apply(*orders(ME))
+    node.apply(RemoveTopic(TOPIC_ID))
+    node.apply(*orders(ME, topic_id=again))
+    node.take_up()
+    assert (len(node.folders("-delete")), node.folders("-stray")) == (1, [])
+    made = node.house.logs.get("orders", 0)
+    assert made is not None
+    assert (made.topic_id, made.log_end_offset) == (again, 0)
+
+
+def test_a_topic_that_a_running_broker_misses_in_a_snapshot_is_set_aside() -> None:
+    node = Replicas()
+    node.apply(*orders(ME))
+    node.take_up()
+    node.image.topics.clear()
+    node.manager.remove_topic("orders")
+    assert (node.folders("-delete"), len(node.folders("-stray"))) == ([], 1)
+
+
+def test_nothing_empty_leads_in_the_place_of_what_is_set_aside(caplog: pytest.LogCaptureFixture) -> None:
+    """The right metadata is back: its records are there, but under another name."""
+    node = Replicas()
+    node.take_up()
+    node.house.logs.close()
+    again = Replicas(_reopened(node.house))
+    again.apply(*orders(ME))
+    again.take_up()
+    assert again.house.logs.get("orders", 0) is None
+    assert f"its records are set aside in {again.folders('-stray')[0]}" in caplog.text
+    with pytest.raises(KafkaError) as refused:
+        again.manager.led("orders", 0)
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_what_is_set_aside_is_used_again_once_it_has_its_name_back() -> None:
+    node = Replicas()
+    node.take_up()
+    node.house.logs.close()
+    (stray,) = node.folders("-stray")
+    node.house.fs.rename(LOG_DIR / stray, LOG_DIR / "orders-0")
+    again = Replicas(_reopened(node.house))
+    again.apply(*orders(ME))
+    again.take_up()
+    log = again.house.logs.get("orders", 0)
+    assert log is not None
+    assert values_of(log) == [b"%d" % n for n in range(10)]
+
+
+def test_a_folder_that_cannot_be_set_aside_stops_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+    node = Replicas()
+    node.house.logs.create("other", 0, UUID(int=9), TopicConfig())
+    node.house.fs.failing_fsync = True
+    node.take_up()
+    assert node.house.logs.logs() == []
+    assert "looked at again at its next start" in caplog.text
+
+
+def test_a_broker_whose_log_is_set_aside_does_not_vouch_for_its_data() -> None:
+    node = Replicas()
+    record = node.house.logs.run_record
+    record.registered(7)
+    node.take_up()
+    assert record.epoch == -1
+
+
+def test_the_name_of_a_long_topic_is_cut_as_in_kafka() -> None:
+    folder = Path("/data") / ("t" * 249 + "-123")
+    name = parting_name(folder, "-stray").name
+    assert len(name) == 255
+    assert name.endswith("-stray")
+    assert "-123." in name
+
+
+def _reopened(house: LogHouse) -> LogHouse:
+    """Without the log that a LogHouse makes for itself."""
+    house.logs = house.manager()
+    house.logs.open(lambda _topic: house.config)
+    return house
