@@ -105,6 +105,23 @@ GOOD = (
             resyncSeconds=5,
         ),
     ),
+    *(
+        GoodManifest(f"the image {image}", cluster(image=image))
+        for image in (
+            "sluicegate",
+            "localhost:5000/team/sluice__gate:v1.2-rc.1",
+            "Registry.example.org/a/b@sha256:" + "0123456789abcdef" * 4,
+        )
+    ),
+    *(
+        GoodManifest(f"{key} of {value}", cluster(config={key: value}))
+        for key, value in (
+            ("log.cleanup.policy", "compact, delete"),
+            ("log.flush.interval.ms", "9223372036854775807"),
+            ("log.retention.bytes", "-1"),
+            ("unclean.leader.election.enable", "TRUE"),
+        )
+    ),
     GoodManifest("a cluster with standby controllers", cluster(controllers={"replicas": 3})),
     GoodManifest(
         "a cluster that drains brokers", cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "drain": True})
@@ -180,19 +197,78 @@ BAD = (
         "a size that is no quantity",
         cluster(brokers={"replicas": 1, "storage": {"size": "ten"}}),
         "spec.brokers.storage.size",
-        "must be a Kubernetes quantity above zero",
+        "must be a Kubernetes quantity of at least 1Mi",
     ),
     BadManifest(
         "a size of zero",
         cluster(brokers={"replicas": 1, "storage": {"size": "0Gi"}}),
         "spec.brokers.storage.size",
-        "must be a Kubernetes quantity above zero",
+        "must be a Kubernetes quantity of at least 1Mi",
     ),
     BadManifest(
         "resources that are no quantities",
         cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "resources": {"limits": {"memory": "much"}}}),
         "spec.brokers.resources.limits",
         "must hold Kubernetes quantities",
+    ),
+    BadManifest(
+        "a size of a byte or less",
+        cluster(brokers={"replicas": 1, "storage": {"size": "1m"}}),
+        "spec.brokers.storage.size",
+        "must be a Kubernetes quantity of at least 1Mi",
+    ),
+    BadManifest(
+        "a resource that is misspelt",
+        cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "resources": {"limits": {"memroy": "1Gi"}}}),
+        "spec.brokers.resources.limits",
+        "limits must name cpu, memory",
+    ),
+    BadManifest(
+        "requests above limits",
+        cluster(
+            brokers={
+                "replicas": 1,
+                "storage": {"size": "1Gi"},
+                "resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "1000M"}},
+            }
+        ),
+        "spec.brokers.resources.requests",
+        "requests must not be above limits",
+    ),
+    *(
+        BadManifest(f"the image {image!r}", cluster(image=image), "spec.image", "must be the name of a container image")
+        for image in ("Not An Image!!", "sluicegate:", "https://example.org/sluicegate", "a//b", "Sluicegate:1")
+    ),
+    BadManifest(
+        "a bootstrap server at a port that is none",
+        external(bootstrapServers=["kafka:99999"]),
+        "spec.bootstrapServers",
+        "must be a list of host:port",
+    ),
+    *(
+        BadManifest(
+            f"{key} of {value!r}", cluster(config={"min.insync.replicas": "2", key: value}), "spec.config", says
+        )
+        for key, value, says in (
+            ("num.partitions", "abc", "num.partitions must be a whole number from 1 to 2147483647"),
+            ("num.partitions", "0", "num.partitions must be a whole number from 1"),
+            ("num.partitions", "2147483648", "num.partitions must be a whole number from 1"),
+            ("num.partitions", "1_000", "num.partitions must be a whole number from 1"),
+            ("num.partitions", "3\n", "num.partitions must be a whole number from 1"),
+            ("num.partitions", "", "num.partitions must be a whole number from 1"),
+            ("log.retention.ms", "forever", "log.retention.ms must be a whole number from -1"),
+            ("log.flush.interval.ms", "9223372036854775808", "log.flush.interval.ms must be a whole number from 0"),
+            ("log.flush.interval.ms", "1" * 30, "log.flush.interval.ms must be a whole number from 0"),
+            ("delete.topic.enable", "yes", "delete.topic.enable must be true or false"),
+            ("compression.type", "brotli", "compression.type must be one of uncompressed, zstd"),
+            ("log.cleanup.policy", "delete;compact", "log.cleanup.policy must be a list of delete, compact"),
+        )
+    ),
+    BadManifest(
+        "two values that are not allowed",
+        cluster(config={"num.partitions": "x", "default.replication.factor": "x"}),
+        "spec.config",
+        "default.replication.factor must be a whole number",
     ),
     BadManifest(
         "two controllers",
@@ -359,6 +435,12 @@ BAD = (
         topic(config={"num.partitions": "3"}),
         "spec.config",
         "a key that topics do not have",
+    ),
+    BadManifest(
+        "a topic that keeps records for ever in words",
+        topic(config={"retention.ms": "forever"}),
+        "spec.config",
+        "retention.ms must be a whole number from -1",
     ),
     BadManifest("a registration of no broker", without(registration(), "spec", "brokerId"), "spec.brokerId"),
     BadManifest("a registration with a negative id", registration(brokerId=-1), "spec.brokerId"),

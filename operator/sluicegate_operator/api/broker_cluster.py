@@ -9,36 +9,39 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api import config_keys as keys
+from sluicegate_operator.api.config_values import cel_list, config_value_rules
 from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Kind, PrinterColumn, Status
+from sluicegate_operator.api.quantities import QUANTITY_PATTERN, Quantity, amount, is_quantity
 from sluicegate_operator.api.rules import Model, Rule, TransitionRule
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
-QUANTITY_PATTERN = "^[0-9]+([.][0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 LABEL_KEY_PATTERN = (
     "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     "[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
 )
-ADDRESS_PATTERN = r"^([-.a-zA-Z0-9]+|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$"
+_PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+ADDRESS_PATTERN = rf"^([-.a-zA-Z0-9]+|\[[0-9a-fA-F:.]+\]):{_PORT}$"
 
-Quantity = Annotated[str, Field(max_length=32)]
-_QUANTITY_MESSAGE = "must be a Kubernetes quantity above zero, for example 10Gi"
-
-
-def is_quantity(text: str) -> bool:
-    return re.fullmatch(QUANTITY_PATTERN, text) is not None and re.search("[1-9]", text) is not None
-
-
-def _quantity_rule(field: str) -> Rule:
-    return Rule(
-        cel=f"self.{field}.matches('{QUANTITY_PATTERN}') && self.{field}.matches('[1-9]')",
-        message=f"{field} {_QUANTITY_MESSAGE}",
-        holds=lambda model: is_quantity(getattr(model, field)),
-        field=field,
-    )
+IMAGE_PATTERN = (
+    # [registry[:port]/]name[/name...][:tag][@digest], as container runtimes read it.
+    "^([a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)*(:[0-9]{1,5})?/)?"
+    "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*"
+    "(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{0,127})?"
+    "(@[a-zA-Z][a-zA-Z0-9]*([-_+.][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,})?$"
+)
+STORAGE_MIN = "1Mi"
 
 
 class Storage(Model):
-    rules: ClassVar = (_quantity_rule("size"),)
+    rules: ClassVar = (
+        Rule(
+            cel=f"self.size.matches('{QUANTITY_PATTERN}')"
+            f" && quantity(self.size).compareTo(quantity('{STORAGE_MIN}')) >= 0",
+            message=f"size must be a Kubernetes quantity of at least {STORAGE_MIN}, for example 10Gi",
+            holds=lambda storage: is_quantity(storage.size) and amount(storage.size) >= amount(STORAGE_MIN),
+            field="size",
+        ),
+    )
 
     size: Quantity
     """Size of the volume of one node, as a Kubernetes quantity, for example 10Gi."""
@@ -53,15 +56,51 @@ def _amounts_rule(field: str) -> Rule:
     return Rule(
         cel=f"!has(self.{field}) || self.{field}.all(k, self.{field}[k].matches('{QUANTITY_PATTERN}'))",
         message=f"{field} must hold Kubernetes quantities as strings, for example cpu: 500m or memory: 1Gi",
+        holds=lambda model: all(is_quantity(text) for text in (getattr(model, field) or {}).values()),
+        field=field,
+    )
+
+
+_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+
+
+def _names_rule(field: str) -> Rule:
+    """What else the API server would refuse, but only when the pods' StatefulSet is made."""
+    return Rule(
+        cel=f"!has(self.{field}) || self.{field}.all(k, k in {cel_list(_RESOURCES)}"
+        " || k.startsWith('hugepages-') || k.contains('/'))",
+        message=f"{field} must name {', '.join(_RESOURCES)}, hugepages-SIZE or a resource with a domain, for example"
+        " vendor.example/device",
         holds=lambda model: all(
-            re.fullmatch(QUANTITY_PATTERN, amount) for amount in (getattr(model, field) or {}).values()
+            name in _RESOURCES or name.startswith("hugepages-") or "/" in name for name in getattr(model, field) or {}
         ),
         field=field,
     )
 
 
+def _requests_are_within_limits(model: "Resources") -> bool:
+    requests, limits = model.requests or {}, model.limits or {}
+    if not all(is_quantity(text) for text in (*requests.values(), *limits.values())):
+        # That is said by the rules before.
+        return True
+    return all(amount(text) <= amount(limits[name]) for name, text in requests.items() if name in limits)
+
+
 class Resources(Model):
-    rules: ClassVar = (_amounts_rule("requests"), _amounts_rule("limits"))
+    rules: ClassVar = (
+        _amounts_rule("requests"),
+        _amounts_rule("limits"),
+        _names_rule("requests"),
+        _names_rule("limits"),
+        Rule(
+            cel="!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits)"
+            " || !isQuantity(self.requests[k]) || !isQuantity(self.limits[k])"
+            " || quantity(self.requests[k]).compareTo(quantity(self.limits[k])) <= 0)",
+            message="requests must not be above limits: lower the request or raise the limit",
+            holds=_requests_are_within_limits,
+            field="requests",
+        ),
+    )
 
     requests: ResourceAmounts | None = None
     """What a pod is scheduled with, for example cpu: 500m."""
@@ -161,13 +200,13 @@ class ConnectionQuotaSettings(Model):
 
 
 ConfigValue = Annotated[str, Field(max_length=4096)]
-_ALL_KEYS = keys.OPERATOR_KEYS + keys.LIMIT_KEYS + keys.WINDOW_KEYS + keys.BROKER_CONFIG_KEYS
+_ALL_KEYS = keys.OPERATOR_KEYS + keys.LIMIT_KEYS + keys.WINDOW_KEYS + tuple(keys.BROKER_CONFIG)
 
 
 def _config_rule(refused: tuple[str, ...], message: str, prefix: str | None = None) -> Rule:
     also = f" && !k.startsWith('{prefix}')" if prefix else ""
     return Rule(
-        cel=f"!has(self.config) || self.config.all(k, !(k in {keys.cel_list(refused)}){also})",
+        cel=f"!has(self.config) || self.config.all(k, !(k in {cel_list(refused)}){also})",
         message=message,
         holds=lambda spec: (
             not any(key in refused or (prefix is not None and key.startswith(prefix)) for key in spec.config or {})
@@ -194,12 +233,13 @@ _CONFIG_RULES = (
         " windowSizeSeconds)",
     ),
     Rule(
-        cel=f"!has(self.config) || self.config.all(k, k in {keys.cel_list(_ALL_KEYS)}"
+        cel=f"!has(self.config) || self.config.all(k, k in {cel_list(_ALL_KEYS)}"
         f" || k.startsWith('{keys.LISTENER_PREFIX}'))",
         message="config holds a key that the broker does not know; docs/reference/broker-configuration.md lists them",
         holds=lambda spec: all(key in _ALL_KEYS or key.startswith(keys.LISTENER_PREFIX) for key in spec.config or {}),
         field="config",
     ),
+    *config_value_rules(keys.BROKER_CONFIG),
 )
 
 
@@ -257,6 +297,12 @@ class BrokerClusterSpec(Model):
             message="bootstrapServers must be a list of host:port, for example kafka-0.example.org:9092",
             holds=lambda spec: all(re.fullmatch(ADDRESS_PATTERN, server) for server in spec.bootstrap_servers or ()),
             field="bootstrapServers",
+        ),
+        Rule(
+            cel=f"!has(self.image) || self.image.matches('{IMAGE_PATTERN}')",
+            message="image must be the name of a container image, for example registry.example.org/sluicegate:0.1.0",
+            holds=lambda spec: spec.image is None or re.fullmatch(IMAGE_PATTERN, spec.image) is not None,
+            field="image",
         ),
         *_CONFIG_RULES,
     )

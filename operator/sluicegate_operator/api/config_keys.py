@@ -4,6 +4,14 @@ The names are Kafka's and the broker's. The operator shares no code with the bro
 again; a unit test compares them with the broker's own tables.
 """
 
+from collections.abc import Mapping
+
+from sluicegate_operator.api.config_values import FLAG, ConfigValue, Whole, list_of, long, one_of
+
+_COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_TIMESTAMP = one_of("CreateTime", "LogAppendTime")
+_CLEANUP = list_of("delete", "compact")
+
 OPERATOR_KEYS = (
     "advertised.listeners",
     "broker.rack",
@@ -46,68 +54,68 @@ WINDOW_KEYS = (
 )
 """Set through spec.connectionQuota of the BrokerCluster."""
 
-BROKER_CONFIG_KEYS = (
-    "auto.create.topics.enable",
-    "auto.leader.rebalance.enable",
-    "broker.heartbeat.interval.ms",
-    "broker.session.timeout.ms",
-    "compression.type",
-    "connection.quota.delayed.close.max",
-    "connection.quota.tracked.ips.max",
-    "connections.max.idle.ms",
-    "controlled.shutdown.enable",
-    "controller.request.queue.max",
-    "default.replication.factor",
-    "delete.topic.enable",
-    "fetch.max.bytes",
-    "initial.broker.registration.timeout.ms",
-    "leader.imbalance.check.interval.seconds",
-    "log.cleaner.delete.retention.ms",
-    "log.cleanup.policy",
-    "log.flush.interval.messages",
-    "log.flush.interval.ms",
-    "log.flush.scheduler.interval.ms",
-    "log.index.interval.bytes",
-    "log.index.size.max.bytes",
-    "log.message.timestamp.after.max.ms",
-    "log.message.timestamp.before.max.ms",
-    "log.message.timestamp.type",
-    "log.retention.bytes",
-    "log.retention.check.interval.ms",
-    "log.retention.hours",
-    "log.retention.minutes",
-    "log.retention.ms",
-    "log.roll.hours",
-    "log.roll.ms",
-    "log.segment.bytes",
-    "log.segment.delete.delay.ms",
-    "max.incremental.fetch.session.cache.slots",
-    "message.max.bytes",
-    "metadata.log.max.record.bytes.between.snapshots",
-    "min.insync.replicas",
-    "num.io.threads",
-    "num.network.threads",
-    "num.partitions",
-    "producer.id.expiration.ms",
-    "queued.max.request.bytes",
-    "replica.fetch.backoff.ms",
-    "replica.fetch.max.bytes",
-    "replica.fetch.min.bytes",
-    "replica.fetch.response.max.bytes",
-    "replica.fetch.wait.max.ms",
-    "replica.high.watermark.checkpoint.interval.ms",
-    "replica.lag.time.max.ms",
-    "request.timeout.ms",
-    "sluicegate.broker.rack.timeout.ms",
-    "sluicegate.frame.receive.timeout.ms",
-    "socket.listen.backlog.size",
-    "socket.receive.buffer.bytes",
-    "socket.request.max.bytes",
-    "socket.send.buffer.bytes",
-    "transactional.id.expiration.ms",
-    "unclean.leader.election.enable",
-)
-"""What spec.config of a BrokerCluster may hold."""
+BROKER_CONFIG: Mapping[str, ConfigValue] = {
+    "auto.create.topics.enable": FLAG,
+    "auto.leader.rebalance.enable": FLAG,
+    "broker.heartbeat.interval.ms": Whole(1),
+    "broker.session.timeout.ms": Whole(1),
+    "compression.type": _COMPRESSION,
+    "connection.quota.delayed.close.max": Whole(1),
+    "connection.quota.tracked.ips.max": Whole(1),
+    "connections.max.idle.ms": long(1),
+    "controlled.shutdown.enable": FLAG,
+    "controller.request.queue.max": Whole(1),
+    "default.replication.factor": Whole(1),
+    "delete.topic.enable": FLAG,
+    "fetch.max.bytes": Whole(1024),
+    "initial.broker.registration.timeout.ms": Whole(1),
+    "leader.imbalance.check.interval.seconds": long(1),
+    "log.cleaner.delete.retention.ms": long(0),
+    "log.cleanup.policy": _CLEANUP,
+    "log.flush.interval.messages": long(1),
+    "log.flush.interval.ms": long(0),
+    "log.flush.scheduler.interval.ms": long(1),
+    "log.index.interval.bytes": Whole(0),
+    "log.index.size.max.bytes": Whole(4),
+    "log.message.timestamp.after.max.ms": long(0),
+    "log.message.timestamp.before.max.ms": long(0),
+    "log.message.timestamp.type": _TIMESTAMP,
+    "log.retention.bytes": long(-1),
+    "log.retention.check.interval.ms": long(1),
+    "log.retention.hours": Whole(-1),
+    "log.retention.minutes": Whole(-1),
+    "log.retention.ms": long(-1),
+    "log.roll.hours": Whole(1),
+    "log.roll.ms": long(1),
+    "log.segment.bytes": Whole(14),
+    "log.segment.delete.delay.ms": long(0),
+    "max.incremental.fetch.session.cache.slots": Whole(0, 0),
+    "message.max.bytes": Whole(0),
+    "metadata.log.max.record.bytes.between.snapshots": long(1),
+    "min.insync.replicas": Whole(1),
+    "num.io.threads": Whole(1, 64),
+    "num.network.threads": Whole(1, 64),
+    "num.partitions": Whole(1),
+    "producer.id.expiration.ms": Whole(1),
+    "queued.max.request.bytes": long(1),
+    "replica.fetch.backoff.ms": Whole(1),
+    "replica.fetch.max.bytes": Whole(1),
+    "replica.fetch.min.bytes": Whole(0),
+    "replica.fetch.response.max.bytes": Whole(1),
+    "replica.fetch.wait.max.ms": Whole(0),
+    "replica.high.watermark.checkpoint.interval.ms": long(1),
+    "replica.lag.time.max.ms": long(1),
+    "request.timeout.ms": Whole(1),
+    "sluicegate.broker.rack.timeout.ms": long(1),
+    "sluicegate.frame.receive.timeout.ms": long(1),
+    "socket.listen.backlog.size": Whole(1),
+    "socket.receive.buffer.bytes": Whole(-1),
+    "socket.request.max.bytes": Whole(1),
+    "socket.send.buffer.bytes": Whole(-1),
+    "transactional.id.expiration.ms": Whole(1),
+    "unclean.leader.election.enable": FLAG,
+}
+"""What spec.config of a BrokerCluster may hold, and what the values must be."""
 
 DYNAMIC_CONFIG_KEYS = frozenset(
     {
@@ -132,31 +140,26 @@ DYNAMIC_CONFIG_KEYS = frozenset(
         "unclean.leader.election.enable",
     }
 )
-"""Of BROKER_CONFIG_KEYS those that Kafka calls cluster-wide: changed while brokers run. All others are static."""
+"""Of BROKER_CONFIG those that Kafka calls cluster-wide: changed while brokers run. All others are static."""
 
-TOPIC_CONFIG_KEYS = (
-    "cleanup.policy",
-    "compression.type",
-    "delete.retention.ms",
-    "file.delete.delay.ms",
-    "flush.messages",
-    "flush.ms",
-    "index.interval.bytes",
-    "max.message.bytes",
-    "message.timestamp.after.max.ms",
-    "message.timestamp.before.max.ms",
-    "message.timestamp.type",
-    "min.insync.replicas",
-    "retention.bytes",
-    "retention.ms",
-    "segment.bytes",
-    "segment.index.bytes",
-    "segment.ms",
-    "unclean.leader.election.enable",
-)
-"""What spec.config of a Topic may hold."""
-
-
-def cel_list(keys: tuple[str, ...]) -> str:
-    """A list literal of the Common Expression Language."""
-    return "[" + ", ".join(f"'{key}'" for key in keys) + "]"
+TOPIC_CONFIG: Mapping[str, ConfigValue] = {
+    "cleanup.policy": _CLEANUP,
+    "compression.type": _COMPRESSION,
+    "delete.retention.ms": long(0),
+    "file.delete.delay.ms": long(0),
+    "flush.messages": long(1),
+    "flush.ms": long(0),
+    "index.interval.bytes": Whole(0),
+    "max.message.bytes": Whole(0),
+    "message.timestamp.after.max.ms": long(0),
+    "message.timestamp.before.max.ms": long(0),
+    "message.timestamp.type": _TIMESTAMP,
+    "min.insync.replicas": Whole(1),
+    "retention.bytes": long(-1),
+    "retention.ms": long(-1),
+    "segment.bytes": Whole(14),
+    "segment.index.bytes": Whole(4),
+    "segment.ms": long(1),
+    "unclean.leader.election.enable": FLAG,
+}
+"""What spec.config of a Topic may hold, and what the values must be."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sluicegate_operator.api.config_keys import BROKER_CONFIG, TOPIC_CONFIG
 from sluicegate_operator.api.crd import schema
 from sluicegate_operator.api.manifests import KINDS
 from sluicegate_operator.api.metadata import API_VERSION
@@ -19,6 +20,9 @@ must do something, and its message says what; `observedGeneration` is -1 until t
 """
 
 
+_CONFIGS = {"BrokerCluster": BROKER_CONFIG, "Topic": TOPIC_CONFIG}
+
+
 def render_reference() -> str:
     return _HEAD + "".join(_kind(name) for name in KINDS)
 
@@ -30,8 +34,10 @@ def _kind(name: str) -> str:
     for part in ("spec", "status"):
         lines += [f"### {name} {part}\n", "| field | type | default | meaning |", "|---|---|---|---|"]
         lines += [*_rows(root["properties"][part], ""), ""]
-    rules = list(_rules(root, ""))
-    lines += [f"### {name} rules\n", *rules]
+    lines += [f"### {name} rules\n", *_rules(root, "")]
+    if name in _CONFIGS:
+        lines += [f"\n### {name} config\n", "| key | value |", "|---|---|"]
+        lines += [f"| `{key}` | {value.must} |" for key, value in sorted(_CONFIGS[name].items())]
     return "\n".join(lines) + "\n"
 
 
@@ -61,6 +67,9 @@ def _type(node: Mapping[str, Any]) -> str:
 
 def _rules(node: Mapping[str, Any], path: str) -> Iterator[str]:
     for rule in node.get("x-kubernetes-validations", []):
+        if "messageExpression" in rule:
+            # It is about values of config, which have a table of their own.
+            continue
         where = f"`{path}`: " if path else ""
         yield f"- {where}{rule['message']}"
     for name, child in node.get("properties", {}).items():

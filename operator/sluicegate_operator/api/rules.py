@@ -16,12 +16,17 @@ from pydantic_core import CoreSchema
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`holds` takes the model; `field` (in camelCase) is where the API server points at when it does not hold."""
+    """`holds` takes the model; `field` (in camelCase) is where the API server points at when it does not hold.
+
+    `message_cel` and `message_of` make a sentence that names what is wrong; they are asked when the rule does not hold.
+    """
 
     cel: str
     message: str
     holds: Callable[[Any], bool]
     field: str | None = None
+    message_cel: str | None = None
+    message_of: Callable[[Any], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,8 @@ class Model(BaseModel):
 
 def _validation(rule: Rule | TransitionRule) -> dict[str, str]:
     validation = {"rule": rule.cel, "message": rule.message}
+    if isinstance(rule, Rule) and rule.message_cel is not None:
+        validation["messageExpression"] = rule.message_cel
     if rule.field is not None:
         validation["fieldPath"] = f".{rule.field}"
     return validation
@@ -82,7 +89,8 @@ def broken_rules(model: Model, old: Model | None = None, path: str = "") -> Iter
     """Every rule of `model` and of the models inside it that does not hold."""
     for rule in model.rules:
         if not rule.holds(model):
-            yield Problem(_join(path, rule.field), rule.message)
+            message = rule.message_of(model) if rule.message_of else rule.message
+            yield Problem(_join(path, rule.field), message)
     if old is not None:
         for transition in model.transitions:
             if not transition.holds(old, model):

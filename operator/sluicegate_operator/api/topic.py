@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from sluicegate_operator.api import config_keys as keys
+from sluicegate_operator.api.config_keys import TOPIC_CONFIG
+from sluicegate_operator.api.config_values import cel_list, config_value_rules
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
@@ -36,11 +37,12 @@ class TopicSpec(Model):
             field="topicName",
         ),
         Rule(
-            cel=f"!has(self.config) || self.config.all(k, k in {keys.cel_list(keys.TOPIC_CONFIG_KEYS)})",
+            cel=f"!has(self.config) || self.config.all(k, k in {cel_list(tuple(TOPIC_CONFIG))})",
             message="config holds a key that topics do not have; docs/reference/broker-configuration.md lists them",
-            holds=lambda spec: all(key in keys.TOPIC_CONFIG_KEYS for key in spec.config or {}),
+            holds=lambda spec: all(key in TOPIC_CONFIG for key in spec.config or {}),
             field="config",
         ),
+        *config_value_rules(TOPIC_CONFIG),
     )
     transitions: ClassVar = (
         TransitionRule(

@@ -89,12 +89,12 @@ def test_the_keys_of_config_are_the_brokers_own() -> None:
         *config_keys.OPERATOR_KEYS,
         *config_keys.LIMIT_KEYS,
         *config_keys.WINDOW_KEYS,
-        *config_keys.BROKER_CONFIG_KEYS,
+        *config_keys.BROKER_CONFIG,
     )
     assert sorted(written_down) == sorted(BROKER_KEYS)
-    assert sorted(config_keys.TOPIC_CONFIG_KEYS) == sorted(TOPIC_KEYS)
+    assert sorted(config_keys.TOPIC_CONFIG) == sorted(TOPIC_KEYS)
 
 
 def test_keys_are_dynamic_where_the_broker_says_so() -> None:
-    cluster_wide = {key for key in config_keys.BROKER_CONFIG_KEYS if BROKER_KEYS[key].mode is UpdateMode.CLUSTER_WIDE}
+    cluster_wide = {key for key in config_keys.BROKER_CONFIG if BROKER_KEYS[key].mode is UpdateMode.CLUSTER_WIDE}
     assert cluster_wide == config_keys.DYNAMIC_CONFIG_KEYS

@@ -1,0 +1,109 @@
+"""What the value of a configuration key must be, once for the API server (CEL) and once in Python.
+
+Values are texts, as in Kafka's own files. The kinds are Kafka's types with the bounds of each key; both forms accept
+the same texts, and nothing that the broker refuses.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sluicegate_operator.api.metadata import INT_MAX
+from sluicegate_operator.api.rules import Rule
+
+LONG_MAX = 2**63 - 1
+_SHORT_NUMBER = "^[+-]?[0-9]{1,18}$"
+_LONG_NUMBER = "^[1-9][0-9]{18}$"
+
+
+class ConfigValue(Protocol):
+    @property
+    def must(self) -> str:
+        """The rest of a sentence that begins with the key."""
+
+    def accepts(self, text: str) -> bool: ...
+
+    def cel(self, text: str) -> str:
+        """Whether the CEL expression `text`, a string, is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    low: int
+    high: int = INT_MAX
+
+    @property
+    def must(self) -> str:
+        return f"must be a whole number from {self.low} to {self.high}"
+
+    def accepts(self, text: str) -> bool:
+        is_number = any(re.fullmatch(pattern, text) for pattern in (_SHORT_NUMBER, _LONG_NUMBER))
+        return is_number and self.low <= int(text) <= self.high
+
+    def cel(self, text: str) -> str:
+        is_number = f"{text}.matches('{_SHORT_NUMBER}')"
+        if self.high == LONG_MAX:
+            # What CEL cannot hold is no number to it, and texts of one length compare as numbers do.
+            is_number = f"({is_number} || ({text}.matches('{_LONG_NUMBER}') && {text} <= '{LONG_MAX}'))"
+        return f"{is_number} && int({text}) >= {self.low} && int({text}) <= {self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """`pattern` means the same to RE2 and to Python."""
+
+    pattern: str
+    must: str
+
+    def accepts(self, text: str) -> bool:
+        return re.fullmatch(self.pattern, text) is not None
+
+    def cel(self, text: str) -> str:
+        return f"{text}.matches('{self.pattern}')"
+
+
+FLAG = Matching("^(?i:true|false)$", "must be true or false")
+
+
+def long(low: int) -> Whole:
+    return Whole(low, LONG_MAX)
+
+
+def one_of(*allowed: str) -> Matching:
+    return Matching(f"^({'|'.join(allowed)})$", f"must be one of {', '.join(allowed)}")
+
+
+def list_of(*allowed: str) -> Matching:
+    item = f"({'|'.join(allowed)})"
+    return Matching(f"^{item}( *, *{item})*$", f"must be a list of {', '.join(allowed)}, separated by commas")
+
+
+def config_value_rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:
+    """One for each kind of value, for a model with a `config`; each names the first key whose value does not fit."""
+    keys_of: dict[ConfigValue, list[str]] = {}
+    for key, value in values.items():
+        keys_of.setdefault(value, []).append(key)
+    return tuple(_rule(value, tuple(keys)) for value, keys in keys_of.items())
+
+
+def _rule(value: ConfigValue, keys: tuple[str, ...]) -> Rule:
+    def wrong(model: Any) -> list[str]:
+        config = model.config or {}
+        return [key for key in keys if key in config and not value.accepts(config[key])]
+
+    # Over the keys that are known, not over the map: the API server bounds what a rule may cost.
+    is_wrong = f"k in self.config && !({value.cel('self.config[k]')})"
+    return Rule(
+        cel=f"!has(self.config) || !{cel_list(keys)}.exists(k, {is_wrong})",
+        message=f"config holds a value that is not allowed: it {value.must}",
+        holds=lambda model: not wrong(model),
+        field="config",
+        message_cel=f"{cel_list(keys)}.filter(k, {is_wrong})[0] + ' {value.must}'",
+        message_of=lambda model: f"{wrong(model)[0]} {value.must}",
+    )
+
+
+def cel_list(keys: tuple[str, ...]) -> str:
+    """A list literal of the Common Expression Language."""
+    return "[" + ", ".join(f"'{key}'" for key in keys) + "]"

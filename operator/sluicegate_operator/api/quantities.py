@@ -1,0 +1,24 @@
+"""Kubernetes quantities as manifests of ours hold them: positive, without exponents. CEL has `quantity()` for them."""
+
+import re
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import Field
+
+QUANTITY_PATTERN = "^[0-9]+([.][0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+_UNITS = {"": Decimal(1), "m": Decimal("0.001")}
+_UNITS |= {prefix: Decimal(1000) ** (at + 1) for at, prefix in enumerate("kMGTPE")}
+_UNITS |= {f"{prefix}i": Decimal(1024) ** (at + 1) for at, prefix in enumerate("KMGTPE")}
+
+Quantity = Annotated[str, Field(max_length=32)]
+
+
+def is_quantity(text: str) -> bool:
+    return re.fullmatch(QUANTITY_PATTERN, text) is not None
+
+
+def amount(text: str) -> Decimal:
+    """Of something that is a quantity."""
+    number = text.rstrip("mkMGTPEKi")
+    return Decimal(number) * _UNITS[text[len(number) :]]
