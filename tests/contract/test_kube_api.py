@@ -11,11 +11,13 @@ import pytest
 
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.cluster.waiting import wait_for
+from sluicegate_operator.kube.children import CHILD_MANAGER
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError, NameTakenError
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.kinds import CUSTOM, LEASE, POD, STATEFUL_SET, TOPIC, kind_of
 from sluicegate_operator.kube.lease import LeaseElector
+from sluicegate_operator.resources.labels import labels
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "sluicegate-system"
@@ -63,8 +65,14 @@ def client(kubeconfig: str) -> Iterator[KubeClient]:
 
 
 def config_map(name: str, data: dict[str, str]) -> dict[str, Any]:
-    meta = {"name": name, "namespace": "default", "labels": {LABEL: name}}
+    """A child, as those of a cluster shop are."""
+    meta = {"name": name, "namespace": "default", "labels": labels("shop") | {LABEL: name}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+
+
+def owned(child: dict[str, Any], name: str, uid: str) -> dict[str, Any]:
+    reference = {"apiVersion": TOPIC.api_version, "kind": "BrokerCluster", "name": name, "uid": uid, "controller": True}
+    return child | {"metadata": child["metadata"] | {"ownerReferences": [reference]}}
 
 
 def elector(client: KubeClient, name: str, identity: str) -> LeaseElector:
@@ -160,6 +168,83 @@ async def test_apply_owns_its_fields_and_leaves_others_alone(plane: ControlPlane
     plane.kubectl("patch", "configmap", "applied", "--patch", '{"data": {"ours": "by hand", "theirs": "1"}}')
     applied = await client.apply(config_map("applied", {"ours": "2"}))
     assert applied["data"] == {"ours": "2", "theirs": "1"}
+
+
+async def test_what_a_child_was_created_with_goes_when_it_is_wanted_no_more(client: KubeClient) -> None:
+    for wanted in ({"first": "1", "second": "1"}, {"second": "2"}, {}):
+        applied = await client.apply(owned(config_map("shrinking", wanted), "shop", "uid-1"))
+        assert applied.get("data", {}) == wanted
+    managers = [(entry["manager"], entry["operation"]) for entry in applied["metadata"]["managedFields"]]
+    assert managers == [(CHILD_MANAGER, "Apply")]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        ({}, "nobody controls it and it lacks the operator's labels"),
+        ({"labels": {"sluicegate.dev/cluster": "shop"}}, "it lacks the operator's labels"),
+        ({"labels": labels("shop2")}, "it lacks the operator's labels"),
+        (
+            owned({"metadata": {"labels": labels("shop")}}, "other", "uid-2")["metadata"],
+            "BrokerCluster other controls it",
+        ),
+    ],
+)
+async def test_what_somebody_else_made_is_left_alone_and_said(
+    plane: ControlPlane, client: KubeClient, metadata: dict[str, Any], why: str
+) -> None:
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", **metadata}, "data": {"a": "1"}}
+    plane.kubectl("create", "-f", "-", input=json.dumps(theirs))
+    before = plane.get("configmap", "theirs")
+    try:
+        with pytest.raises(
+            NameTakenError, match=f"ConfigMap theirs is taken .*{why}.* make the BrokerCluster under"
+        ) as said:
+            await client.apply(owned(config_map("theirs", {"b": "2"}), "shop", "uid-1"))
+        assert not said.value.retriable
+        assert plane.get("configmap", "theirs") == before
+    finally:
+        plane.kubectl("delete", "configmap", "theirs")
+
+
+async def test_what_is_labelled_ours_and_controlled_by_nobody_is_taken_up(
+    plane: ControlPlane, client: KubeClient
+) -> None:
+    plane.kubectl("create", "configmap", "orphan", "--from-literal=kept=1")
+    plane.kubectl("label", "configmap", "orphan", *(f"{key}={value}" for key, value in labels("shop").items()))
+    taken = await client.apply(owned(config_map("orphan", {"ours": "1"}), "shop", "uid-1"))
+    assert taken["data"] == {"kept": "1", "ours": "1"}
+    assert [owner["uid"] for owner in taken["metadata"]["ownerReferences"]] == ["uid-1"]
+    # The cluster was deleted and made again under its name before the garbage collector came by.
+    again = await client.apply(owned(config_map("orphan", {"ours": "1"}), "shop", "uid-2"))
+    assert [owner["uid"] for owner in again["metadata"]["ownerReferences"]] == ["uid-2"]
+
+
+async def test_nothing_is_applied_to_what_took_a_childs_place_meanwhile(
+    plane: ControlPlane, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = owned(config_map("replaced", {"ours": "1"}), "shop", "uid-1")
+    await client.apply(child)
+    await client.apply(child)
+    found = await client.get(kind_of(child), "default", "replaced")
+    plane.kubectl("delete", "configmap", "replaced")
+    with pytest.raises(KubeConflictError):
+        await _apply_as_seen(client, child, found, monkeypatch)
+    plane.kubectl("create", "configmap", "replaced", "--from-literal=theirs=1")
+    with pytest.raises(KubeConflictError):
+        await _apply_as_seen(client, child, found, monkeypatch)
+    assert plane.get("configmap", "replaced")["data"] == {"theirs": "1"}
+
+
+async def _apply_as_seen(
+    client: KubeClient, child: dict[str, Any], found: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def get(*_: object) -> dict[str, Any] | None:
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(client, "get", get)
+        await client.apply(child)
 
 
 async def test_lists_carry_kinds_and_heed_selectors(client: KubeClient) -> None:

@@ -375,6 +375,12 @@ BAD = (
         "must not end with -brokers or -controllers",
     ),
     BadManifest(
+        "a listener with the name of the API server's Service",
+        listener("kubernetes"),
+        "",
+        "the API server's own Service",
+    ),
+    BadManifest(
         "a listener whose name is no name of a Service",
         listener("shop.external"),
         "",

@@ -25,6 +25,7 @@ RESERVED_PORTS = (9091, 9093, 9404)
 
 SERVICE_PATTERN = "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 RESERVED_SUFFIXES = "-(brokers|controllers)$"
+API_SERVER_SERVICE = "kubernetes"
 
 LISTENER_NAME_MESSAGE = (
     "must be upper-case letters, digits and '_', begin with a letter and have at most 63, for example EXTERNAL"
@@ -113,6 +114,12 @@ class BrokerListener(Kind):
             message="the name of a BrokerListener must not end with -brokers or -controllers: the operator's own"
             " Services do",
             holds=lambda model: re.search(RESERVED_SUFFIXES, model.metadata.name) is None,
+        ),
+        Rule(
+            cel=f"self.metadata.name != '{API_SERVER_SERVICE}'",
+            message="kubernetes is the name of the API server's own Service; choose another name, for example"
+            " shop-external",
+            holds=lambda model: model.metadata.name != API_SERVER_SERVICE,
         ),
     )
 

@@ -16,12 +16,15 @@ from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerVie
 from sluicegate_operator.fleet.pods import NodePod, node_pod
 from sluicegate_operator.fleet.rolls import NodeSetSeen
 from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import NameTakenError
 from sluicegate_operator.kube.kinds import POD, STATEFUL_SET
 from sluicegate_operator.planning.children import cluster_children, listener_children, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
 from sluicegate_operator.planning.restart_reasons import NodeRevision
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION
+from sluicegate_operator.resources.owner import why_not_ours
+from sluicegate_operator.resources.statefulset import node_set_metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +58,36 @@ class KubernetesFleet:
 
     async def apply(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
-    ) -> None:
-        """Raises KubeError; what was applied before it stays. Without `broker_count` there are never fewer brokers than
-        before: which may go is planning.scale's decision."""
+    ) -> dict[str, str]:
+        """Raises KubeError; what was applied before it stays, and nothing is applied that may need what was refused.
+        Without `broker_count` there are never fewer brokers than before: which may go is planning.scale's decision.
+        Returns the listeners whose Service's name is taken, with a sentence each: the others have theirs."""
         async with self._applying[cluster.namespace, cluster.name]:
             count = broker_count
             if count is None and cluster.spec.brokers is not None:
                 count = max(cluster.spec.brokers.replicas, await self._replicas(cluster, Role.BROKER))
-            for child in (*cluster_children(cluster, listeners, count), *listener_children(cluster, listeners)):
+            for child in cluster_children(cluster, listeners, count):
                 await self._kube.apply(child)
+            return await self._apply_listeners(cluster, listeners)
+
+    async def _apply_listeners(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> dict[str, str]:
+        taken = {}
+        for child in listener_children(cluster, listeners):
+            try:
+                await self._kube.apply(child)
+            except NameTakenError as error:
+                taken[child["metadata"]["name"]] = str(error)
+        return taken
 
     async def _replicas(self, cluster: BrokerCluster, role: Role) -> int:
-        found = await self._kube.get(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
+        found = await self._node_set(cluster, role)
         return int(found["spec"]["replicas"]) if found else 0
+
+    async def _node_set(self, cluster: BrokerCluster, role: Role) -> Mapping[str, Any] | None:
+        """None where there is none of ours."""
+        metadata = node_set_metadata(cluster, role)
+        found = await self._kube.get(STATEFUL_SET, cluster.namespace, metadata["name"])
+        return None if found is None or why_not_ours(found, {"metadata": metadata}) else found
 
     async def node_sets(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]
@@ -76,7 +96,7 @@ class KubernetesFleet:
         seen = {}
         layout = plan_cluster(cluster, listeners)
         for role in Role:
-            found = await self._kube.get(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
+            found = await self._node_set(cluster, role)
             if found is None:
                 return None
             seen[role] = _node_set_seen(found, wanted_revision(cluster, layout, role))

@@ -1,20 +1,35 @@
 """A BrokerCluster and its BrokerListeners: their children, and what is seen of their pods in their status."""
 
 import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.fleet.asking import NoBrokerError
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
+from sluicegate_operator.planning.conditions import NAME_TAKEN, STALLED
 
 log = logging.getLogger(__name__)
 
 STARTING_RETRY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """What became of the children: `refusal` and `name_taken` are sentences about the cluster's own, `services_taken`
+    by listener."""
+
+    refusal: str = ""
+    name_taken: str = ""
+    services_taken: Mapping[str, str] = field(default_factory=dict)
 
 
 class ClusterReconciler:
@@ -27,31 +42,33 @@ class ClusterReconciler:
         cluster = snapshot.cluster
         if cluster is None or cluster.spec.brokers is None:
             await context.forget_cluster(key)
-            await self._write_listeners(snapshot, None, [])
+            await self._write_listeners(snapshot, None, [], _Applied())
             return None
         layout = plan_cluster(cluster, snapshot.listeners)
-        refusal = "" if cluster.spec.paused else await self._apply(snapshot, cluster)
+        applied = _Applied() if cluster.spec.paused else await self._apply(snapshot, cluster)
         pods = [pod for pod in await context.fleet.pods(cluster) if not pod.deleting]
-        seen = await self._observe(cluster, layout, pods, refusal)
-        await context.write_status(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
-        await self._write_listeners(snapshot, layout, pods)
-        settled = not refusal and seen.brokers_ready >= seen.brokers_expected
+        seen = await self._observe(cluster, layout, pods, applied)
+        await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
+        await self._write_listeners(snapshot, layout, pods, applied)
+        settled = not applied.refusal and seen.brokers_ready >= seen.brokers_expected
         return context.resync_s(cluster) if settled else STARTING_RETRY_S
 
-    async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> str:
-        """Why a child was refused for good; empty when all were applied. Raises KubeError for what may pass."""
+    async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> _Applied:
+        """Raises KubeError for what may pass."""
         try:
-            await self._context.fleet.apply(cluster, snapshot.listeners)
-            self._context.mark("rolls", (cluster.namespace, cluster.name))
+            taken = await self._context.fleet.apply(cluster, snapshot.listeners)
+        except NameTakenError as error:
+            return _Applied(name_taken=str(error))
         except KubeError as error:
             if error.retriable:
                 raise
             await self._context.post(cluster, "Warning", "ApplyFailed", str(error))
-            return str(error)
-        return ""
+            return _Applied(refusal=str(error))
+        self._context.mark("rolls", (cluster.namespace, cluster.name))
+        return _Applied(services_taken=taken)
 
     async def _observe(
-        self, cluster: BrokerCluster, layout: ClusterLayout, pods: list[NodePod], error: str
+        self, cluster: BrokerCluster, layout: ClusterLayout, pods: list[NodePod], applied: _Applied
     ) -> ObservedCluster:
         brokers = [pod for pod in pods if pod.role is Role.BROKER and pod.ordinal in layout.broker_ids]
         controllers = [pod for pod in pods if pod.role is Role.CONTROLLER]
@@ -63,7 +80,8 @@ class ClusterReconciler:
             controllers_ready=sum(pod.ready for pod in controllers),
             cluster_id=layout.cluster_id,
             controller_id=await self._controller_id(cluster, brokers),
-            error=error,
+            error=applied.refusal,
+            name_taken=applied.name_taken,
             roll=progress.roll,
             scale=progress.scale,
             racks=progress.racks,
@@ -83,8 +101,20 @@ class ClusterReconciler:
             log.info("cluster %s cannot be described: %s", cluster.name, error)
             return -1
 
-    async def _write_listeners(self, snapshot: Snapshot, layout: ClusterLayout | None, pods: list[NodePod]) -> None:
+    async def _write_listeners(
+        self, snapshot: Snapshot, layout: ClusterLayout | None, pods: list[NodePod], applied: _Applied
+    ) -> None:
         ready = [pod for pod in pods if pod.role is Role.BROKER and pod.ready]
         for listener in snapshot.listeners:
             addresses = [f"{pod.host}:{listener.spec.port}" for pod in ready] if layout else []
-            await self._context.write_status(listener, listener_status(listener, layout, addresses, now()))
+            taken = applied.services_taken.get(listener.name, "")
+            await self._write(listener, listener_status(listener, layout, addresses, now(), taken))
+
+    async def _write(
+        self, resource: BrokerCluster | BrokerListener, status: Status, *, without: Collection[str] = ()
+    ) -> None:
+        """With a Warning when it turns out that a name is taken."""
+        await self._context.write_status(resource, status, without=without)
+        before, after = resource.status.condition(STALLED), status.condition(STALLED)
+        if after is not None and after.reason == NAME_TAKEN and (before is None or before.message != after.message):
+            await self._context.post(resource, "Warning", NAME_TAKEN, after.message)

@@ -18,9 +18,10 @@ from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster, parsed
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_REGISTRATION
 from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.conditions import NAME_TAKEN
 from sluicegate_operator.planning.fencing import FenceOrder, plan_fencing
 from sluicegate_operator.planning.overview import ClusterOverview
 from sluicegate_operator.planning.registrations import (
@@ -120,7 +121,11 @@ class RegistrationReconciler:
         kube = self._context.kube
         registration = existing
         if registration is None:
-            [registration] = parsed(BrokerRegistration, [await kube.apply(plan.manifest)])
+            try:
+                [registration] = parsed(BrokerRegistration, [await kube.apply(plan.manifest)])
+            except NameTakenError as taken:
+                await self._context.post(cluster, "Warning", NAME_TAKEN, str(taken))
+                return
         if plan.status.manifest() != registration.status.manifest():
             await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, plan.status.manifest())
         for event in plan.events:

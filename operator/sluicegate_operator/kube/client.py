@@ -1,7 +1,8 @@
 """The one way to the API server: the `kubernetes` client's connections, off the event loop, with a time limit each.
 
-Children and statuses are written by server-side apply with a field manager each. A child's field that somebody else
-owns is taken over, and said: what the operator needs it must own, but nobody should be overruled silently.
+Children and statuses are written by server-side apply with a field manager each. A child is made by create, and only
+what is ours is applied to (decision 12). A field of a child that somebody else owns is taken over, and said: what the
+operator needs it must own, but nobody should be overruled silently.
 """
 
 import asyncio
@@ -16,14 +17,15 @@ import urllib3
 from kubernetes import client, config
 from kubernetes.config import ConfigException
 
+from sluicegate_operator.kube.children import CHILD_MANAGER, applied_fields, name_taken
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeFencedError, KubeUnavailableError
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
+from sluicegate_operator.resources.owner import why_not_ours
 
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-CHILD_MANAGER = "sluicegate-operator"
 STATUS_MANAGER = "sluicegate-operator-status"
 CONFIG_STATUS_MANAGER = "sluicegate-operator-config"
 """Owns status.dynamicConfigKeys, which is written on its own, before anything is set."""
@@ -33,6 +35,7 @@ THREADS_MAX = 8
 BUSY_RETRIES_MAX = 5
 """429 means that nothing was done: the API server is busy or still opening a kind's storage. Retry-After says when."""
 _APPLY_TYPE = "application/apply-patch+yaml"
+_MERGE_TYPE = "application/merge-patch+json"
 _STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"
 
 
@@ -79,14 +82,25 @@ class KubeClient:
         return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in found["items"]]
 
     async def apply(self, manifest: Mapping[str, Any]) -> Json:
-        """Server-side apply of a child."""
-        meta = manifest["metadata"]
-        path = kind_of(manifest).path(meta["namespace"], meta["name"])
+        """Make a child, or bring our child of that name to what `manifest` says. Raises NameTakenError where what has
+        the name is not ours."""
+        kind, meta = kind_of(manifest), manifest["metadata"]
+        path = kind.path(meta["namespace"], meta["name"])
+        found = await self.get(kind, meta["namespace"], meta["name"])
+        if found is None:
+            query = {"fieldManager": CHILD_MANAGER}
+            return await self._request("POST", kind.path(meta["namespace"]), query=query, body=manifest)
+        if why := why_not_ours(found, manifest):
+            raise name_taken(manifest, why)
+        if fields := applied_fields(found):
+            await self._request("PATCH", path, body={"metadata": fields}, content_type=_MERGE_TYPE)
+        # With its uid, so that nothing is applied to what has taken its place meanwhile.
+        wanted = {**manifest, "metadata": {**meta, "uid": found["metadata"]["uid"]}}
         try:
-            return await self._patch(path, manifest, CHILD_MANAGER, force=False)
+            return await self._patch(path, wanted, CHILD_MANAGER, force=False)
         except KubeConflictError as error:
             log.warning("%s %s: taking over what others own: %s", manifest["kind"], meta["name"], error)
-            return await self._patch(path, manifest, CHILD_MANAGER, force=True)
+            return await self._patch(path, wanted, CHILD_MANAGER, force=True)
 
     async def apply_status(
         self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
@@ -116,13 +130,7 @@ class KubeClient:
         await self._patch_pod(POD.path(namespace, name), {"metadata": {"uid": uid, "annotations": dict(annotations)}})
 
     async def _patch_pod(self, path: str, body: Mapping[str, Any]) -> None:
-        try:
-            await self._request("PATCH", path, body=body, content_type=_STRATEGIC_MERGE_TYPE)
-        except KubeError as error:
-            if error.status == 422:
-                # The API server's way to say so: the uid cannot be changed.
-                raise KubeConflictError(str(error)) from error
-            raise
+        await self._request("PATCH", path, body=body, content_type=_STRATEGIC_MERGE_TYPE)
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
         """Nothing happens when it is not there; a KubeConflictError when it is not the one that is meant."""
@@ -183,7 +191,8 @@ def _refusal(method: str, url: str, status: int, text: str) -> KubeError:
     except ValueError:
         reason = text[:300]
     message = f"{method} {url.split('?')[0]}: {status} {reason}"
-    if status == 409:
+    # The second is the API server's way to say that a uid is that of another object.
+    if status == 409 or (status == 422 and "metadata.uid" in reason):
         return KubeConflictError(message)
     if status in (429, 500, 502, 503, 504):
         return KubeError(message, status, retriable=True)

@@ -29,3 +29,7 @@ class KubeFencedError(KubeError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retriable=True)
+
+
+class NameTakenError(KubeError):
+    """An object that is not ours has the name of one of our children; it was not touched."""

@@ -8,6 +8,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterS
 from sluicegate_operator.api.broker_listener import BrokerListener, BrokerListenerStatus
 from sluicegate_operator.planning.cluster_layout import ClusterLayout
 from sluicegate_operator.planning.conditions import (
+    NAME_TAKEN,
     Finding,
     Progress,
     conditions,
@@ -27,8 +28,9 @@ MESSAGE_MAX = 4096
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
     """`error` is why the cluster could not be looked at or its children not be applied; empty when all went well.
-    `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the plan of planning.racks where
-    brokers have any. `config_lagging`: brokers without all of the dynamic configuration, with what they lack."""
+    `name_taken`: which child's name an object has that is not ours, and what to do. `roll` is the step of
+    planning.roll, `scale` that of planning.scale, `racks` the plan of planning.racks where brokers have any.
+    `config_lagging`: brokers without all of the dynamic configuration, with what they lack."""
 
     brokers_expected: int
     brokers_ready: int
@@ -37,6 +39,7 @@ class ObservedCluster:
     cluster_id: str = ""
     controller_id: int = -1
     error: str = ""
+    name_taken: str = ""
     roll: RollStep | None = None
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
@@ -77,6 +80,8 @@ def _all(ready_nodes: int, expected: int) -> bool:
 def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
     if cluster.spec.paused:
         return stalled("Paused", "spec.paused is true: nothing is changed until it is false")
+    if seen.name_taken:
+        return stalled(NAME_TAKEN, seen.name_taken)
     if seen.error:
         return working("Failed", seen.error)
     if stuck := [wait for wait in seen.racks.waiting if wait.needs_a_person] if seen.racks else []:
@@ -140,12 +145,18 @@ def roll_findings(step: RollStep) -> tuple[Finding, ...]:
 
 
 def listener_status(
-    listener: BrokerListener, layout: ClusterLayout | None, addresses: Sequence[str], now: datetime
+    listener: BrokerListener,
+    layout: ClusterLayout | None,
+    addresses: Sequence[str],
+    now: datetime,
+    name_taken: str = "",
 ) -> BrokerListenerStatus:
-    """`addresses` are host:port of this listener on brokers that are ready; without a layout the cluster is missing."""
+    """`addresses` are host:port of this listener on brokers that are ready; without a layout the cluster is missing.
+    `name_taken`: which Service has the name of the listener's, and what to do."""
     old = listener.status
-    progress = _listener_progress(listener, layout, addresses)
-    host = f"{listener.name}.{listener.namespace}.svc:{listener.spec.port}" if progress.settled and addresses else ""
+    progress = _listener_progress(listener, layout, addresses, name_taken)
+    served = progress.settled and addresses and not name_taken
+    host = f"{listener.name}.{listener.namespace}.svc:{listener.spec.port}" if served else ""
     return BrokerListenerStatus(
         observed_generation=observed_generation(listener, old, progress),
         conditions=conditions(listener, old, progress.findings, now),
@@ -154,7 +165,9 @@ def listener_status(
     )
 
 
-def _listener_progress(listener: BrokerListener, layout: ClusterLayout | None, addresses: Sequence[str]) -> Progress:
+def _listener_progress(
+    listener: BrokerListener, layout: ClusterLayout | None, addresses: Sequence[str], name_taken: str
+) -> Progress:
     if layout is None:
         name = listener.spec.cluster_ref.name
         return stalled(
@@ -165,6 +178,8 @@ def _listener_progress(listener: BrokerListener, layout: ClusterLayout | None, a
     clash = next((clash for clash in layout.clashes if clash.resource == listener.name), None)
     if clash is not None:
         return stalled("Conflicted", clash.message)
+    if name_taken:
+        return stalled(NAME_TAKEN, name_taken)
     if len(addresses) < len(layout.broker_ids):
         return working("BrokersStarting", f"open on {len(addresses)}/{len(layout.broker_ids)} brokers")
     return ready("Listening", f"open on {len(addresses)}/{len(layout.broker_ids)} brokers")

@@ -12,6 +12,8 @@ from datetime import datetime
 from sluicegate_operator.api.metadata import Condition, Kind, Status
 
 READY, RECONCILING, STALLED = "Ready", "Reconciling", "Stalled"
+NAME_TAKEN = "NameTaken"
+"""Reason: an object that is not ours has the name of a child."""
 MESSAGE_MAX = 32768
 
 

@@ -6,6 +6,7 @@
 from sluicegate_operator.api.metadata import GROUP
 
 CLUSTER_LABEL = f"{GROUP}/cluster"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 ROLE_LABEL = "app.kubernetes.io/component"
 LISTENER_LABEL = f"{GROUP}/listener"
 REVISION = f"{GROUP}/revision"
@@ -38,5 +39,5 @@ def selector(cluster: str, role: str) -> dict[str, str]:
 
 
 def labels(cluster: str, role: str | None = None) -> dict[str, str]:
-    common = {"app.kubernetes.io/name": "sluicegate", "app.kubernetes.io/managed-by": MANAGER, CLUSTER_LABEL: cluster}
+    common = {"app.kubernetes.io/name": "sluicegate", MANAGED_BY_LABEL: MANAGER, CLUSTER_LABEL: cluster}
     return common | {ROLE_LABEL: role} if role else common

@@ -1,8 +1,13 @@
-"""Owner references: children go when the custom resource goes."""
+"""Owner references: children go when the custom resource goes; and what the operator may take for its own child.
 
+Names of children follow from names that people choose, so an object that somebody else made may have one already.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 from sluicegate_operator.api.metadata import API_VERSION, Kind
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL
 
 
 def owner_reference(owner: Kind) -> dict[str, Any]:
@@ -23,3 +28,34 @@ def child_metadata(owner: Kind, name: str, labels: dict[str, str]) -> dict[str, 
         "labels": labels,
         "ownerReferences": [owner_reference(owner)],
     }
+
+
+def why_not_ours(found: Mapping[str, Any], child: Mapping[str, Any]) -> str:
+    """Why `found`, which has the name of our `child`, must not be touched; empty where it is that child.
+
+    It is when the child's own owner controls it, or when nobody does and it has the labels of the operator and of the
+    cluster: those are put there by the operator, or by a person who hands the object over.
+    """
+    wanted = child["metadata"]
+    labelled = all(
+        _labels(found).get(label) == wanted["labels"].get(label) for label in (MANAGED_BY_LABEL, CLUSTER_LABEL)
+    )
+    controller = _controller(found)
+    if controller is None:
+        return "" if labelled else "nobody controls it and it lacks the operator's labels"
+    owner = _controller(child)
+    if owner is not None and controller["uid"] == owner["uid"]:
+        return ""
+    # What an owner of the same name left behind that was deleted a moment ago.
+    if owner is not None and labelled and all(controller[key] == owner[key] for key in ("apiVersion", "kind", "name")):
+        return ""
+    return f"{controller['kind']} {controller['name']} controls it"
+
+
+def _labels(manifest: Mapping[str, Any]) -> Mapping[str, str]:
+    return manifest["metadata"].get("labels") or {}
+
+
+def _controller(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    references = manifest["metadata"].get("ownerReferences") or ()
+    return next((reference for reference in references if reference.get("controller")), None)

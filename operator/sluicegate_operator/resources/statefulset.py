@@ -66,13 +66,17 @@ class NodeSet:
 BROKER = "broker"
 
 
+def node_set_metadata(cluster: BrokerCluster, role: str) -> dict[str, Any]:
+    return child_metadata(cluster, node_set_name(cluster.name, role), labels(cluster.name, role))
+
+
 def statefulset(cluster: BrokerCluster, nodes: NodeSet, revision: str) -> dict[str, Any]:
     """`revision` goes to the pods, to say later what they were started with."""
     name = node_set_name(cluster.name, nodes.role)
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": child_metadata(cluster, name, labels(cluster.name, nodes.role)),
+        "metadata": node_set_metadata(cluster, nodes.role),
         "spec": {
             "replicas": nodes.replicas,
             "serviceName": name,

@@ -1,0 +1,37 @@
+"""Children as the API server has them: which of their fields are ours, and what to say where a name is taken."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sluicegate_operator.kube.errors import NameTakenError
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
+
+Json = dict[str, Any]
+
+CHILD_MANAGER = "sluicegate-operator"
+
+
+def applied_fields(found: Mapping[str, Any]) -> Json:
+    """What to merge into the metadata of a child that was created and never applied to; empty for any other.
+
+    The API server notes a create as another way of owning fields than an apply, and an apply takes away only what an
+    apply has set: without this a field would stay for ever that the child was created with.
+    """
+    meta = found["metadata"]
+    entries = meta.get("managedFields") or []
+    own = [entry for entry in entries if entry.get("manager") == CHILD_MANAGER and not entry.get("subresource")]
+    if not own or any(entry.get("operation") == "Apply" for entry in own):
+        return {}
+    fields = [{**entry, "operation": "Apply"} if entry in own else entry for entry in entries]
+    return {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "managedFields": fields}
+
+
+def name_taken(child: Mapping[str, Any], why: str) -> NameTakenError:
+    meta = child["metadata"]
+    owner = next((reference["kind"] for reference in meta.get("ownerReferences") or ()), "object")
+    cluster = meta["labels"][CLUSTER_LABEL]
+    return NameTakenError(
+        f"the name of {child['kind']} {meta['name']} is taken by one that is not ours ({why}), and it is left alone:"
+        f" delete it, or make the {owner} under another name; to hand over one that nobody controls, label it"
+        f" {MANAGED_BY_LABEL}={MANAGER} and {CLUSTER_LABEL}={cluster}"
+    )

@@ -1,0 +1,97 @@
+"""An API server's objects in memory, behind the methods of KubeClient: for tests of reconcilers without processes.
+
+Statuses are kept by field manager, as server-side apply does for whole fields; children are taken or refused by the
+same rule as in KubeClient. Pods are put there by the test.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from itertools import count
+from typing import Any
+
+from sluicegate_operator.kube.children import name_taken
+from sluicegate_operator.kube.client import STATUS_MANAGER
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError
+from sluicegate_operator.kube.kinds import EVENT, Kind, kind_of
+from sluicegate_operator.resources.owner import why_not_ours
+
+Json = dict[str, Any]
+Key = tuple[str, str | None, str]
+
+
+class MemoryKube:
+    def __init__(self, *objects: Mapping[str, Any]) -> None:
+        self._uids = (f"uid-{number}" for number in count(1))
+        self._objects: dict[Key, Json] = {}
+        self._statuses: dict[Key, dict[str, Json]] = {}
+        for item in objects:
+            self.put(item)
+
+    def put(self, item: Mapping[str, Any]) -> Json:
+        """As somebody applies it."""
+        meta = {"namespace": "default", **item["metadata"]}
+        key = (item["kind"], meta["namespace"], meta["name"])
+        before = self._objects.get(key)
+        meta["uid"] = meta.get("uid") or (before["metadata"]["uid"] if before else next(self._uids))
+        meta["generation"] = (before["metadata"]["generation"] if before else 0) + 1
+        meta["resourceVersion"] = next(self._uids)
+        self._objects[key] = {**(before or {}), **deepcopy(dict(item)), "metadata": meta}
+        return self._objects[key]
+
+    def take(self, kind: str, name: str, namespace: str = "default") -> Json:
+        """As it is now; a KeyError when it is gone."""
+        return self._objects[kind, namespace, name]
+
+    def remove(self, kind: str, name: str, namespace: str = "default") -> None:
+        del self._objects[kind, namespace, name]
+
+    def names(self, kind: str) -> list[str]:
+        return sorted(name for found, _, name in self._objects if found == kind)
+
+    def condition(self, kind: str, name: str, type_: str = "Ready") -> Json:
+        conditions = (self.take(kind, name).get("status") or {}).get("conditions", [])
+        found: Json = next((item for item in conditions if item["type"] == type_), {})
+        return found
+
+    def events(self, reason: str) -> list[Json]:
+        return [item for item in self._objects.values() if item["kind"] == EVENT.kind and item["reason"] == reason]
+
+    # -- KubeClient --------------------------------------------------------------------------------------------
+
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
+        return deepcopy(self._objects.get((kind.kind, namespace, name)))
+
+    async def list(self, kind: Kind, namespace: str | None, label_selector: str = "") -> list[Json]:
+        wanted = dict(part.split("=") for part in label_selector.split(",") if part)
+        return [
+            deepcopy(item)
+            for (found, where, _), item in self._objects.items()
+            if found == kind.kind
+            and namespace in (None, where)
+            and wanted.items() <= (item["metadata"].get("labels") or {}).items()
+        ]
+
+    async def apply(self, manifest: Mapping[str, Any]) -> Json:
+        meta = manifest["metadata"]
+        found = await self.get(kind_of(manifest), meta["namespace"], meta["name"])
+        if found is not None and (why := why_not_ours(found, manifest)):
+            raise name_taken(manifest, why)
+        return self.put(manifest)
+
+    async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
+        if (kind.kind, namespace, manifest["metadata"]["name"]) in self._objects:
+            raise KubeConflictError(f"{manifest['metadata']['name']} already exists")
+        return self.put(manifest)
+
+    async def replace(self, kind: Kind, namespace: str, name: str, manifest: Mapping[str, Any]) -> Json:
+        return self.put(manifest)
+
+    async def apply_status(
+        self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
+    ) -> None:
+        key = (kind.kind, namespace, name)
+        if key not in self._objects:
+            raise KubeError(f"{name} not found", 404)
+        managed = self._statuses.setdefault(key, {})
+        managed[manager] = deepcopy(dict(status))
+        self._objects[key]["status"] = {field: value for one in managed.values() for field, value in one.items()}

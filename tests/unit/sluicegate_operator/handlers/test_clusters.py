@@ -1,0 +1,93 @@
+"""What the clusters' reconciler makes of names that are taken, and of what it cannot read."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.handlers.clusters import ClusterReconciler
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER
+from sluicegate_operator.settings import read_settings
+from tests.support.memory_kube import Json, MemoryKube
+
+SHOP = ("default", "shop")
+
+
+def cluster(**spec: Any) -> Json:
+    return {
+        "apiVersion": BROKER_CLUSTER.api_version,
+        "kind": BROKER_CLUSTER.kind,
+        "metadata": {"name": "shop"},
+        "spec": {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}, **spec},
+    }
+
+
+def listener(name: str, kafka_name: str, port: int, **spec: Any) -> Json:
+    return {
+        "apiVersion": BROKER_LISTENER.api_version,
+        "kind": BROKER_LISTENER.kind,
+        "metadata": {"name": name},
+        "spec": {"clusterRef": {"name": "shop"}, "name": kafka_name, "port": port, **spec},
+    }
+
+
+def theirs(kind: str, name: str, api_version: str = "v1") -> Json:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": {"selector": {"app": name}}}
+
+
+async def reconcile(kube: MemoryKube) -> dict[str, list[tuple[str, str]]]:
+    """The clusters that were marked, by queue."""
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    marked: dict[str, list[tuple[str, str]]] = {}
+    context.mark = lambda queue, key: marked.setdefault(queue, []).append(key)
+    await ClusterReconciler(context).reconcile(SHOP)
+    await context.close()
+    return marked
+
+
+async def test_a_service_of_somebody_else_stays_and_the_listener_says_so_once() -> None:
+    kube = MemoryKube(
+        cluster(), listener("payments", "PAYMENTS", 9094), listener("open", "OPEN", 9095), theirs("Service", "payments")
+    )
+    before = dict(kube.take("Service", "payments"))
+    for _ in range(2):
+        await reconcile(kube)
+    assert kube.take("Service", "payments") == before
+    stalled = kube.condition("BrokerListener", "payments", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "NameTaken")
+    assert "Service payments" in stalled["message"]
+    assert "make the BrokerListener under another name" in stalled["message"]
+    [event] = kube.events("NameTaken")
+    assert (event["type"], event["count"], event["involvedObject"]["name"]) == ("Warning", 1, "payments")
+    # The others are not held up by it, and it is well once the name is free.
+    assert "open" in kube.names("Service")
+    kube.remove("Service", "payments")
+    await reconcile(kube)
+    assert kube.condition("BrokerListener", "payments", "Stalled")["status"] == "False"
+    assert kube.take("Service", "payments")["metadata"]["ownerReferences"][0]["name"] == "payments"
+
+
+@pytest.mark.parametrize(
+    ("stranger", "made"),
+    [
+        (theirs("ServiceAccount", "shop-nodes"), []),
+        (theirs("ConfigMap", "shop-controllers"), []),
+        (theirs("StatefulSet", "shop-brokers", "apps/v1"), ["shop-controllers"]),
+        (theirs("PodDisruptionBudget", "shop-controllers", "policy/v1"), ["shop-controllers"]),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)
+async def test_a_cluster_whose_childs_name_is_taken_is_stalled(stranger: Json, made: list[str]) -> None:
+    kube = MemoryKube(cluster(), stranger)
+    name, kind = stranger["metadata"]["name"], stranger["kind"]
+    before = dict(kube.take(kind, name))
+    for _ in range(2):
+        assert "rolls" not in await reconcile(kube)
+    assert kube.take(kind, name) == before
+    stalled = kube.condition("BrokerCluster", "shop", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "NameTaken")
+    assert f"{kind} {name}" in stalled["message"]
+    assert [event["count"] for event in kube.events("NameTaken")] == [1]
+    # What needs it is not made.
+    ours = [found for found in kube.names("StatefulSet") if "labels" in kube.take("StatefulSet", found)["metadata"]]
+    assert ours == made
