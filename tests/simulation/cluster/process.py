@@ -15,7 +15,6 @@ from unittest import mock
 from broker_runtime import broker as composition
 from broker_runtime.broker import Broker, StartError
 from broker_runtime.config import broker_settings
-from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.errors import ConfigError, KafkaError
 from tests.simulation.cluster.kube import SimulatedStore
 from tests.simulation.cluster.loop import START_S, Owner, VirtualLoop, current_owner
@@ -133,7 +132,7 @@ class Process:
         self._bury(owner)
 
     def _restore(self, owner: Owner, last_words: str) -> None:
-        if METADATA_TOPIC not in last_words:
+        if "metadata" not in last_words:
             self._around.mistake(f"refuses to start over more than its metadata: {last_words}")
         self._bury(owner)
         assert self.backup is not None
