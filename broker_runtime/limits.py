@@ -43,6 +43,9 @@ def network_limits(settings: BrokerSettings, quotas: QuotaSettings) -> NetworkLi
         receive_buffer_bytes=settings.integer("socket.receive.buffer.bytes"),
         send_buffer_bytes=settings.integer("socket.send.buffer.bytes"),
         frame_receive_timeout_s=settings.integer("sluicegate.frame.receive.timeout.ms") / 1000,
+        connection_turn_requests=settings.integer("sluicegate.connection.turn.requests.max"),
+        connection_turn_s=settings.integer("sluicegate.connection.turn.max.us") / 1_000_000,
+        turn_s=settings.integer("sluicegate.network.turn.max.us") / 1_000_000,
     )
 
 

@@ -141,6 +141,27 @@ _NETWORK = [
         at_least(1),
     ),
     _static(
+        "sluicegate.connection.turn.requests.max",
+        INT,
+        100,
+        "Requests of one connection that are answered before the others have their turn.",
+        at_least(1),
+    ),
+    _static(
+        "sluicegate.connection.turn.max.us",
+        INT,
+        1_000,
+        "Microseconds after which a connection that has sent many requests waits for its next turn.",
+        at_least(1),
+    ),
+    _static(
+        "sluicegate.network.turn.max.us",
+        INT,
+        1_500,
+        "Microseconds after which connections leave the event loop to heartbeats, the controller and timers.",
+        at_least(1),
+    ),
+    _static(
         "queued.max.request.bytes",
         LONG,
         536_870_912,

@@ -110,6 +110,7 @@ class Acceptor:
         self._loop = runtime.loop
         self._now: Callable[[], float] = runtime.clock.monotonic
         self._accepts_per_wakeup = runtime.limits.accepts_per_wakeup
+        self._turn_s = runtime.limits.turn_s
         self._held: tuple[int, tuple[str, int]] | None = None
         self._accepting = False
         self._stopped = False
@@ -161,6 +162,7 @@ class Acceptor:
     def _on_ready(self) -> None:
         # The raw accept gives a bare descriptor: no socket object is made for a connection that lives a moment.
         accept = self._listening._accept  # type: ignore[attr-defined]
+        stop_s = self._now() + self._turn_s
         for _ in range(self._accepts_per_wakeup):
             try:
                 fd, address = accept()
@@ -170,9 +172,13 @@ class Acceptor:
                 if not self._accept_failed(error):
                     return
                 continue
-            self._decide(fd, (peer_host(address[0]), address[1]))
+            accepted_s = self._now()
+            self._decide(fd, (peer_host(address[0]), address[1]), accepted_s)
             if not self._accepting:
                 return
+            if accepted_s >= stop_s:
+                # What newcomers have sent along took that long.
+                break
         if self._accepting and self._runtime.established_busy(self._now()):
             self._yield()
 
@@ -200,12 +206,11 @@ class Acceptor:
         if line is not None:
             _log.warning("%s", line)
 
-    def _decide(self, fd: int, peer: tuple[str, int]) -> None:
+    def _decide(self, fd: int, peer: tuple[str, int], now_s: float) -> None:
         if self._paused is not None:
             os.close(fd)
             self._warn("paused", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {self._paused}")
             return
-        now_s = self._now()
         decision = self._quotas.on_accepted(self.listener, peer[0], int(now_s * 1000))
         if decision.outcome is Outcome.ADMIT:
             os.set_blocking(fd, False)

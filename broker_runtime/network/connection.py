@@ -2,7 +2,8 @@
 
 Reads go into a scratch buffer that all connections share, and the requests in it are handled where they lie;
 only what is unfinished at the end of a read is copied. While a reply is pending or cannot be sent, nothing more is
-read (Kafka mutes the channel in the same way). Knows neither APIs nor quotas.
+read (Kafka mutes the channel in the same way). Requests beyond what one turn allows wait in `Turns`, and nothing more
+is read before they are handled. Knows neither APIs nor quotas.
 
 A handler's `frame` (without the size field) is valid during the call only: it must copy what it keeps, and its
 reply must not point into it. Its Reply begins with the size field.
@@ -16,10 +17,11 @@ from typing import Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.frames import SIZE_BYTES, UnfinishedFrame, check_size, read_size
+from broker_runtime.network.frames import SIZE_BYTES, UnfinishedFrame, check_size, frame_length, read_size
 from broker_runtime.network.output import Output, TruncatedRegionError, sent_at_once
 from broker_runtime.network.poller import Poller
 from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.network.turns import Turns
 from broker_runtime.wire.reply import Chunk, FileRegion, PendingReply, Reply
 
 SCRATCH_BYTES = 256 * 1024
@@ -70,6 +72,7 @@ class Shared:
         "now",
         "poller",
         "scratch",
+        "turns",
         "unfinished",
     )
 
@@ -84,6 +87,7 @@ class Shared:
         self.handler = handler
         self.host: ConnectionHost
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.turns = Turns(loop, self.now, limits.turn_s)
         self.buffered_bytes = 0
         self.established_used_s = float("-inf")
         """When a connection that is no new one last sent something."""
@@ -102,8 +106,8 @@ class Connection:
         "_output",
         "_pending",
         "_read_paused",
-        "_resume_scheduled",
         "_shared",
+        "_turn_asked",
         "_unfinished",
         "_watched",
         "id",
@@ -129,7 +133,7 @@ class Connection:
         self._in_pass: list[Chunk] | None = None
         self._watched = False
         self._read_paused = False
-        self._resume_scheduled = False
+        self._turn_asked = False
         self._closing = False
 
     def start(self) -> None:
@@ -151,7 +155,10 @@ class Connection:
     def frame_overdue(self, now_s: float) -> bool:
         """Never while the connection is muted: then it is we who do not read."""
         return (
-            self._unfinished is not None and now_s > self._frame_deadline_s and not self.busy and not self._leftover()
+            self._unfinished is not None
+            and now_s > self._frame_deadline_s
+            and not self.busy
+            and not self._unfinished.complete
         )
 
     # Events
@@ -236,7 +243,7 @@ class Connection:
             self.close()
 
     def _handle_bytes(self, data: memoryview) -> None:
-        """Handle every complete request in `data`, keep the rest, send the replies."""
+        """Handle as many complete requests in `data` as one turn allows, keep the rest, send the replies."""
         replies: list[Chunk] = []
         self._in_pass = replies
         try:
@@ -254,7 +261,7 @@ class Connection:
         if self._fd < 0:
             return
         if position < len(data):
-            self._keep(data[position:], is_new=position > 0 or self._unfinished is None)
+            self._keep(data[position:], handled=position)
         elif self._unfinished is not None:
             self._forget_unfinished()
         self._end_pass(replies)
@@ -264,17 +271,20 @@ class Connection:
     def _handle_frames(self, data: memoryview, replies: list[Chunk]) -> int:
         """The position after the last request that was handled."""
         shared = self._shared
-        handler, max_bytes = shared.handler, shared.limits.max_request_bytes
+        limits, now = shared.limits, shared.now
+        handler, max_bytes = shared.handler, limits.max_request_bytes
+        left, stop_s = limits.connection_turn_requests, self.last_used_s + limits.connection_turn_s
         position, length, unsent = 0, len(data), 0
         while length - position >= SIZE_BYTES:
             (size,) = read_size(data, position)
             if not 0 <= size <= max_bytes:
                 check_size(size, max_bytes)
             end = position + SIZE_BYTES + size
-            if end > length:
+            if end > length or (position and (left <= 0 or now() >= stop_s)):
                 break
             reply = handler(data[position + SIZE_BYTES : end], self)
             position = end
+            left -= 1
             if isinstance(reply, PendingReply):
                 self._pending = reply
                 reply.on_complete(self._deliver)
@@ -296,14 +306,16 @@ class Connection:
         if replies and self._fd >= 0:
             self._send(replies)
 
-    def _keep(self, rest: memoryview, *, is_new: bool) -> None:
+    def _keep(self, rest: memoryview, *, handled: int) -> None:
         """Copy what has no complete request yet, or none that may be handled yet, out of the shared buffer."""
         shared = self._shared
-        needed = 0
-        if len(rest) >= SIZE_BYTES:
-            (size,) = read_size(rest, 0)
-            # A size that is not allowed is met again, and refused, when its turn comes.
-            needed = SIZE_BYTES + size if 0 <= size <= shared.limits.max_request_bytes else len(rest)
+        needed = frame_length(rest, shared.limits.max_request_bytes)
+        frame = self._unfinished
+        is_new = handled > 0 or frame is None
+        if frame is not None and frame.complete and 0 < needed <= len(rest):
+            # `rest` lies in this buffer: it is kept until its last complete request has been handled.
+            frame.skip(handled, needed)
+            return
         self._forget_unfinished()
         frame = self._unfinished = UnfinishedFrame(rest, needed)
         shared.buffered_bytes += len(frame.buffer)
@@ -326,8 +338,7 @@ class Connection:
 
     def _leftover(self) -> bool:
         """Complete requests that came while an earlier one was not answered yet."""
-        frame = self._unfinished
-        return frame is not None and frame.needed != 0 and frame.filled >= frame.needed
+        return self._unfinished is not None and self._unfinished.complete
 
     def _pause_reading(self) -> None:
         if not self._read_paused:
@@ -348,19 +359,17 @@ class Connection:
         self._schedule_resume()
 
     def _schedule_resume(self) -> None:
-        # Never at once: the caller may be in the middle of another connection's pass over the shared scratch.
-        if not self._resume_scheduled and (self._read_paused or self._leftover()):
-            self._resume_scheduled = True
-            self._shared.loop.call_soon(self._resume)
+        if not self._turn_asked and (self._read_paused or self._leftover()):
+            self._turn_asked = True
+            self._shared.turns.add(self)
 
-    def _resume(self) -> None:
-        self._resume_scheduled = False
+    def take_turn(self) -> None:
+        self._turn_asked = False
         if self._fd < 0 or self.busy or self._closing:
             return
-        frame = self._unfinished
-        if frame is not None and self._leftover():
-            self._forget_unfinished()
-            self._handle_bytes(memoryview(frame.buffer)[: frame.filled])
+        if self._unfinished is not None and self._unfinished.complete:
+            self.last_used_s = self._shared.now()
+            self._handle_bytes(self._unfinished.arrived)
         if self._fd >= 0 and self._read_paused and not self.busy and not self._leftover():
             self._read_paused = False
             self._change_interest()

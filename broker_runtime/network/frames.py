@@ -23,12 +23,27 @@ def check_size(size: int, max_bytes: int) -> None:
         )
 
 
-class UnfinishedFrame:
-    """`buffer[:filled]` has arrived; `needed` is the whole frame with its size field, 0 while that is not known."""
+def frame_length(data: memoryview, max_bytes: int) -> int:
+    """Of the frame that `data` begins with, its size field included; 0 while that is not known.
 
-    __slots__ = ("buffer", "filled", "needed")
+    A size that is not allowed counts as what is there: it is met again, and refused, when its turn comes.
+    """
+    if len(data) < SIZE_BYTES:
+        return 0
+    (size,) = read_size(data, 0)
+    return SIZE_BYTES + size if 0 <= size <= max_bytes else len(data)
+
+
+class UnfinishedFrame:
+    """`buffer[start:filled]` has arrived; `needed` is the whole frame with its size field, 0 while that is not known.
+
+    More than one frame may be there when requests wait for their turn: `skip` goes over those that are done.
+    """
+
+    __slots__ = ("buffer", "filled", "needed", "start")
 
     def __init__(self, data: memoryview, needed: int) -> None:
+        self.start = 0
         self.filled = len(data)
         self.needed = needed
         self.buffer = bytearray(max(self.filled, self._capacity(_FIRST_CAPACITY)) if needed else self.filled)
@@ -39,7 +54,20 @@ class UnfinishedFrame:
 
     @property
     def missing(self) -> int:
-        return self.needed - self.filled
+        return self.needed - (self.filled - self.start)
+
+    @property
+    def complete(self) -> bool:
+        return self.needed != 0 and self.missing <= 0
+
+    @property
+    def arrived(self) -> memoryview:
+        return memoryview(self.buffer)[self.start : self.filled]
+
+    def skip(self, count: int, needed: int) -> None:
+        """The first `count` bytes are done with; the frame behind them, which is all there, has `needed`."""
+        self.start += count
+        self.needed = needed
 
     def free_space(self) -> memoryview:
         """Where the next bytes of this frame go; grows the buffer fourfold when it is full."""

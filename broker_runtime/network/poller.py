@@ -1,12 +1,15 @@
 """Tells connections when their sockets are ready; level-triggered. Shell.
 
 `EpollPoller` keeps one epoll of its own, itself watched by the event loop: a new connection costs one system call
-and no object of the loop, which is what a connection storm is made of. `LoopPoller` does the same with the loop's
-own readers and writers where there is no epoll (macOS). Neither knows what a connection is.
+and no object of the loop, which is what a connection storm is made of. What one turn of the loop has no time for is
+told in the next one, before anything newer. `LoopPoller` does the same with the loop's own readers and writers where
+there is no epoll (macOS); its turns are as long as the sockets that are ready make them. Neither knows what a
+connection is.
 """
 
 import select
 from asyncio import AbstractEventLoop
+from collections.abc import Callable
 from typing import Protocol
 
 _MAX_EVENTS = 256
@@ -41,11 +44,16 @@ if hasattr(select, "epoll"):
     _GONE = select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 
     class EpollPoller:
-        __slots__ = ("_epoll", "_loop", "_targets")
+        """`now` gives seconds; a turn ends with the target that is told when `turn_s` is over."""
 
-        def __init__(self, loop: AbstractEventLoop) -> None:
+        __slots__ = ("_epoll", "_loop", "_now", "_targets", "_turn_s", "_untold")
+
+        def __init__(self, loop: AbstractEventLoop, now: Callable[[], float], turn_s: float) -> None:
             self._loop = loop
+            self._now = now
+            self._turn_s = turn_s
             self._targets: dict[int, Pollable] = {}
+            self._untold: list[tuple[int, int]] = []
             self._epoll = select.epoll()
             loop.add_reader(self._epoll.fileno(), self._on_events)
 
@@ -60,6 +68,9 @@ if hasattr(select, "epoll"):
         def forget(self, fd: int) -> None:
             # Closing a descriptor takes it out of the epoll; a system call of its own is not needed.
             self._targets.pop(fd, None)
+            if self._untold:
+                # The next connection may get the same descriptor.
+                self._untold = [event for event in self._untold if event[0] != fd]
 
         def close(self) -> None:
             self._targets.clear()
@@ -67,19 +78,30 @@ if hasattr(select, "epoll"):
             self._epoll.close()
 
         def _on_events(self) -> None:
+            stop_s = self._now() + self._turn_s
+            events = self._untold or self._epoll.poll(0, _MAX_EVENTS)
+            self._untold = []
+            count = len(events)
+            for position, (fd, event) in enumerate(events, 1):
+                self._tell(fd, event)
+                if position < count and self._now() >= stop_s:
+                    # What is left is ready still, so the loop comes back in its next turn.
+                    self._untold = [event for event in events[position:] if event[0] in self._targets]
+                    return
+
+        def _tell(self, fd: int, event: int) -> None:
             targets = self._targets
-            for fd, event in self._epoll.poll(0, _MAX_EVENTS):
-                target = targets.get(fd)
-                # Another connection's turn may have ended this one.
-                if target is None:
-                    continue
-                if event & select.EPOLLIN:
-                    target.on_readable()
-                elif event & _GONE:
-                    target.on_hang_up()
-                    continue
-                if event & select.EPOLLOUT and targets.get(fd) is target:
-                    target.on_writable()
+            target = targets.get(fd)
+            # Another connection's turn may have ended this one.
+            if target is None:
+                return
+            if event & select.EPOLLIN:
+                target.on_readable()
+            elif event & _GONE:
+                target.on_hang_up()
+                return
+            if event & select.EPOLLOUT and targets.get(fd) is target:
+                target.on_writable()
 
 
 class LoopPoller:
@@ -127,5 +149,5 @@ class LoopPoller:
             self.forget(fd)
 
 
-def default_poller(loop: AbstractEventLoop) -> Poller:
-    return EpollPoller(loop) if hasattr(select, "epoll") else LoopPoller(loop)
+def default_poller(loop: AbstractEventLoop, now: Callable[[], float], turn_s: float) -> Poller:
+    return EpollPoller(loop, now, turn_s) if hasattr(select, "epoll") else LoopPoller(loop)

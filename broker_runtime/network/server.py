@@ -39,7 +39,7 @@ class SocketServer:
         self._clock = clock
         self._loop = loop
         self._now = clock.monotonic
-        self._poller = poller or default_poller(loop)
+        self._poller = poller or default_poller(loop, clock.monotonic, limits.turn_s)
         self.quotas = ConnectionQuotas(limits.quotas, self._now_ms(), self._wake)
         self.refusals = RefusalLog(int(limits.log_interval_s * 1000))
         self.figures = NetworkFigures()

@@ -73,6 +73,11 @@ class NetworkLimits:
     receive_buffer_bytes: int = -1
     send_buffer_bytes: int = -1
     frame_receive_timeout_s: float = 30.0
+    connection_turn_requests: int = 100
+    connection_turn_s: float = 0.001
+    """After so many requests, or so long, the other connections have their turn."""
+    turn_s: float = 0.0015
+    """After so long the loop serves whatever else it has to do."""
     accepts_per_wakeup: int = 8
     """New connections served before the existing ones have their turn: 16 is 2 % faster, and makes them wait longer."""
     accept_yield_s: float = 0.002

@@ -5,8 +5,9 @@ import socket
 import struct
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -72,6 +73,44 @@ def test_many_requests_in_one_write_are_answered_in_order(bench: Bench) -> None:
     client = bench.connect()
     sent = b"".join(request(b"%d" % number) for number in range(20_000))
     assert bench.exchange(client, sent, len(sent)) == sent
+
+
+@pytest.mark.parametrize("limits", [{"connection_turn_requests": 7}, {"connection_turn_requests": 1, "turn_s": 1e-9}])
+def test_many_requests_are_answered_in_turns_and_in_order(bench: Bench, limits: dict[str, Any]) -> None:
+    """Also those that are cut at the end of a read, and with others that wait in between."""
+    bench.serve(limits=NetworkLimits(**limits))
+    first, second = bench.connect(), bench.connect()
+    sent = b"".join(request(b"%d" % number * (number % 50)) for number in range(4_000))
+    second.sendall(PING * 1_000)
+    assert bench.exchange(first, sent, len(sent)) == sent
+    assert bench.receive_exactly(second, len(PING) * 1_000) == PING * 1_000
+    assert bench.buffered_bytes == 0
+
+
+@pytest.mark.parametrize("bound", ["requests", "time"])
+def test_a_client_that_sends_many_requests_at_once_leaves_the_loop_to_others(bench: Bench, bound: str) -> None:
+    """Between two turns a timer, a task or another client is served; nobody has to send anything for the rest."""
+    handled: list[bytes] = []
+    loop_turns: list[int] = []
+
+    def handle(frame: memoryview, connection: Connection) -> Reply:
+        handled.append(bytes(frame))
+        return echo(frame, connection)
+
+    def look() -> None:
+        loop_turns.append(len(handled))
+        if len(handled) < 1_000:
+            bench.loop.call_soon(look)
+
+    by_requests = NetworkLimits(connection_turn_requests=10, turn_s=1e-9)
+    by_time = NetworkLimits(connection_turn_s=1e-9, turn_s=1e-9)
+    bench.serve(handler=handle, limits=by_requests if bound == "requests" else by_time)
+    client = bench.connect()
+    client.sendall(PING * 1_000)
+    bench.loop.call_soon(look)
+    bench.run_until(lambda: len(handled) == 1_000)
+    assert max(after - before for before, after in pairwise(loop_turns)) <= 10
+    assert bench.receive_exactly(client, len(PING) * 1_000) == PING * 1_000
 
 
 def test_a_pending_reply_mutes_the_connection_until_it_is_there(bench: Bench) -> None:

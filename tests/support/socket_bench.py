@@ -43,14 +43,15 @@ class Bench:
         handler: Handler = echo,
     ) -> SocketServer:
         limits = replace(limits or NetworkLimits(), quotas=quotas or QuotaSettings())
-        self.server = SocketServer(handler, limits, SystemClock(), self.loop, self.new_poller())
+        self.server = SocketServer(handler, limits, SystemClock(), self.loop, self.new_poller(limits.turn_s))
         for name in listeners or ("EXTERNAL",):
             self.server.add_listener(name, "127.0.0.1", 0)
         self.server.start()
         return self.server
 
-    def new_poller(self) -> Poller:
-        return EpollPoller(self.loop) if self.poller_kind == "epoll" else LoopPoller(self.loop)
+    def new_poller(self, turn_s: float) -> Poller:
+        now = SystemClock().monotonic
+        return EpollPoller(self.loop, now, turn_s) if self.poller_kind == "epoll" else LoopPoller(self.loop)
 
     @property
     def connection_count(self) -> int:

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.frames import UnfinishedFrame, check_size
+from broker_runtime.network.frames import UnfinishedFrame, check_size, frame_length
 
 
 def fill(frame: UnfinishedFrame, data: bytes) -> int:
@@ -46,3 +46,17 @@ def test_the_largest_size_is_allowed() -> None:
     check_size(100, 100)
     check_size(0, 100)
     assert UnfinishedFrame(memoryview(b""), 104).missing == 104
+
+
+def test_complete_frames_that_wait_are_gone_over_one_by_one_without_a_copy() -> None:
+    waiting = UnfinishedFrame(memoryview(b"\x00\x00\x00\x01a\x00\x00\x00\x02bb"), 5)
+    buffer = waiting.buffer
+    assert waiting.complete
+    waiting.skip(5, 6)
+    assert (waiting.buffer is buffer, waiting.complete) == (True, True)
+    assert bytes(waiting.arrived) == b"\x00\x00\x00\x02bb"
+
+
+@pytest.mark.parametrize(("data", "length"), [(b"\x00\x00", 0), (b"\x00\x00\x00\x05ab", 9), (b"\x7f\x00\x00\x00ab", 6)])
+def test_the_length_of_a_frame(data: bytes, length: int) -> None:
+    assert frame_length(memoryview(data), 100) == length

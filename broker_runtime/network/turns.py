@@ -1,0 +1,53 @@
+"""Whose complete requests wait goes on here: round robin, for a bounded time in each turn of the event loop. Shell.
+
+A client may send thousands of requests at once. It gets some of them answered and goes to the end of the queue, and
+between two turns the loop serves everybody else: other clients, timers, heartbeats, the controller.
+"""
+
+from asyncio import AbstractEventLoop
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Waiting(Protocol):
+    def take_turn(self) -> None:
+        """Go on for a bounded time; whoever has more to do then calls `Turns.add` again."""
+        ...
+
+
+class Turns:
+    """`now` gives seconds; a turn ends after the first member that goes on for longer than `turn_s` from its start."""
+
+    __slots__ = ("_loop", "_now", "_queue", "_scheduled", "_turn_s")
+
+    def __init__(self, loop: AbstractEventLoop, now: Callable[[], float], turn_s: float) -> None:
+        self._loop = loop
+        self._now = now
+        self._turn_s = turn_s
+        self._queue: deque[Waiting] = deque()
+        self._scheduled = False
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, waiting: Waiting) -> None:
+        """Never runs `waiting` at once: the caller may be in the middle of another connection's pass."""
+        self._queue.append(waiting)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._scheduled = False
+        stop_s = self._now() + self._turn_s
+        queue = self._queue
+        while queue:
+            queue.popleft().take_turn()
+            if self._now() >= stop_s:
+                break
+        if queue:
+            self._schedule()

@@ -1,0 +1,64 @@
+"""Who waits goes on in turn, and nobody keeps the event loop for longer than a turn."""
+
+from asyncio import AbstractEventLoop
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from broker_runtime.network.turns import Turns
+from tests.support.manual_clock import ManualClock
+
+
+class Loop:
+    """`pass_once` does what one turn of an event loop does with the callbacks that are there when it begins."""
+
+    def __init__(self) -> None:
+        self._callbacks: deque[Callable[[], None]] = deque()
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    def pass_once(self) -> None:
+        for _ in range(len(self._callbacks)):
+            self._callbacks.popleft()()
+
+
+class Worker:
+    """Each turn of it takes a quarter of a second."""
+
+    def __init__(self, name: str, work: int, turns: Turns, clock: ManualClock, log: list[str]) -> None:
+        self.name, self.work, self.turns, self.clock, self.log = name, work, turns, clock, log
+
+    def take_turn(self) -> None:
+        self.clock.advance(0.25)
+        self.log.append(self.name)
+        self.work -= 1
+        if self.work:
+            self.turns.add(self)
+
+
+def test_a_turn_of_the_loop_is_bounded_and_everybody_comes_again_in_order() -> None:
+    loop, clock, log = Loop(), ManualClock(), list[str]()
+    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    for name in "abcde":
+        turns.add(Worker(name, 2, turns, clock, log))
+    assert log == []
+
+    loop.pass_once()
+    assert log == ["a", "b", "c"]
+    loop.pass_once()
+    assert "".join(log) == "abcdea"
+    loop.pass_once()
+    loop.pass_once()
+    assert "".join(log) == "abcdeabcde"
+    assert len(turns) == 0
+    loop.pass_once()
+    assert len(log) == 10
+
+
+def test_one_that_is_alone_goes_on_within_the_same_turn() -> None:
+    loop, clock, log = Loop(), ManualClock(), list[str]()
+    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    turns.add(Worker("a", 3, turns, clock, log))
+    loop.pass_once()
+    assert log == ["a", "a", "a"]
