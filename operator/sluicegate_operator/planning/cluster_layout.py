@@ -247,9 +247,7 @@ def silence_max_s(cluster: BrokerCluster) -> float:
 
 
 def _milliseconds(cluster: BrokerCluster, key: str, default: int) -> int:
-    """What is no number keeps a broker from starting, and its pod says so."""
-    text = static_config(cluster).get(key, "")
-    return int(text) if text.isdecimal() else default
+    return int(static_config(cluster).get(key, default))
 
 
 def _window(settings: ConnectionQuotaSettings | None) -> dict[str, str]:
