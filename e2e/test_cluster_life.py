@@ -12,6 +12,10 @@ MINI = "mini"
 CHILDREN = "statefulsets,pods,services,configmaps,serviceaccounts,poddisruptionbudgets"
 
 
+def a_cluster(**spec: Json) -> Json:
+    return document("BrokerCluster", MINI, {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}, **spec})
+
+
 def document(kind: str, name: str, spec: Json) -> Json:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
@@ -24,7 +28,7 @@ def listener(name: str, port: int) -> Json:
 @pytest.fixture
 def mini(standing_shop: Shop) -> Iterator[Shop]:
     shop = standing_shop
-    shop.apply(document("BrokerCluster", MINI, {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}}))
+    shop.apply(a_cluster())
     yield shop
     shop.delete("connectionquota", "mini-partner-rate")
     shop.delete("brokerlistener", "mini-partner")
@@ -46,7 +50,18 @@ def test_a_quota_waits_for_its_listener_and_everything_goes_with_the_cluster(min
     mini.apply(quota)
     missing = mini.await_condition("connectionquota", "mini-partner-rate", "Ready", "False")
     assert "PARTNER" in missing["message"]
-    mini.apply(listener("PARTNER", 9095))
+    mini.await_condition("brokercluster", MINI, "Ready", "True", timeout_s=READY_TIMEOUT_S)
+    mini.apply(a_cluster(rollout={"paused": True}), listener("PARTNER", 9095))
+    mini.await_condition("brokercluster", MINI, "Stalled", "True")
+    closed = mini.await_condition("brokerlistener", "mini-partner", "Ready", "False")
+    assert (closed["reason"], closed["message"]) == (
+        "RestartPending",
+        "open on 0/1 brokers; to be restarted for it: 0",
+    )
+    mini.await_condition("connectionquota", "mini-partner-rate", "TargetFound", "True")
+    quota_waits = mini.await_condition("connectionquota", "mini-partner-rate", "Ready", "False")
+    assert "they do not have listener PARTNER open" in quota_waits["message"]
+    mini.apply(a_cluster())
     mini.await_enforced("mini-partner-rate", brokers="1/1", timeout_s=READY_TIMEOUT_S)
     mini.await_condition("brokercluster", MINI, "Ready", "True", timeout_s=READY_TIMEOUT_S)
     [broker] = mini.broker_pods(MINI)

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, enforce, observe_limits
+from sluicegate_operator.fleet.listeners import ask_ports
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.planning.quotas import DesiredLimits, ObservedLimits
@@ -47,7 +49,16 @@ async def test_limits_are_enforced_changed_and_lifted_in_well_under_a_second(poo
         assert [result.is_complete for result in results] == [True] * 3
         slowest_s.append(max(result.took_s for result in results if result.took_s is not None))
     assert min(slowest_s) < 1
-    assert results[-1].observed == {pool.brokers[0].broker_id: ObservedLimits()}
+    [last] = results[-1].observed.values()
+    assert replace(last, listeners=None) == ObservedLimits()
+
+
+async def test_a_broker_says_which_listeners_it_has_open(pool: BrokerPool, node: SingleNode) -> None:
+    [ports] = (await ask_ports(pool)).values()
+    assert node.port in ports.values()
+    [seen] = (await observe_limits(pool)).values()
+    assert isinstance(seen, ObservedLimits)
+    assert seen.listeners == frozenset(ports)
 
 
 async def test_what_is_enforced_already_is_left_alone(pool: BrokerPool) -> None:

@@ -18,6 +18,7 @@ from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
+from sluicegate_operator.planning.listeners import LISTENERS, listener_ports
 from sluicegate_operator.planning.quotas import (
     Action,
     DesiredLimits,
@@ -127,11 +128,14 @@ async def observe_limits(
         # Both of the broker's own view: the controller may be ahead of it.
         rates = await handle.describe_ip_quotas()
         # No keys at all would mean every key to Kafka.
-        configs = {} if keys is not None and not keys else await handle.describe_broker_configs(broker.broker_id, keys)
+        asked = None if keys is None else [*keys, LISTENERS]
+        configs = {} if keys is not None and not keys else await handle.describe_broker_configs(broker.broker_id, asked)
+        listeners = configs.get(LISTENERS)
         return ObservedLimits(
             default=_layer(configs, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
             own=_layer(configs, ConfigSource.DYNAMIC_BROKER_CONFIG),
             ip_rates=rates,
+            listeners=frozenset(listener_ports(listeners.value)) if listeners is not None else None,
         )
 
     return await pool.ask_each(look, brokers)

@@ -1,13 +1,15 @@
 """A BrokerCluster and its BrokerListeners: their children, and what is seen of their pods in their status."""
 
 import logging
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.fleet.asking import NoBrokerError
+from sluicegate_operator.fleet.kubernetes import broker_addresses
+from sluicegate_operator.fleet.listeners import ask_ports
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
@@ -16,8 +18,13 @@ from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
 from sluicegate_operator.planning.conditions import NAME_TAKEN, STALLED
+from sluicegate_operator.planning.fencing import ContainerEnd
+from sluicegate_operator.planning.listeners import ServingBroker, listener_seen
 
 log = logging.getLogger(__name__)
+
+_Life = tuple[str, ContainerEnd | None]
+"""Of one process: its pod's uid, and how the one before it in that pod ended."""
 
 STARTING_RETRY_S = 2.0
 
@@ -35,6 +42,8 @@ class _Applied:
 class ClusterReconciler:
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._ports: dict[ClusterKey, dict[_Life, Mapping[str, int]]] = {}
+        """What brokers have open, which is fixed as long as their processes live."""
 
     async def reconcile(self, key: ClusterKey) -> float | None:
         context = self._context
@@ -42,15 +51,18 @@ class ClusterReconciler:
         cluster = snapshot.cluster
         if cluster is None or cluster.spec.brokers is None:
             await context.forget_cluster(key)
-            await self._write_listeners(snapshot, None, [], _Applied())
+            self._ports.pop(key, None)
+            await self._write_listeners(snapshot, None, (), _Applied())
             return None
         layout = plan_cluster(cluster, snapshot.listeners)
         applied = _Applied() if cluster.spec.paused else await self._apply(snapshot, cluster)
         pods = [pod for pod in await context.fleet.pods(cluster) if not pod.deleting]
         seen = await self._observe(cluster, layout, pods, applied)
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
-        await self._write_listeners(snapshot, layout, pods, applied)
-        settled = not applied.refusal and seen.brokers_ready >= seen.brokers_expected
+        serving = await self._serving(key, pods) if snapshot.listeners else ()
+        await self._write_listeners(snapshot, layout, serving, applied)
+        told = all(broker.ports is not None for broker in serving)
+        settled = not applied.refusal and told and seen.brokers_ready >= seen.brokers_expected
         return context.resync_s(cluster) if settled else STARTING_RETRY_S
 
     async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> _Applied:
@@ -101,14 +113,25 @@ class ClusterReconciler:
             log.info("cluster %s cannot be described: %s", cluster.name, error)
             return -1
 
+    async def _serving(self, key: ClusterKey, pods: Sequence[NodePod]) -> tuple[ServingBroker, ...]:
+        """The brokers that are ready; each is asked once in its process's life."""
+        ready = {_life(pod): pod for pod in pods if pod.role is Role.BROKER and pod.ready}
+        known = {life: ports for life, ports in self._ports.get(key, {}).items() if life in ready}
+        asked = {pod.ordinal for life, pod in ready.items() if life not in known}
+        pool = await self._context.pool_of(key, broker_addresses(pods)) if asked else None
+        if pool is not None:
+            told = await ask_ports(replace(pool, brokers=tuple(b for b in pool.brokers if b.broker_id in asked)))
+            known |= {life: told[pod.ordinal] for life, pod in ready.items() if pod.ordinal in told}
+        self._ports[key] = known
+        return tuple(ServingBroker(pod.ordinal, pod.host, known.get(life)) for life, pod in ready.items())
+
     async def _write_listeners(
-        self, snapshot: Snapshot, layout: ClusterLayout | None, pods: list[NodePod], applied: _Applied
+        self, snapshot: Snapshot, layout: ClusterLayout | None, serving: Sequence[ServingBroker], applied: _Applied
     ) -> None:
-        ready = [pod for pod in pods if pod.role is Role.BROKER and pod.ready]
         for listener in snapshot.listeners:
-            addresses = [f"{pod.host}:{listener.spec.port}" for pod in ready] if layout else []
             taken = applied.services_taken.get(listener.name, "")
-            await self._write(listener, listener_status(listener, layout, addresses, now(), taken))
+            status = listener_status(listener, layout, listener_seen(listener, serving), now(), taken)
+            await self._write(listener, status)
 
     async def _write(
         self, resource: BrokerCluster | BrokerListener, status: Status, *, without: Collection[str] = ()
@@ -118,3 +141,7 @@ class ClusterReconciler:
         before, after = resource.status.condition(STALLED), status.condition(STALLED)
         if after is not None and after.reason == NAME_TAKEN and (before is None or before.message != after.message):
             await self._context.post(resource, "Warning", NAME_TAKEN, after.message)
+
+
+def _life(pod: NodePod) -> _Life:
+    return pod.uid, pod.ended

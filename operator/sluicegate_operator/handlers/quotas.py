@@ -17,7 +17,14 @@ from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_s
 from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED
 from sluicegate_operator.planning import quota_status
 from sluicegate_operator.planning.cluster_layout import plan_cluster
-from sluicegate_operator.planning.quotas import DesiredLimits, QuotaPlan, lagging_brokers, plan_quotas
+from sluicegate_operator.planning.quotas import (
+    DesiredLimits,
+    ObservedLimits,
+    QuotaPlan,
+    has_open,
+    lagging_brokers,
+    plan_quotas,
+)
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +85,9 @@ class QuotaReconciler:
         lagging = lagging_brokers(plan, expected, observed)
         error = _why(result)
         enforcements = {
-            name: quota_status.Enforcement(expected, behind, error=error if behind else "")
+            name: quota_status.Enforcement(
+                expected, behind, error=_why_behind(plan, name, observed, error) if behind else ""
+            )
             for name, behind in lagging.items()
         }
         await self._write(snapshot.quotas, plan, enforcements, result)
@@ -124,6 +133,12 @@ def _why(result: EnforcementResult | None) -> str:
     for failure in result.failures:
         return str(failure.error)
     return next((broker.detail for broker in result.lagging if broker.detail), "")
+
+
+def _why_behind(plan: QuotaPlan, quota: str, observed: Mapping[int, ObservedLimits], error: str) -> str:
+    target = plan.verdicts[quota].target
+    closed = any(not has_open(target, limits) for limits in observed.values())
+    return error or (f"they do not have listener {target.name} open" if closed else "")
 
 
 def _wall_time(result: EnforcementResult | None) -> datetime:

@@ -1,6 +1,6 @@
 """The status of a BrokerCluster and of its BrokerListeners, from the nodes that were seen."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -17,12 +17,14 @@ from sluicegate_operator.planning.conditions import (
     stalled,
     working,
 )
+from sluicegate_operator.planning.listeners import ListenerSeen
 from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
 
 ADDRESSES_MAX = 100
 MESSAGE_MAX = 4096
+BROKERS_SHOWN_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +149,15 @@ def roll_findings(step: RollStep) -> tuple[Finding, ...]:
 def listener_status(
     listener: BrokerListener,
     layout: ClusterLayout | None,
-    addresses: Sequence[str],
+    seen: ListenerSeen,
     now: datetime,
     name_taken: str = "",
 ) -> BrokerListenerStatus:
-    """`addresses` are host:port of this listener on brokers that are ready; without a layout the cluster is missing.
-    `name_taken`: which Service has the name of the listener's, and what to do."""
+    """Without a layout the cluster is missing. `name_taken`: which Service has the name of the listener's, and what to
+    do."""
     old = listener.status
-    progress = _listener_progress(listener, layout, addresses, name_taken)
+    progress = _listener_progress(listener, layout, seen, name_taken)
+    addresses = seen.addresses if layout is not None else ()
     served = progress.settled and addresses and not name_taken
     host = f"{listener.name}.{listener.namespace}.svc:{listener.spec.port}" if served else ""
     return BrokerListenerStatus(
@@ -166,7 +169,7 @@ def listener_status(
 
 
 def _listener_progress(
-    listener: BrokerListener, layout: ClusterLayout | None, addresses: Sequence[str], name_taken: str
+    listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, name_taken: str
 ) -> Progress:
     if layout is None:
         name = listener.spec.cluster_ref.name
@@ -180,6 +183,12 @@ def _listener_progress(
         return stalled("Conflicted", clash.message)
     if name_taken:
         return stalled(NAME_TAKEN, name_taken)
-    if len(addresses) < len(layout.broker_ids):
-        return working("BrokersStarting", f"open on {len(addresses)}/{len(layout.broker_ids)} brokers")
-    return ready("Listening", f"open on {len(addresses)}/{len(layout.broker_ids)} brokers")
+    counted = f"open on {len(seen.addresses)}/{len(layout.broker_ids)} brokers"
+    if seen.lacking:
+        ids = ", ".join(map(str, seen.lacking[:BROKERS_SHOWN_MAX]))
+        return working("RestartPending", f"{counted}; to be restarted for it: {ids}")
+    if seen.unknown:
+        return working("BrokersUnreachable", f"{counted}; broker {seen.unknown[0]} does not say which it has open")
+    if len(seen.addresses) < len(layout.broker_ids):
+        return working("BrokersStarting", counted)
+    return ready("Listening", counted)

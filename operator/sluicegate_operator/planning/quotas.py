@@ -7,7 +7,7 @@ and is taken away.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from ipaddress import ip_address
 
@@ -121,11 +121,13 @@ class QuotaPlan:
 @dataclass(frozen=True, slots=True)
 class ObservedLimits:
     """What one broker says. `default` and `own` are its dynamic configuration of the two levels (DescribeConfigs,
-    sources DYNAMIC_DEFAULT_BROKER_CONFIG and DYNAMIC_BROKER_CONFIG); keys that are no limits do no harm."""
+    sources DYNAMIC_DEFAULT_BROKER_CONFIG and DYNAMIC_BROKER_CONFIG); keys that are no limits do no harm. `listeners`:
+    the names of those that it has open, None where it was not asked."""
 
     default: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)
     ip_rates: Mapping[str | None, float] = field(default_factory=dict)
+    listeners: frozenset[str] | None = None
 
     def in_force(self, key: str) -> str | None:
         return self.own.get(key, self.default.get(key))
@@ -315,7 +317,9 @@ class _Lifted:
 
 
 def enforces(target: TargetKey, limits: Limits, desired: DesiredLimits, seen: ObservedLimits) -> bool:
-    """Whether a broker that says `seen` enforces `limits` on `target`."""
+    """Whether a broker that says `seen` enforces `limits` on `target`; none does on a listener that it has not open."""
+    if not has_open(target, seen):
+        return False
     keys = list(_config_limits(target, limits))
     if target.kind is TargetKind.IP and limits.count is not None:
         keys.append(COUNT_PER_IP_OVERRIDES)
@@ -323,6 +327,10 @@ def enforces(target: TargetKey, limits: Limits, desired: DesiredLimits, seen: Ob
         return False
     ip = _rated_ip(target)
     return ip is None or limits.rate is None or seen.ip_rates.get(ip[0]) == limits.rate
+
+
+def has_open(target: TargetKey, seen: ObservedLimits) -> bool:
+    return target.kind is not TargetKind.LISTENER or seen.listeners is None or target.name in seen.listeners
 
 
 def lagging_brokers(
@@ -353,13 +361,11 @@ def apply_actions(actions: Sequence[Action], observed: Mapping[int, ObservedLimi
 def _applied(action: Action, broker_id: int, view: ObservedLimits) -> ObservedLimits:
     if isinstance(action, SetIpQuota):
         rates = {ip: rate for ip, rate in view.ip_rates.items() if ip != action.ip}
-        return ObservedLimits(
-            view.default, view.own, rates if action.rate is None else rates | {action.ip: action.rate}
-        )
+        return replace(view, ip_rates=rates if action.rate is None else rates | {action.ip: action.rate})
     if action.broker_id is None:
-        return ObservedLimits(_altered(view.default, action), view.own, view.ip_rates)
+        return replace(view, default=_altered(view.default, action))
     if action.broker_id == broker_id:
-        return ObservedLimits(view.default, _altered(view.own, action), view.ip_rates)
+        return replace(view, own=_altered(view.own, action))
     return view
 
 

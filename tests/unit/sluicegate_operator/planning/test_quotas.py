@@ -1,5 +1,6 @@
 """Precedence between quotas, Kafka's keys, and the actions that bring brokers to what is desired."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -275,6 +276,14 @@ def test_brokers_that_lag_are_told_apart_by_quota() -> None:
         2: ObservedLimits({"max.connections": "9"}, {}, {"10.0.0.1": 5.0}),
     }
     assert lagging_brokers(made, [0, 1, 2, 3], observed) == {"count": (1, 3), "address": (2, 3)}
+
+
+def test_no_broker_enforces_a_limit_on_a_listener_that_it_has_not_open() -> None:
+    made = plan(a_quota("on-external", {"listener": "EXTERNAL"}, maxConnectionCreationRate=50))
+    limits = ObservedLimits({EXTERNAL_RATE: "50"}, listeners=frozenset({"INTERNAL", "EXTERNAL"}))
+    closed = replace(limits, listeners=frozenset({"INTERNAL"}))
+    observed = {0: limits, 1: closed, 2: replace(limits, listeners=None)}
+    assert lagging_brokers(made, [0, 1, 2], observed) == {"on-external": (1,)}
 
 
 LIMIT_KEY_NAMES = st.sampled_from(

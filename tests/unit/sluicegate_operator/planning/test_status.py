@@ -11,6 +11,7 @@ from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
 from sluicegate_operator.planning.fencing import FenceOrder
+from sluicegate_operator.planning.listeners import ListenerSeen
 from sluicegate_operator.planning.quota_status import Enforcement, quota_status
 from sluicegate_operator.planning.quotas import plan_quotas
 from sluicegate_operator.planning.racks import RackPod, RacksPlan, RackWait, Telling
@@ -265,23 +266,47 @@ def test_the_cluster_id_is_kept_while_it_cannot_be_asked() -> None:
     assert cluster_status(again, ObservedCluster(3, 0), LATER).cluster_id == "abc"
 
 
+THREE = ("a:1", "b:1", "c:1")
+
+
 @pytest.mark.parametrize(
-    ("addresses", "verdict", "bootstrap"),
+    ("seen", "verdict", "message", "bootstrap"),
     [
-        pytest.param(("c:1", "a:1", "b:1"), "Current", "shop-external.default.svc:9094", id="open on every broker"),
-        pytest.param(("a:1",), "InProgress", "", id="open on one of three"),
+        pytest.param(
+            ListenerSeen(("c:1", "a:1", "b:1")),
+            "Current",
+            "open on 3/3 brokers",
+            "shop-external.default.svc:9094",
+            id="open on every broker",
+        ),
+        pytest.param(ListenerSeen(("a:1",)), "InProgress", "open on 1/3 brokers", "", id="open on one of three"),
+        pytest.param(
+            ListenerSeen((), lacking=(0, 1, 2)),
+            "InProgress",
+            "open on 0/3 brokers; to be restarted for it: 0, 1, 2",
+            "",
+            id="brokers that are ready and run without it",
+        ),
+        pytest.param(
+            ListenerSeen(("a:1", "b:1"), unknown=(2,)),
+            "InProgress",
+            "open on 2/3 brokers; broker 2 does not say which it has open",
+            "",
+            id="a broker that does not answer",
+        ),
     ],
 )
-def test_listener_status(addresses: tuple[str, ...], verdict: str, bootstrap: str) -> None:
+def test_listener_status(seen: ListenerSeen, verdict: str, message: str, bootstrap: str) -> None:
     layout = plan_cluster(a_cluster(), [a_listener()])
-    status = listener_status(a_listener(), layout, addresses, NOW)
+    status = listener_status(a_listener(), layout, seen, NOW)
     assert kstatus(status, 1) == verdict
-    assert status.addresses == tuple(sorted(addresses))
+    assert status.conditions[0].message == message
+    assert status.addresses == tuple(sorted(seen.addresses))
     assert status.bootstrap == bootstrap
 
 
 def test_a_listener_without_its_cluster_fails_with_a_sentence() -> None:
-    status = listener_status(a_listener(), None, (), NOW)
+    status = listener_status(a_listener(), None, ListenerSeen(THREE), NOW)
     assert kstatus(status, 1) == "Failed"
     assert "create it or correct clusterRef" in status.conditions[0].message
 
@@ -289,7 +314,7 @@ def test_a_listener_without_its_cluster_fails_with_a_sentence() -> None:
 def test_a_listener_that_clashes_fails_and_has_no_bootstrap() -> None:
     younger: BrokerListener = resource(listener(), name="younger", creationTimestamp="2026-02-01T00:00:00Z")
     layout = plan_cluster(a_cluster(), [a_listener(), younger])
-    status = listener_status(younger, layout, (), NOW)
+    status = listener_status(younger, layout, ListenerSeen(), NOW)
     assert kstatus(status, 1) == "Failed"
     assert status.bootstrap == ""
 
