@@ -3,6 +3,8 @@
 A roll is dear, so no test here undoes its own: each takes the other of two values of a static key.
 """
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 
@@ -14,6 +16,7 @@ from e2e.shop import (
     CLUSTER,
     EXTERNAL_RATE_KEY,
     NAMESPACE,
+    READY_TIMEOUT_S,
     ROLLED_TIMEOUT_S,
     BrokerPod,
     Shop,
@@ -235,6 +238,7 @@ def test_a_paused_rollout_restarts_nothing_and_a_pod_deleted_by_hand_in_its_midd
         shop.await_condition("brokercluster", CLUSTER, "Ready", "False")
         assert condition_of(shop.cluster(), "Ready")["reason"] == "RolloutPaused"
         assert sum(incarnations.restarts().values()) == 0
+        assert_a_crash_keeps_the_file(shop, shop.pod(2))
         shop.change_cluster(config=change)
         wait_for("one broker is on its way", lambda: sum(incarnations.restarts().values()) == 1)
         [first] = incarnations.order()
@@ -246,3 +250,21 @@ def test_a_paused_rollout_restarts_nothing_and_a_pod_deleted_by_hand_in_its_midd
     assert restarts == dict.fromkeys(incarnations.names, 1), "what a hand has replaced is as wanted already"
     assert incarnations.order()[-1] == CONTROLLER
     check(shop, load)
+    wait_for("files that no pod uses are gone", lambda: len(config_maps(shop)) == 2)
+
+
+def assert_a_crash_keeps_the_file(shop: Shop, pod: BrokerPod) -> None:
+    """A container that starts again before its roll runs what its arguments were made for."""
+    partitions = shop.broker_config(pod, "num.partitions")
+    for pid in shop.kubelet.pids(NAMESPACE, pod.name):
+        os.kill(pid, signal.SIGKILL)
+    wait_for("the container has started again", lambda: shop.pod(pod.id).restarts > pod.restarts)
+    wait_for("the broker is back", lambda: shop.pod(pod.id).ready, timeout_s=READY_TIMEOUT_S)
+    assert shop.pod(pod.id).uid == pod.uid
+    assert shop.broker_config(pod, "num.partitions") == partitions
+    assert len(config_maps(shop)) == 4, "the files of pods that wait, and of those that will be"
+
+
+def config_maps(shop: Shop) -> list[str]:
+    listed = shop.plane.get("configmaps", "-l", f"sluicegate.dev/cluster={CLUSTER}")["items"]
+    return [found["metadata"]["name"] for found in listed]

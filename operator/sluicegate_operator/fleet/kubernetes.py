@@ -12,6 +12,7 @@ from typing import Any
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.config_maps import collect_config_maps, taken_up
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
 from sluicegate_operator.fleet.pods import NodePod, node_pod
 from sluicegate_operator.fleet.rolls import NodeSetSeen
@@ -68,6 +69,7 @@ class KubernetesFleet:
                 count = max(cluster.spec.brokers.replicas, await self._replicas(cluster, Role.BROKER))
             for child in cluster_children(cluster, listeners, count):
                 await self._kube.apply(child)
+            await collect_config_maps(self._kube, cluster)
             return await self._apply_listeners(cluster, listeners)
 
     async def _apply_listeners(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> dict[str, str]:
@@ -151,8 +153,7 @@ def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:
 
 def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSeen:
     template = found["spec"]["template"]["metadata"].get("annotations") or {}
-    taken_up = (found.get("status") or {}).get("observedGeneration", 0) >= found["metadata"]["generation"]
-    observed = taken_up and template.get(REVISION) == wanted.encode()
+    observed = taken_up(found) and template.get(REVISION) == wanted.encode()
     return NodeSetSeen(int(found["spec"]["replicas"]), wanted, observed)
 
 

@@ -33,11 +33,12 @@ NODE = Kind("v1", "Node", "nodes")
 EVENT = Kind("v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
+CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 
 _APPLIED = (
     STATEFUL_SET,
     Kind("v1", "Service", "services"),
-    Kind("v1", "ConfigMap", "configmaps"),
+    CONFIG_MAP,
     Kind("v1", "ServiceAccount", "serviceaccounts"),
     Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),

@@ -1,5 +1,10 @@
-"""ConfigMap with the properties that all nodes of a role share."""
+"""ConfigMaps with the properties that all nodes of a role share.
 
+Each is named by what it holds and cannot change: a pod goes on with the file that it was made with, whatever its
+container does before the pod is replaced. See fleet.config_maps for when one goes.
+"""
+
+import hashlib
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -7,13 +12,20 @@ from sluicegate_operator.resources.labels import labels, node_set_name
 from sluicegate_operator.resources.owner import child_metadata
 
 FILE_NAME = "server.properties"
+_DIGITS = 10
+
+
+def config_map_name(cluster: str, role: str, properties: str) -> str:
+    return f"{node_set_name(cluster, role)}-{hashlib.sha256(properties.encode()).hexdigest()[:_DIGITS]}"
 
 
 def config_map(cluster: BrokerCluster, role: str, properties: str) -> dict[str, Any]:
     """`properties` is the text of the file."""
+    name = config_map_name(cluster.name, role, properties)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": child_metadata(cluster, node_set_name(cluster.name, role), labels(cluster.name, role)),
+        "metadata": child_metadata(cluster, name, labels(cluster.name, role)),
         "data": {FILE_NAME: properties},
+        "immutable": True,
     }

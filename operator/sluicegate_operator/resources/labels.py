@@ -20,7 +20,7 @@ MANAGER = "sluicegate-operator"
 
 
 def node_set_name(cluster: str, role: str) -> str:
-    """Of the StatefulSet, its headless Service and its ConfigMap: shop-brokers, shop-controllers."""
+    """Of the StatefulSet and its headless Service: shop-brokers, shop-controllers; ConfigMaps' names begin with it."""
     return f"{cluster}-{role}s"
 
 

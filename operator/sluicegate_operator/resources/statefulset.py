@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, Resources, Storage
-from sluicegate_operator.resources.config_map import FILE_NAME
+from sluicegate_operator.resources.config_map import FILE_NAME, config_map_name
 from sluicegate_operator.resources.labels import (
     POD_INDEX_LABEL,
     READINESS_GATE,
@@ -102,6 +102,7 @@ def image_of(cluster: BrokerCluster) -> str:
 
 def pod_spec(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
     account = journal_account_name if nodes.shares_journal else service_account_name
+    config_map = config_map_name(cluster.name, nodes.role, nodes.properties)
     spec: dict[str, Any] = {
         "serviceAccountName": account(cluster.name),
         "automountServiceAccountToken": nodes.shares_journal,
@@ -115,7 +116,7 @@ def pod_spec(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(cluster, nodes)],
-        "volumes": [{"name": "config", "configMap": {"name": node_set_name(cluster.name, nodes.role)}}],
+        "volumes": [{"name": "config", "configMap": {"name": config_map}}],
     }
     if nodes.is_broker:
         spec["readinessGates"] = [{"conditionType": READINESS_GATE}]

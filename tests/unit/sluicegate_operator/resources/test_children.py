@@ -72,6 +72,28 @@ def test_every_reference_in_arguments_is_a_variable_of_the_container(pod: Json) 
     assert used <= {variable["name"] for variable in container["env"]}
 
 
+def config_maps(of: list[Json]) -> dict[str, Json]:
+    return {child["metadata"]["name"]: child for child in of if child["kind"] == "ConfigMap"}
+
+
+def mounted(of: list[Json], name: str) -> str:
+    return str(template(of, name)["spec"]["volumes"][0]["configMap"]["name"])
+
+
+def test_a_pod_keeps_the_file_that_it_was_made_with() -> None:
+    before, after = children(), children(config={"num.partitions": "5"})
+    for name in ("shop-brokers", "shop-controllers"):
+        assert config_maps(before)[mounted(before, name)]["immutable"] is True
+        assert mounted(after, name) in config_maps(after)
+        assert mounted(after, name) not in config_maps(before)
+    assert config_maps(children(resyncSeconds=5)) == config_maps(before), "equal files are one ConfigMap"
+
+
+def test_a_config_map_is_there_before_what_needs_it() -> None:
+    kinds = [child["kind"] for child in children()]
+    assert [kind for kind in kinds if kind in ("ConfigMap", "StatefulSet")] == ["ConfigMap", "StatefulSet"] * 2
+
+
 def test_no_mount_path_stands_in_a_mounted_file() -> None:
     paths = ("/var/lib/sluicegate", "/etc/sluicegate")
     texts = [text for child in children(listener()) if child["kind"] == "ConfigMap" for text in child["data"].values()]

@@ -1,0 +1,84 @@
+"""Which ConfigMaps of a cluster go, and which must stay though nothing seems to need them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.config_maps import collect_config_maps
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.kinds import CONFIG_MAP, POD, Kind
+
+Json = dict[str, Any]
+UID = "6264ce5a-f913-40b0-85d0-94474e8cc1d2"
+CLUSTER = BrokerCluster.model_validate(
+    {"metadata": {"name": "shop", "uid": UID}, "spec": {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}}}
+)
+
+
+def config_map(name: str, owner: str = UID) -> Json:
+    return {"metadata": {"name": name, "uid": f"uid of {name}", "ownerReferences": [{"uid": owner}]}}
+
+
+def using(name: str) -> Json:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "d"}}]
+    return {"metadata": {}, "spec": {"volumes": [*volumes, {"name": "config", "configMap": {"name": name}}]}}
+
+
+def node_set(uses: str, observed: int = 2) -> Json:
+    return {
+        "metadata": {"generation": 2},
+        "spec": {"template": using(uses)},
+        "status": {"observedGeneration": observed},
+    }
+
+
+@dataclass
+class FakeKube:
+    """A control plane in which nothing happens by itself."""
+
+    config_maps: Sequence[Json]
+    pods: Sequence[Json]
+    node_sets: Mapping[str, Json]
+    deleted: list[tuple[str, str]] = field(default_factory=list)
+
+    async def list(self, kind: Kind, namespace: str, selector: str) -> Sequence[Json]:
+        assert "sluicegate.dev/cluster=shop" in selector
+        return {CONFIG_MAP: self.config_maps, POD: self.pods}[kind]
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+        return self.node_sets.get(name)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str) -> None:
+        assert kind is CONFIG_MAP
+        self.deleted.append((name, uid))
+
+
+async def deleted(kube: FakeKube) -> list[str]:
+    await collect_config_maps(cast(KubeClient, kube), CLUSTER)
+    assert all(uid == f"uid of {name}" for name, uid in kube.deleted)
+    return [name for name, _ in kube.deleted]
+
+
+MAPS = [config_map(name) for name in ("old", "brokers", "controllers")]
+SETS = {"shop-brokers": node_set("brokers"), "shop-controllers": node_set("controllers")}
+
+
+async def test_what_nobody_uses_goes() -> None:
+    assert await deleted(FakeKube(MAPS, [using("brokers"), using("controllers")], SETS)) == ["old"]
+
+
+async def test_the_file_of_a_pod_that_waits_for_its_restart_stays() -> None:
+    assert await deleted(FakeKube(MAPS, [using("old"), using("controllers")], SETS)) == []
+
+
+@pytest.mark.parametrize("sets", [SETS | {"shop-brokers": node_set("brokers", observed=1)}, {}])
+async def test_nothing_goes_while_a_pod_may_yet_be_made_of_an_older_template(sets: Mapping[str, Json]) -> None:
+    assert await deleted(FakeKube(MAPS, [], sets)) == []
+
+
+async def test_what_is_not_of_this_very_cluster_stays() -> None:
+    maps = [*MAPS[1:], config_map("of a cluster that had this name", owner="another"), {"metadata": {"name": "mine"}}]
+    assert await deleted(FakeKube(maps, [], SETS)) == []
