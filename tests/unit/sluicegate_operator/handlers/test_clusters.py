@@ -71,7 +71,7 @@ async def test_a_service_of_somebody_else_stays_and_the_listener_says_so_once() 
     ("stranger", "made"),
     [
         (theirs("ServiceAccount", "shop-nodes"), []),
-        (theirs("ConfigMap", "shop-controllers"), []),
+        (theirs("Service", "shop-controllers"), []),
         (theirs("StatefulSet", "shop-brokers", "apps/v1"), ["shop-controllers"]),
         (theirs("PodDisruptionBudget", "shop-controllers", "policy/v1"), ["shop-controllers"]),
     ],
