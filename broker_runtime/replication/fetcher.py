@@ -12,6 +12,7 @@ from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import (
     FETCH_VERSION,
     Fetched,
@@ -42,6 +43,8 @@ _LEADER_ELSEWHERE = frozenset(
     )
 )
 """One of the two has not heard of a change yet; it is no fault."""
+_LOGS_DIFFER = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE))
+"""The follower's log and the leader's do not fit together: their epochs are compared again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class LeaderFetcher:
         self._broker_epoch = broker_epoch
         self._replicas: dict[tuple[UUID, int], FollowerReplica] = {}
         self._changed = asyncio.Event()
-        self._failures = 0
+        self._backoff = Backoff(settings.backoff_max_s)
         self._waits_for_records = False
         self._sorted: list[FollowerReplica] | None = None
 
@@ -97,7 +100,6 @@ class LeaderFetcher:
             self._changed.clear()
             try:
                 busy = await self._truncate() or await self._fetch()
-                self._failures = 0
             except KafkaError as error:
                 await self._back_off(error)
                 continue
@@ -109,11 +111,9 @@ class LeaderFetcher:
                 await self._sleep(self._idle_s())
 
     async def _back_off(self, error: Exception) -> None:
-        delay_s = min(0.05 * 2 ** min(self._failures, 16), self._settings.backoff_max_s)
-        self._failures += 1
-        if self._failures in (1, 10) or self._failures % 100 == 0:
+        if self._backoff.is_news(str(error)):
             log.warning("nothing can be fetched from broker %d, it is tried again: %s", self.leader, error)
-        await asyncio.sleep(delay_s)
+        await asyncio.sleep(self._backoff.failed())
 
     async def _sleep(self, delay_s: float) -> None:
         try:
@@ -209,16 +209,15 @@ class LeaderFetcher:
     def _cut(self, replica: FollowerReplica, offset: int, *, final: bool) -> None:
         if offset < replica.log.log_end_offset:
             log.info(
-                "%s-%d is cut from %d to %d to follow broker %d in epoch %d",
-                *(replica.topic, replica.index, replica.log.log_end_offset, offset, self.leader, replica.leader_epoch),
+                "%s is cut from %d to %d to follow broker %d in epoch %d",
+                *(replica, replica.log.log_end_offset, offset, self.leader, replica.leader_epoch),
             )
             try:
                 replica.log.truncate_to(offset)
-            except KafkaError as error:
+            except (OSError, KafkaError) as error:
                 self._storage_failed(replica, error)
                 return
         replica.truncated = final
-        replica.succeeded()
 
     # Fetching
 
@@ -237,6 +236,8 @@ class LeaderFetcher:
         if answer is not None:
             for fetched in read_answer(answer):
                 await self._take(fetched)
+            if self._backoff.succeeded():
+                log.info("broker %d is fetched from again", self.leader)
         return True
 
     async def _long_poll(self, body: bytes) -> memoryview | None:
@@ -265,11 +266,12 @@ class LeaderFetcher:
                     replica.log.append_as_follower(fetched.records)
                 if fetched.log_start_offset > replica.log.log_start_offset:
                     replica.log.move_log_start(min(fetched.log_start_offset, replica.log.log_end_offset))
-            except KafkaError as error:
+            except (OSError, KafkaError) as error:
                 self._storage_failed(replica, error)
                 return
             replica.log.advance_high_watermark(fetched.high_watermark)
-            replica.succeeded()
+            if replica.backoff.succeeded():
+                log.info("%s is kept up to date again", replica)
 
     async def _leader_starts_later(self, replica: FollowerReplica) -> None:
         """Begin anew at the leader's start where it has deleted what comes next here, else compare epochs again."""
@@ -298,24 +300,25 @@ class LeaderFetcher:
             self._partition_failed(replica, ErrorCode(int(part.error_code)))
         elif part.offset > replica.log.log_end_offset:
             log.warning(
-                "%s-%d begins anew at %d: the leader has deleted what comes after %d",
-                *(replica.topic, replica.index, part.offset, replica.log.log_end_offset),
+                "%s begins anew at %d: the leader has deleted what comes after %d",
+                *(replica, part.offset, replica.log.log_end_offset),
             )
-            replica.log.restart_at(part.offset)
+            try:
+                replica.log.restart_at(part.offset)
+            except (OSError, KafkaError) as error:
+                self._storage_failed(replica, error)
         else:
             replica.truncated = False
-            replica.failed(self._clock.monotonic(), self._settings.backoff_max_s)
+            replica.failed(self._clock.monotonic())
 
     def _partition_failed(self, replica: FollowerReplica, code: ErrorCode) -> None:
-        level = logging.DEBUG if code in _LEADER_ELSEWHERE else logging.WARNING
-        log.log(
-            level, "%s-%d cannot be fetched from broker %d: %s", replica.topic, replica.index, self.leader, code.name
-        )
-        replica.failed(self._clock.monotonic(), self._settings.backoff_max_s)
+        if code not in _LEADER_ELSEWHERE and replica.backoff.is_news(code.name):
+            log.warning("%s cannot be fetched from broker %d, it is tried again: %s", replica, self.leader, code.name)
+        replica.failed(self._clock.monotonic())
 
-    def _storage_failed(self, replica: FollowerReplica, error: KafkaError) -> None:
-        log.error("%s-%d cannot be kept up to date, it is tried again: %s", replica.topic, replica.index, error)
-        if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE):
-            # The two logs do not fit together: compare them again.
+    def _storage_failed(self, replica: FollowerReplica, error: OSError | KafkaError) -> None:
+        if replica.backoff.is_news(str(error)):
+            log.error("%s cannot be kept up to date, it is tried again: %s", replica, error)
+        if isinstance(error, KafkaError) and error.code in _LOGS_DIFFER:
             replica.truncated = False
-        replica.failed(self._clock.monotonic(), self._settings.backoff_max_s)
+        replica.failed(self._clock.monotonic())

@@ -8,6 +8,7 @@ logs never differ below the offset where they go on.
 from dataclasses import dataclass
 from uuid import UUID
 
+from broker_runtime.replication.backoff import Backoff
 from broker_runtime.storage.log import Log
 
 UNKNOWN = -1
@@ -21,18 +22,17 @@ class FollowerReplica:
     log: Log
     leader: int
     leader_epoch: int
+    backoff: Backoff
     truncated: bool = False
     """Whether the log is known to be a beginning of the leader's."""
     not_before_s: float = 0.0
-    failures: int = 0
 
-    def failed(self, now_s: float, backoff_max_s: float) -> None:
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
+    def failed(self, now_s: float) -> None:
         """Leave it alone for a while, longer each time."""
-        self.not_before_s = now_s + min(0.05 * 2 ** min(self.failures, 16), backoff_max_s)
-        self.failures += 1
-
-    def succeeded(self) -> None:
-        self.failures = 0
+        self.not_before_s = now_s + self.backoff.failed()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from broker_runtime.controller.image import MetadataImage, Partition, Removals, 
 from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication import isr_changes
+from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import FollowerReplica
@@ -180,7 +181,8 @@ class ReplicaManager:
         replica.sole_replica = False
         if part.leader < 0:
             return
-        now = FollowerReplica(topic.name, topic.id, key[1], replica, part.leader, part.leader_epoch)
+        backoff = Backoff(self._fetching.backoff_max_s)
+        now = FollowerReplica(topic.name, topic.id, key[1], replica, part.leader, part.leader_epoch, backoff)
         self._followed[key] = now
         self._fetch(now)
 

@@ -34,6 +34,18 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
         at = end
 
 
+def batch_around(records: memoryview, offset: int) -> int | None:
+    """Where the first batch begins if `offset` lies inside it, behind its first record. Raises KafkaError.
+
+    A leader whose log starts there, as records were deleted, sends the batch whole all the same (KIP-107).
+    """
+    if len(records) < HEADER_BYTES:
+        return None
+    base = parse_header(records, 0).base_offset
+    first = next(leaders_batches(records, base, -1), None)
+    return base if first is not None and 0 <= base < offset <= first.last_offset else None
+
+
 class Run:
     """Batches next to each other in what the leader sent, which one write can store."""
 

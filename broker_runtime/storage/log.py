@@ -16,7 +16,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import HEADER_BYTES, advance_sequence
 from broker_runtime.storage.filesystem import Buffer
-from broker_runtime.storage.following import Run, leaders_batches
+from broker_runtime.storage.following import Run, batch_around, leaders_batches
 from broker_runtime.storage.log_files import LoadedLog, LogFiles
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import StoredBatch
@@ -154,6 +154,9 @@ class Log:
         """
         if not self.files.usable:
             self.files.make_usable()
+        start = self.log_start_offset
+        if start == self.log_end_offset:
+            self._begin_with_batch_around(start, records)
         now_ms = self._clock.wall_ms()
         run = Run(records)
         try:
@@ -169,7 +172,15 @@ class Log:
                 run.add(header)
         finally:
             self._append_run(run, now_ms)
+        if self.log_start_offset < start:
+            self.move_log_start(start)
         return self.log_end_offset
+
+    def _begin_with_batch_around(self, offset: int, records: memoryview) -> None:
+        """Of an empty log: the leader's starts inside a batch, so this one begins where the batch does."""
+        base = batch_around(records, offset)
+        if base is not None:
+            self.restart_at(base)
 
     def _append_run(self, run: Run, now_ms: int) -> None:
         """Batches of one epoch that lie next to each other and go to one segment: one write."""

@@ -82,8 +82,8 @@ class LinkTo:
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         self.asked.append(api_key)
-        # As over a socket: others get their turn.
-        await asyncio.sleep(0)
+        # As over a socket: others get their turn, and time goes by.
+        await asyncio.sleep(0.001)
         if self.mishaps:
             raise self.mishaps.pop(0)
         node = cast("Any", self.node)

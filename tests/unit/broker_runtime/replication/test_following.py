@@ -6,13 +6,16 @@ from collections.abc import Callable
 import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for
+from broker_runtime.wire.versions import FETCH
+from tests.support import virtual_time
 from tests.support.logs import TOPIC_ID, LogHouse, values_of
 from tests.support.replicas import TOPIC, LeadingNode, LinkTo, leading
 
-SETTINGS = FetcherSettings(2, FetchLimits(0, 1, 1 << 20, 10 << 20), 5.0, 0.05)
+SETTINGS = FetcherSettings(2, FetchLimits(0, 1, 1 << 20, 10 << 20), 5.0, 0.4)
 
 
 class Pair:
@@ -23,7 +26,8 @@ class Pair:
         leader.log.sole_replica = follower.log.sole_replica = False
         self.leader = leading(leader.log, 1, 2, epoch=epoch)
         self.link = LinkTo(LeadingNode(self.leader, leader.clock))
-        self.replica = FollowerReplica(TOPIC, TOPIC_ID, 0, follower.log, 1, epoch)
+        backoff = Backoff(SETTINGS.backoff_max_s)
+        self.replica = FollowerReplica(TOPIC, TOPIC_ID, 0, follower.log, 1, epoch, backoff)
         self.fetcher = LeaderFetcher(1, self.link, SETTINGS, follower.clock, lambda: 12)
         self.fetcher.follow(self.replica)
 
@@ -33,13 +37,12 @@ class Pair:
             try:
                 async with asyncio.timeout(60):
                     while not reached():
-                        self.follower_house.clock.advance(0.01)
-                        await asyncio.sleep(0)
+                        await asyncio.sleep(0.001)
             finally:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
-        asyncio.run(run())
+        virtual_time.run(run(), self.follower_house.clock)
 
     @property
     def caught_up(self) -> bool:
@@ -151,3 +154,64 @@ def test_where_to_cut(mine: dict[int, int], leader_epoch: int, leader_end: int, 
     house = written({epoch: [b"v"] * count for epoch, count in mine.items()})
     house.log.high_watermark = 1
     assert cut_for(house.log, leader_epoch, leader_end) == cut
+
+
+def starting_inside_a_batch(start: int) -> LogHouse:
+    """Batches of ten records of which the first `start` are deleted, and one more batch."""
+    house = LogHouse()
+    for number in range(5):
+        house.append(*(b"%d" % (10 * number + n) for n in range(10)), leader_epoch=3)
+    house.log.delete_records(start)
+    return house
+
+
+def test_an_empty_follower_of_a_log_that_starts_inside_a_batch_begins_where_the_batch_does() -> None:
+    """As Kafka's UnexpectedAppendOffsetException; the log start is the leader's all the same."""
+    ours = starting_inside_a_batch(25)
+    pair = Pair(ours, LogHouse())
+    pair.run_until(lambda: pair.caught_up and pair.replica.log.log_start_offset == 25)
+    assert pair.bytes_of(pair.follower_house) == pair.bytes_of(ours)
+    assert pair.replica.log.segments[0].base_offset == 20
+    pair.follower_house.kill()
+    assert (pair.follower_house.log.log_start_offset, pair.follower_house.log.log_end_offset) == (25, 50)
+
+
+def test_a_follower_that_was_away_while_records_were_deleted_comes_back() -> None:
+    theirs = LogHouse()
+    theirs.append(*(b"%d" % n for n in range(10)), leader_epoch=3)
+    pair = Pair(starting_inside_a_batch(25), theirs)
+    pair.run_until(lambda: pair.caught_up and pair.replica.log.log_start_offset == 25)
+    assert pair.bytes_of(theirs) == pair.bytes_of(pair.leader_house)
+
+
+def refuse_appends(pair: Pair) -> list[float]:
+    """The follower can store nothing; the monotonic times at which it tries."""
+    tried: list[float] = []
+
+    def refuse(_records: memoryview) -> int:
+        tried.append(pair.follower_house.clock.monotonic())
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "of no use")
+
+    pair.replica.log.append_as_follower = refuse  # type: ignore[method-assign]
+    return tried
+
+
+def test_a_partition_that_makes_no_progress_is_left_alone_longer_each_time(caplog: pytest.LogCaptureFixture) -> None:
+    """Comparing epochs once more is no progress."""
+    pair = Pair(written({3: [b"a"]}), LogHouse())
+    tried = refuse_appends(pair)
+    caplog.set_level("INFO")
+    pair.run_until(lambda: len(tried) == 12)
+    pauses = [later - earlier for earlier, later in zip(tried, tried[1:], strict=False)]
+    assert pauses[:5] == sorted(pauses[:5])
+    assert all(pause >= SETTINGS.backoff_max_s for pause in pauses[6:])
+    assert len([r for r in caplog.records if "of no use" in r.message]) == 1, "said once, as nothing has changed"
+
+
+def test_a_log_that_cannot_begin_anew_is_left_alone_and_the_others_go_on() -> None:
+    pair = Pair(starting_inside_a_batch(25), LogHouse())
+    house = pair.follower_house
+    house.fs.read_only = True
+    pair.run_until(lambda: pair.replica.backoff.failures > 2)
+    assert pair.link.asked.count(FETCH) > 2, "the way to the leader is not at fault"
+    house.fs.mend()
