@@ -300,7 +300,7 @@ class Broker:
             yield from storage_families(self.broker.logs.stray_count)
 
     def _replication_figures(self, node: BrokerNode) -> ReplicationFigures:
-        changes = node.replicas.isr_counts
+        changes = node.replicas.in_sync_sets.counts
         return replication_figures(
             node.image,
             self.settings.node_id,

@@ -18,7 +18,7 @@ class Backoff:
 
     def failed(self) -> float:
         """Seconds to wait: twice as many as the time before, up to `max_s`."""
-        delay_s = min(_FIRST_S * 2 ** min(self.failures, _DOUBLINGS_MAX), self.max_s)
+        delay_s = min(_FIRST_S * (1 << min(self.failures, _DOUBLINGS_MAX)), self.max_s)
         self.failures += 1
         return delay_s
 

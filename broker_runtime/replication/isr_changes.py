@@ -4,8 +4,7 @@ One request at a time. A change stays pending until it is known to be refused or
 the partition: an answer that is lost may have been a yes, and one that says yes does not say who is eligible now.
 """
 
-import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
@@ -13,26 +12,32 @@ from broker_runtime.replication.peer import Controller
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import ALTER_PARTITION
 
-log = logging.getLogger(__name__)
-
 _VERSION = 3
 PARTITIONS_PER_REQUEST = 1_000
 _REFUSED_FOR_GOOD = frozenset((ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED))
 """The set stays as it was; with all other errors newer metadata is on its way."""
 
 
-async def send(controller: Controller, broker_id: int, broker_epoch: int, leaders: Sequence[LeaderReplica]) -> None:
-    """Raises KafkaError when the controller cannot be asked or refuses all of it; then it is to be sent again."""
+async def send(
+    controller: Controller, broker_id: int, broker_epoch: int, leaders: Sequence[LeaderReplica]
+) -> Mapping[LeaderReplica, str]:
+    """Which of them were refused, and why.
+
+    Raises KafkaError when the controller cannot be asked or refuses all of it; then it is to be sent again.
+    """
     answer = await controller.request(ALTER_PARTITION, _VERSION, _request(broker_id, broker_epoch, leaders))
     code = ErrorCode(int(answer.error_code))
     if code != ErrorCode.NONE:
         raise KafkaError(code, "the controller refused to alter partitions")
     asked = {(leader.topic_id, leader.index): leader for leader in leaders}
+    refused = {}
     for topic in answer.topics:
         for part in topic.partitions:
             leader = asked.get((topic.topic_id, part.partition_index))
-            if leader is not None:
-                _take(leader, part)
+            why = None if leader is None else _take(leader, part)
+            if leader is not None and why is not None:
+                refused[leader] = why
+    return refused
 
 
 def _request(broker_id: int, broker_epoch: int, leaders: Iterable[LeaderReplica]) -> Fields:
@@ -57,14 +62,15 @@ def _request(broker_id: int, broker_epoch: int, leaders: Iterable[LeaderReplica]
     }
 
 
-def _take(leader: LeaderReplica, part: Entity) -> None:
+def _take(leader: LeaderReplica, part: Entity) -> str | None:
+    """Why it was refused; None for a yes."""
     code = ErrorCode(int(part.error_code))
     if code == ErrorCode.NONE:
         if part.partition_epoch == leader.partition_epoch:
             # Nothing was changed, so the metadata log will bring nothing.
             leader.refused()
-    elif code in _REFUSED_FOR_GOOD:
-        log.info("%s-%d: the in-sync set stays: %s", leader.topic, leader.index, code.name)
+        return None
+    if code in _REFUSED_FOR_GOOD:
         leader.refused()
-    else:
-        log.info("%s-%d: newer metadata is on its way: %s", leader.topic, leader.index, code.name)
+        return code.name
+    return f"{code.name}, newer metadata is on its way"

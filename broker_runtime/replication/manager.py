@@ -6,8 +6,7 @@ that leads something this one has a replica of, one task that looks after the in
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
 from uuid import UUID
 
 from broker_runtime.clock import Clock
@@ -15,11 +14,11 @@ from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.controller.image import MetadataImage, Partition, Removals, Topic
 from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.replication import isr_changes
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import FollowerReplica
+from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.peer import Controller, Peers
 from broker_runtime.storage.log import Log
@@ -28,16 +27,6 @@ from broker_runtime.storage.manager import LogManager
 log = logging.getLogger(__name__)
 
 Key = tuple[str, int]
-_ISR_CHECK_S_MAX = 1.0
-_RETRY_DELAY_S = 0.2
-_JOIN_CHECK_S = 0.05
-"""How soon after it has caught up a follower is asked back into the in-sync set."""
-
-
-@dataclass(slots=True)
-class IsrCounts:
-    shrinks: int = 0
-    expands: int = 0
 
 
 class ReplicaManager:
@@ -49,7 +38,6 @@ class ReplicaManager:
         self._logs = logs
         self._image = image
         self._peers = peers
-        self._lag_max_s = settings.integer("replica.lag.time.max.ms") / 1000
         self._fetching = FetcherSettings(
             self._me,
             FetchLimits(
@@ -68,7 +56,13 @@ class ReplicaManager:
         self._fetchers: dict[int, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
         self._controller: Controller | None = None
         self._isr_task: asyncio.Task[None] | None = None
-        self.isr_counts = IsrCounts()
+        self.in_sync_sets = InSyncSets(
+            InSyncSettings(self._me, settings.integer("replica.lag.time.max.ms") / 1000, self._fetching.backoff_max_s),
+            clock,
+            image,
+            self._led,
+            self._epoch,
+        )
         self.failed: Callable[[BaseException], None] | None = None
         """Called when a task of replication ends by a mistake of ours."""
 
@@ -77,7 +71,7 @@ class ReplicaManager:
     def start(self, controller: Controller) -> None:
         """From here on followers fetch and in-sync sets are kept."""
         self._controller = controller
-        self._isr_task = self._spawn(self._keep_in_sync_sets(), "in-sync sets")
+        self._isr_task = self._spawn(self.in_sync_sets.keep(controller), "in-sync sets")
         for replica in self._followed.values():
             self._fetch(replica)
 
@@ -272,38 +266,3 @@ class ReplicaManager:
                 self._logs.set_aside(*key)
         except KafkaError as error:
             log.error("a log that this broker no longer has is looked at again at its next start: %s", error)
-
-    # In-sync sets
-
-    async def _keep_in_sync_sets(self) -> None:
-        full_check_s = min(self._lag_max_s / 2, _ISR_CHECK_S_MAX)
-        due_s = self._clock.monotonic()
-        while True:
-            await asyncio.sleep(min(full_check_s, _JOIN_CHECK_S))
-            now_s = self._clock.monotonic()
-            # Whoever may come back is looked for often, whoever may have to go now and then.
-            looked_at = [leader for leader in self._led.values() if len(leader.isr) != len(leader.replicas)]
-            if now_s >= due_s:
-                looked_at, due_s = list(self._led.values()), now_s + full_check_s
-            self._begin_changes(looked_at, now_s)
-            pending = [leader for leader in self._led.values() if leader.pending is not None]
-            if pending and not await self._send(pending[: isr_changes.PARTITIONS_PER_REQUEST]):
-                await asyncio.sleep(_RETRY_DELAY_S)
-
-    def _begin_changes(self, leaders: Iterable[LeaderReplica], now_s: float) -> None:
-        epoch = self._epoch()
-        for leader in leaders:
-            change = leader.wanted_change(self._image.brokers, now_s, self._lag_max_s, epoch)
-            if change is not None:
-                self.isr_counts.shrinks += len(change.isr) < len(leader.isr)
-                self.isr_counts.expands += len(change.isr) > len(leader.isr)
-                leader.begin(change)
-
-    async def _send(self, pending: list[LeaderReplica]) -> bool:
-        assert self._controller is not None
-        try:
-            await isr_changes.send(self._controller, self._me, self._epoch(), pending)
-        except KafkaError as error:
-            log.warning("in-sync sets cannot be changed now, it is tried again: %s", error)
-            return False
-        return True

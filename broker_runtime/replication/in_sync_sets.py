@@ -1,0 +1,124 @@
+"""Looks after the in-sync sets of the partitions that this broker leads: who should be in, and telling the controller.
+
+One task, one request at a time. What the controller does not take at once is asked for again less and less often, until
+the metadata brings a newer state of the partition.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from broker_runtime.clock import Clock
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.errors import KafkaError
+from broker_runtime.replication import isr_changes
+from broker_runtime.replication.backoff import Backoff
+from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.replication.peer import Controller
+
+log = logging.getLogger(__name__)
+
+_CHECK_S_MAX = 1.0
+_JOIN_CHECK_S = 0.05
+"""How soon after it has caught up a follower is asked back into the in-sync set."""
+
+
+@dataclass(frozen=True, slots=True)
+class InSyncSettings:
+    broker_id: int
+    lag_max_s: float
+    backoff_max_s: float
+
+
+@dataclass(slots=True)
+class IsrCounts:
+    shrinks: int = 0
+    expands: int = 0
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What was asked for a partition in one state of it."""
+
+    partition_epoch: int
+    backoff: Backoff
+    not_before_s: float = 0.0
+
+
+class InSyncSets:
+    def __init__(
+        self,
+        settings: InSyncSettings,
+        clock: Clock,
+        image: MetadataImage,
+        led: Mapping[tuple[str, int], LeaderReplica],
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """`led` is what this broker leads, at any time."""
+        self.counts = IsrCounts()
+        self._settings = settings
+        self._clock = clock
+        self._image = image
+        self._led = led
+        self._broker_epoch = broker_epoch
+        self._asked: dict[LeaderReplica, _Asked] = {}
+        self._controller_backoff = Backoff(settings.backoff_max_s)
+
+    async def keep(self, controller: Controller) -> None:
+        """Until it is cancelled."""
+        full_check_s = min(self._settings.lag_max_s / 2, _CHECK_S_MAX)
+        due_s = self._clock.monotonic()
+        while True:
+            await asyncio.sleep(min(full_check_s, _JOIN_CHECK_S))
+            now_s = self._clock.monotonic()
+            # Whoever may come back is looked for often, whoever may have to go now and then.
+            looked_at = [leader for leader in self._led.values() if len(leader.isr) != len(leader.replicas)]
+            if now_s >= due_s:
+                looked_at, due_s = list(self._led.values()), now_s + full_check_s
+            self._forget_answered()
+            self._begin_changes(looked_at, now_s)
+            pending = [
+                leader for leader in self._led.values() if leader.pending is not None and self._due(leader, now_s)
+            ]
+            if pending:
+                await self._send(controller, pending[: isr_changes.PARTITIONS_PER_REQUEST])
+
+    def _due(self, leader: LeaderReplica, now_s: float) -> bool:
+        asked = self._asked.get(leader)
+        return asked is None or asked.not_before_s <= now_s
+
+    def _forget_answered(self) -> None:
+        """The metadata has brought something newer than what was asked about, or another leader."""
+        for leader, asked in list(self._asked.items()):
+            if leader.leader_epoch < 0 or leader.partition_epoch != asked.partition_epoch:
+                del self._asked[leader]
+
+    def _begin_changes(self, leaders: Iterable[LeaderReplica], now_s: float) -> None:
+        epoch = self._broker_epoch()
+        for leader in leaders:
+            change = leader.wanted_change(self._image.brokers, now_s, self._settings.lag_max_s, epoch)
+            if change is not None and self._due(leader, now_s):
+                self.counts.shrinks += len(change.isr) < len(leader.isr)
+                self.counts.expands += len(change.isr) > len(leader.isr)
+                leader.begin(change)
+
+    async def _send(self, controller: Controller, pending: list[LeaderReplica]) -> None:
+        backoff = self._controller_backoff
+        try:
+            refused = await isr_changes.send(controller, self._settings.broker_id, self._broker_epoch(), pending)
+        except KafkaError as error:
+            if backoff.is_news(str(error)):
+                log.warning("in-sync sets cannot be changed now, it is tried again: %s", error)
+            await asyncio.sleep(backoff.failed())
+            return
+        backoff.succeeded()
+        now_s = self._clock.monotonic()
+        for leader in pending:
+            asked = self._asked.get(leader)
+            if asked is None:
+                asked = self._asked[leader] = _Asked(leader.partition_epoch, Backoff(self._settings.backoff_max_s))
+            asked.not_before_s = now_s + asked.backoff.failed()
+            why = refused.get(leader)
+            if why is not None and asked.backoff.is_news(why):
+                log.info("%s-%d: the in-sync set is not changed now: %s", leader.topic, leader.index, why)
