@@ -28,7 +28,15 @@ from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.overview import not_active, overview
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.errors import ConfigError
-from broker_runtime.http_listener import HttpAnswer, HttpListener, HttpRequest, Route, json_answer, text_answer
+from broker_runtime.http_listener import (
+    HttpAnswer,
+    HttpListener,
+    HttpRequest,
+    Readiness,
+    Route,
+    json_answer,
+    text_answer,
+)
 from broker_runtime.metrics import (
     controller_families,
     families,
@@ -38,6 +46,7 @@ from broker_runtime.metrics import (
     replication_families,
     request_families,
     storage_families,
+    unused_configs_family,
 )
 from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.storage.filesystem import OsFileSystem
@@ -170,8 +179,9 @@ class Broker:
     async def _start_broker(self, logs: LogManager, cluster_id: str) -> None:
         settings = self.settings
         timeout_s = settings.integer("request.timeout.ms") / 1000
-        client = ControllerClient(self._link_to_controller(), timeout_s)
-        broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, client)
+        client, slow_client = (ControllerClient(self._link_to_controller(), timeout_s) for _ in range(2))
+        broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, client, slow_client)
+        await broker.limits.start()
         broker.bind()
         self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())
         follower = self._follower = broker.follow(ControllerClient(self._link_to_controller(), timeout_s))
@@ -207,7 +217,8 @@ class Broker:
                 membership.beat_soon()
 
     def _link_to_controller(self) -> ControllerLink:
-        """Registration, metadata and forwarded requests have a connection each: none waits behind another.
+        """Registration, metadata and forwarded requests have a connection each, and forwarded ones that wait for name
+        servers another: none waits behind another.
 
         Where several controllers are possible the one in this process may be on standby, and the link looks for the
         active one.
@@ -234,7 +245,7 @@ class Broker:
     async def _start_http(self) -> None:
         if self.settings.http is None:
             return
-        listener = HttpListener(self._why_not_ready, self._metrics, self._routes())
+        listener = HttpListener(self._readiness, self._metrics, self._routes())
         try:
             host, port = await listener.start(*self.settings.http)
         except OSError as error:
@@ -269,6 +280,9 @@ class Broker:
             return text_answer(200, "the controller has released this broker")
         return text_answer(504, "the controller has not released this broker; it may stop all the same")
 
+    def _readiness(self) -> Readiness:
+        return Readiness(self._why_not_ready(), () if self.broker is None else tuple(self.broker.limits.problems))
+
     def _why_not_ready(self) -> str | None:
         if self._stopping:
             return "stopping"
@@ -298,6 +312,7 @@ class Broker:
             )
             yield from replication_families(self._replication_figures(self.broker))
             yield from storage_families(self.broker.logs.stray_count)
+            yield unused_configs_family(len(self.broker.limits.problems))
 
     def _replication_figures(self, node: BrokerNode) -> ReplicationFigures:
         changes = node.replicas.in_sync_sets.counts

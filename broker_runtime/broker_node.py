@@ -4,10 +4,8 @@ Reacts to metadata changes; nothing else changes what is served. Kubernetes, HTT
 """
 
 import asyncio
-import logging
 import socket
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from ipaddress import ip_address
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from broker_runtime.apis.context import Timer
 from broker_runtime.apis.dispatch import Dispatcher
@@ -21,8 +19,8 @@ from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
 from broker_runtime.config.effective import EffectiveConfig, effective_config, topic_defaults
 from broker_runtime.controller.image import Changes, MetadataImage
 from broker_runtime.controller.service import ControllerService
-from broker_runtime.errors import ConfigError
-from broker_runtime.limits import is_address, network_limits, per_ip_overrides, quota_settings
+from broker_runtime.limits import host_names, network_limits, quota_settings
+from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.network.server import SocketServer
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.manager import ReplicaManager
@@ -30,8 +28,6 @@ from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
-
-log = logging.getLogger(__name__)
 
 _ANSWER_OVERHEAD_BYTES = 16 * 1024 * 1024
 """Of an answer to a follower beyond the records: a line for each of very many partitions."""
@@ -45,11 +41,12 @@ class BrokerNode:
         logs: LogManager,
         cluster_id: str,
         client: ControllerClient,
+        slow_client: ControllerClient | None = None,
         *,
         peers: Peers | None = None,
         server: SocketServer | None = None,
     ) -> None:
-        """`peers` and `server` stand in for sockets in simulations."""
+        """`slow_client` forwards what would hold up others; `peers` and `server` are a simulation's."""
         self.settings = settings
         self.clock = clock
         self.logs = logs
@@ -58,18 +55,19 @@ class BrokerNode:
         self.controller: ControllerService | None = None
         self.producer_ids = ProducerIdBlocks(self)
         self._client = client
+        self._clients = (client,) if slow_client is None else (client, slow_client)
         self._loop = asyncio.get_running_loop()
         self._follower: MetadataFollower | None = None
         if peers is None:
             peers = BrokerPeers(self.image, settings.inter_broker_listener, _answer_bytes_max(settings))
         self.replicas = ReplicaManager(settings, clock, logs, self.image, peers)
         self._active = False
-        self._hosts: Mapping[str, str] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self.effective: EffectiveConfig = effective_config(settings, {}, {})
-        self.dispatcher = Dispatcher(self, BROKER_APIS, client)
+        self._host_names = host_names(settings)
+        self.dispatcher = Dispatcher(self, BROKER_APIS, client, slow_client)
         limits = network_limits(settings, quota_settings(settings, self.effective, {}))
         self.server = server or SocketServer(self.dispatcher.handle, limits, clock, self._loop)
+        self.limits = LimitsInForce(settings, self.effective, self.image, self.server, self._host_names)
 
     # Life
 
@@ -86,7 +84,7 @@ class BrokerNode:
         ]
 
     def follow(self, client: ControllerClient) -> MetadataFollower:
-        self._follower = MetadataFollower(client, self.image, self._on_changes, (self._client,))
+        self._follower = MetadataFollower(client, self.image, self._on_changes, self._clients)
         return self._follower
 
     def serve(self) -> None:
@@ -99,6 +97,7 @@ class BrokerNode:
         self.server.start()
 
     async def stop(self, drain_s: float = 2.0) -> None:
+        await self.limits.close()
         await self.replicas.stop()
         await self.server.shutdown(drain_s)
         await self.dispatcher.close()
@@ -122,13 +121,8 @@ class BrokerNode:
         assert self._follower is not None
         return await self._follower.wait_until(seen, self.settings.integer("request.timeout.ms") / 1000)
 
-    async def resolve_host(self, name: str) -> str | None:
-        try:
-            found = await self._loop.run_in_executor(None, socket.getaddrinfo, name, None)
-        except (OSError, ValueError):
-            # ValueError: a name that cannot be one (too long a label, a null character).
-            return None
-        return str(found[0][4][0])
+    async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        return await self._host_names.addresses(names)
 
     async def send_to_controller(self, api_key: int, version: int, request: Fields) -> Entity:
         return await self._client.request(api_key, version, request)
@@ -141,35 +135,8 @@ class BrokerNode:
             self._reconfigure()
         if self._active:
             self._apply_to_replicas(changes)
-        for name in changes.ip_quotas:
-            if name is None or is_address(name):
-                self._set_ip_rate(name, name)
-            else:
-                self._spawn(self._set_host_rate(name))
-
-    def _set_ip_rate(self, name: str | None, address: str | None) -> None:
-        """`name` is the entity's; the address is spelled as the network layer spells a client's."""
-        rate = self.image.ip_rate(name)
-        canonical = None if address is None else ip_address(address).compressed
-        self.server.update_ip_rate(canonical, None if rate is None else int(rate))
-
-    async def _set_host_rate(self, name: str) -> None:
-        """A host name is resolved when its quota is applied, as in Kafka."""
-        address = await self.resolve_host(name)
-        if address is None:
-            log.error("the quota of %s is not enforced: the name cannot be resolved", name)
-        else:
-            self._set_ip_rate(name, address)
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a change of configuration could not be applied", exc_info=task.exception())
+        if changes.ip_quotas:
+            self.limits.on_ip_quotas(changes.ip_quotas)
 
     def _apply_to_replicas(self, changes: Changes) -> None:
         if changes.brokers:
@@ -187,38 +154,11 @@ class BrokerNode:
         self.effective = effective_config(
             self.settings, self.image.broker_configs(None), self.image.broker_configs(self.settings.node_id)
         )
-        for problem in self.effective.ignored:
-            log.warning("a stored configuration value is not used: %s", problem)
+        self.limits.configure(self.effective)
         self.logs.producer_expiration_ms = self.effective.integer("producer.id.expiration.ms")
         if self._active:
             for topic in self.image.topics:
                 self.replicas.configure(topic, self.topic_config(topic))
-        names = [h for h in self._override_hosts() if not is_address(h)]
-        if set(names) - set(self._hosts):
-            self._spawn(self._resolve_overrides(names))
-        self._update_limits()
-
-    def _override_hosts(self) -> Sequence[str]:
-        try:
-            return list(per_ip_overrides(self.effective.values["max.connections.per.ip.overrides"]))
-        except ConfigError as error:
-            log.warning("%s", error)
-            return []
-
-    async def _resolve_overrides(self, names: Sequence[str]) -> None:
-        """Host names are resolved once, when the value is applied, as in Kafka."""
-        found = {name: await self.resolve_host(name) for name in names}
-        for name, address in found.items():
-            if address is None:
-                log.error("max.connections.per.ip.overrides: %s cannot be resolved; its override is not enforced", name)
-        self._hosts = {name: address for name, address in found.items() if address is not None}
-        self._update_limits()
-
-    def _update_limits(self) -> None:
-        try:
-            self.server.update_limits(quota_settings(self.settings, self.effective, self._hosts))
-        except ConfigError as error:
-            log.error("the limits stay as they are: %s", error)
 
 
 def _answer_bytes_max(settings: BrokerSettings) -> int:

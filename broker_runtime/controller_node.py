@@ -6,8 +6,7 @@ that whoever asked goes to the next controller at once.
 
 import asyncio
 import logging
-import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Protocol
@@ -24,7 +23,7 @@ from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.records import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.limits import network_limits, quota_settings
+from broker_runtime.limits import host_names, network_limits, quota_settings
 from broker_runtime.network.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
@@ -101,6 +100,7 @@ class ControllerNode:
         self.controller: ControllerService = ControllerService(
             backing(settings, self._journal, clock, parts), settings, clock, cluster_id
         )
+        self._host_names = host_names(settings)
         self.dispatcher = Dispatcher(self, CONTROLLER_APIS, None)
         self.server: Server = server if server is not None else self._own_server()
         self.ready = False
@@ -168,13 +168,8 @@ class ControllerNode:
     async def wait_until(self, seen: Callable[[MetadataImage], bool]) -> bool:
         return seen(self.image)
 
-    async def resolve_host(self, name: str) -> str | None:
-        try:
-            found = await self._loop.run_in_executor(None, socket.getaddrinfo, name, None)
-        except (OSError, ValueError):
-            # ValueError: a name that cannot be one (too long a label, a null character).
-            return None
-        return str(found[0][4][0])
+    async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        return await self._host_names.addresses(names)
 
     async def send_to_controller(self, api_key: int, version: int, request: Fields) -> Entity:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "this is the controller")

@@ -51,16 +51,24 @@ def text_answer(status: int, text: str) -> HttpAnswer:
     return HttpAnswer(status, f"{text}\n".encode())
 
 
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """`why_not` is None when ready; `notes` are things that somebody should look at, ready or not, a sentence each."""
+
+    why_not: str | None
+    notes: tuple[str, ...] = ()
+
+
 Route = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 Routes = Mapping[tuple[str, str], Route]
 """(method, path) -> what answers it."""
 
 
 class HttpListener:
-    """`ready` gives None when ready, else the reason why not; `collect` the metrics of this moment."""
+    """`ready` and `collect` give readiness and metrics of this moment."""
 
     def __init__(
-        self, ready: Callable[[], str | None], collect: Callable[[], Iterable[Metric]], more: Routes | None = None
+        self, ready: Callable[[], Readiness], collect: Callable[[], Iterable[Metric]], more: Routes | None = None
     ) -> None:
         self._ready = ready
         self._registry = CollectorRegistry()
@@ -119,8 +127,9 @@ class HttpListener:
         return text_answer(200, "ok")
 
     async def _readiness(self, _: HttpRequest) -> HttpAnswer:
-        reason = self._ready()
-        return text_answer(200 if reason is None else 503, reason or "ready")
+        found = self._ready()
+        lines = [found.why_not or "ready", *found.notes]
+        return text_answer(200 if found.why_not is None else 503, "\n".join(lines))
 
 
 class _Snapshot(Collector):

@@ -1,27 +1,32 @@
 """From configuration keys to the network layer's limits. Pure: host names come resolved."""
 
-from collections.abc import Mapping
-from ipaddress import ip_address
+from collections.abc import Mapping, Sequence
 
-from broker_runtime.config import BrokerSettings, Value
+from broker_runtime.config import BrokerSettings
+from broker_runtime.config.addresses import canonical_address, per_ip_overrides
 from broker_runtime.config.effective import EffectiveConfig
-from broker_runtime.errors import ConfigError
+from broker_runtime.network.host_names import HostNames
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
 
+Addresses = Mapping[str, Sequence[str]]
+"""Host name -> all its addresses, in their canonical spelling."""
 
-def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: Mapping[str, str]) -> QuotaSettings:
-    """`hosts` maps host names of max.connections.per.ip.overrides to addresses; unknown names are left out."""
+
+def override_hosts(effective: EffectiveConfig) -> list[str]:
+    """The names in max.connections.per.ip.overrides that are no addresses."""
+    names = per_ip_overrides(effective.values["max.connections.per.ip.overrides"])
+    return [name for name in names if canonical_address(name) is None]
+
+
+def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: Addresses) -> QuotaSettings:
+    """`hosts` has the addresses of `override_hosts`; overrides of names that are not in it are left out."""
     return QuotaSettings(
         max_connections=effective.integer("max.connections"),
         max_connection_creation_rate=effective.integer("max.connection.creation.rate"),
         listener_max_connections=effective.per_listener("max.connections"),
         listener_max_connection_creation_rate=effective.per_listener("max.connection.creation.rate"),
         max_connections_per_ip=effective.integer("max.connections.per.ip"),
-        max_connections_per_ip_overrides={
-            hosts.get(host, host): count
-            for host, count in per_ip_overrides(effective.values["max.connections.per.ip.overrides"]).items()
-            if host in hosts or is_address(host)
-        },
+        max_connections_per_ip_overrides=_overrides(effective, hosts),
         max_connection_creation_rate_per_ip=effective.integer("max.connection.creation.rate.per.ip"),
         inter_broker_listener=settings.inter_broker_listener,
         quota_window_num=settings.integer("quota.window.num"),
@@ -31,6 +36,18 @@ def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: 
         max_tracked_ips=settings.integer("connection.quota.tracked.ips.max"),
         max_delayed_closes=settings.integer("connection.quota.delayed.close.max"),
     )
+
+
+def _overrides(effective: EffectiveConfig, hosts: Addresses) -> Mapping[str, int]:
+    """An address that stands there itself wins over a name that has it."""
+    given = per_ip_overrides(effective.values["max.connections.per.ip.overrides"])
+    named = {address: count for host, count in given.items() for address in hosts.get(host, ())}
+    return named | {host: count for host, count in given.items() if canonical_address(host) is not None}
+
+
+def host_names(settings: BrokerSettings) -> HostNames:
+    timeout_s = settings.integer("sluicegate.host.resolution.timeout.ms") / 1000
+    return HostNames(timeout_s, settings.integer("sluicegate.host.resolution.threads.max"))
 
 
 def network_limits(settings: BrokerSettings, quotas: QuotaSettings) -> NetworkLimits:
@@ -47,24 +64,3 @@ def network_limits(settings: BrokerSettings, quotas: QuotaSettings) -> NetworkLi
         connection_turn_s=settings.integer("sluicegate.connection.turn.max.us") / 1_000_000,
         turn_s=settings.integer("sluicegate.network.turn.max.us") / 1_000_000,
     )
-
-
-def per_ip_overrides(value: Value) -> dict[str, int]:
-    """`host:count,host:count`; raises ConfigError for anything else."""
-    found = {}
-    for item in str(value or "").split(","):
-        if not item.strip():
-            continue
-        host, _, count = item.strip().rpartition(":")
-        if not host or not count.isdigit():
-            raise ConfigError(f"max.connections.per.ip.overrides: {item.strip()!r} must be host:count")
-        found[host.removeprefix("[").removesuffix("]")] = int(count)
-    return found
-
-
-def is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True

@@ -111,5 +111,13 @@ def storage_families(stray_folders: int) -> Iterator[Metric]:
     )
 
 
+def unused_configs_family(count: int) -> Metric:
+    return _gauge(
+        "sluicegate_config_values_not_applied",
+        "Stored configuration values and limits that this broker cannot apply; /readyz says which and why",
+        count,
+    )
+
+
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)

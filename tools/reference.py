@@ -16,6 +16,7 @@ from broker_runtime.metrics import (
     replication_families,
     request_families,
     storage_families,
+    unused_configs_family,
 )
 from broker_runtime.network.metrics import NetworkFigures, collect
 from broker_runtime.network.quotas import ConnectionQuotas
@@ -79,6 +80,7 @@ def metrics_page() -> str:
         *replication_families(ReplicationFigures(0, 0, 0, 0, 0, 0, 0)),
         *metadata_families(0, 0),
         *storage_families(0),
+        unused_configs_family(0),
     ]
     return _METRICS_HEAD + _metrics(broker) + operator + _metrics(REGISTRY.collect())
 

@@ -17,23 +17,21 @@ _HOSTS_MAX = 100
 async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     controller = node.controller
     assert controller is not None
-    hosts = sorted(hosts_to_resolve([_parts(entry) for entry in request.entries]))
+    hosts = _hosts(request)
     try:
         if len(hosts) > _HOSTS_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"One request may name {_HOSTS_MAX} hosts that are no IP addresses."
             )
-        resolved = {host for host in hosts if _may_be_a_host(host) and await node.resolve_host(host) is not None}
+        resolved = await node.resolve_hosts(hosts)
         answers = await controller.submit(lambda image: _alter_all(request, resolved, image))
     except KafkaError as error:
         answers = [_answer(entry, error) for entry in request.entries]
     return {"entries": answers}
 
 
-def _may_be_a_host(name: str) -> bool:
-    """What cannot be one is not worth a query, and resolvers raise all kinds of errors for it (RFC 1035's lengths)."""
-    labels = name.rstrip(".").split(".")
-    return name.isascii() and name.isprintable() and len(name) <= 254 and all(0 < len(label) < 64 for label in labels)
+def _hosts(request: Entity) -> list[str]:
+    return sorted(hosts_to_resolve([_parts(entry) for entry in request.entries]))
 
 
 def _alter_all(
@@ -70,4 +68,15 @@ def _answer(entry: Entity, error: KafkaError | None) -> Fields:
     }
 
 
-API = ApiSpec(key=ALTER_CLIENT_QUOTAS, name="AlterClientQuotas", versions=(0, 1), handle=handle, runs_on="controller")
+def _names_hosts(request: Entity) -> bool:
+    return bool(_hosts(request))
+
+
+API = ApiSpec(
+    key=ALTER_CLIENT_QUOTAS,
+    name="AlterClientQuotas",
+    versions=(0, 1),
+    handle=handle,
+    runs_on="controller",
+    slow=_names_hosts,
+)

@@ -4,7 +4,7 @@ A handler reads `request` (kio's entity of whichever version came), looks at or 
 or an awaitable of them. It knows no sockets, no versions' encodings and no correlation ids.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 from uuid import UUID
@@ -89,8 +89,8 @@ class Node(Protocol):
         """Whether `seen` came true of this node's metadata within request.timeout.ms."""
         ...
 
-    async def resolve_host(self, name: str) -> str | None:
-        """An IP address for a host name, None when it has none."""
+    async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """The addresses of those host names that have any, all asked for at once and within a time."""
         ...
 
     async def send_to_controller(self, api_key: int, version: int, request: Fields) -> Entity: ...
@@ -99,15 +99,24 @@ class Node(Protocol):
 Handler = Callable[[Entity, RequestContext, Node], Fields | Awaitable[Fields]]
 
 
+def _never(_: Entity) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class ApiSpec:
-    """`runs_on` controller: a broker that is not the active controller forwards the request as it came."""
+    """`runs_on` controller: a broker that is not the active controller forwards the request as it came.
+
+    `slow` says of a request that its answer waits for others than the controller, such as a name server: it goes by a
+    link of its own, for on one link answers come in the order of the requests.
+    """
 
     key: int
     name: str
     versions: tuple[int, int]
     handle: Handler
     runs_on: Literal["broker", "controller"] = "broker"
+    slow: Callable[[Entity], bool] = _never
 
 
 ZERO_UUID = UUID(int=0)

@@ -68,9 +68,17 @@ class _Refusal:
 
 
 class Dispatcher:
-    def __init__(self, node: Node, served: Iterable[ApiSpec], forwarder: Forwarder | None) -> None:
+    def __init__(
+        self,
+        node: Node,
+        served: Iterable[ApiSpec],
+        forwarder: Forwarder | None,
+        slow_forwarder: Forwarder | None = None,
+    ) -> None:
+        """Without forwarders requests to the controller are served here; slow ones go the common way by default."""
         self._node = node
         self._forwarder = forwarder
+        self._slow_forwarder = slow_forwarder or forwarder
         self._served = {api.key: api for api in served}
         self._api_versions = ApiVersionsAnswers(self._served.values())
         self._tasks: set[asyncio.Task[Reply | _Refusal]] = set()
@@ -107,9 +115,10 @@ class Dispatcher:
         if hot is not None:
             return hot(frame, header, self._node)
         request = decode_request(header.api_key, header.version, frame[header.body :])
-        if api.runs_on == "controller" and self._forwarder is not None:
+        forwarder = self._slow_forwarder if api.slow(request) else self._forwarder
+        if api.runs_on == "controller" and forwarder is not None:
             body = bytes(frame[header.body :])
-            return self._later(api, self._forwarded(header, memoryview(body), self._forwarder), peer)
+            return self._later(api, self._forwarded(header, memoryview(body), forwarder), peer)
         ctx = RequestContext(header.api_key, header.version, header.client_id, peer.listener, peer.peer[0])
         answer = api.handle(request, ctx, self._node)
         if isinstance(answer, Mapping):

@@ -4,6 +4,7 @@ or belong to the seed (KIP-612 draft). Every limit of the broker is here. Pure.
 
 from collections.abc import Mapping
 
+from broker_runtime.config.addresses import per_ip_overrides_problem
 from broker_runtime.config.definition import (
     INT_MAX,
     LONG_MAX,
@@ -73,7 +74,13 @@ _IDENTITY = [
 
 _QUOTAS = [
     _dynamic("max.connections.per.ip", INT, INT_MAX, "Connections that one address may have.", at_least(0)),
-    _dynamic("max.connections.per.ip.overrides", STRING, "", "host:count, comma separated, instead of the above."),
+    _dynamic(
+        "max.connections.per.ip.overrides",
+        STRING,
+        "",
+        "host:count, comma separated, instead of the above; names are resolved at the start and when they change.",
+        per_ip_overrides_problem,
+    ),
     _listener(
         "max.connections", INT, INT_MAX, "Connections of the broker, or with a prefix of a listener.", at_least(0)
     ),
@@ -106,6 +113,20 @@ _QUOTAS = [
         "delay",
         "An address over its rate: delay holds the connection, then closes it (as shipped); drop closes at once.",
         one_of("delay", "drop"),
+    ),
+    _static(
+        "sluicegate.host.resolution.timeout.ms",
+        INT,
+        5_000,
+        "Host names in limits that are not resolved by then count as unknown.",
+        at_least(1),
+    ),
+    _static(
+        "sluicegate.host.resolution.threads.max",
+        INT,
+        16,
+        "Host names that are resolved at the same time.",
+        at_least(1),
     ),
     _static(
         "connection.quota.tracked.ips.max",

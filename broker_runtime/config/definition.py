@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from broker_runtime.config.numbers import parse_double, parse_integer, trim
 from broker_runtime.errors import ConfigError
 
 INT_MAX = 2**31 - 1
@@ -54,7 +55,7 @@ class ConfigKey:
 
     def parse(self, text: str) -> Value:
         """The typed value of `text`; raises ConfigError naming key, value and what is allowed."""
-        text = text.strip()
+        text = trim(text)
         try:
             value = _PARSERS[self.type](text)
         except ValueError:
@@ -85,16 +86,16 @@ def _boolean(text: str) -> bool:
 
 
 def _items(text: str) -> tuple[str, ...]:
-    return tuple(item.strip() for item in text.split(",") if item.strip())
+    return tuple(item for item in map(trim, text.split(",")) if item)
 
 
 _PARSERS: Mapping[Type, Callable[[str], Value]] = {
     Type.BOOLEAN: _boolean,
     Type.STRING: str,
-    Type.INT: int,
-    Type.SHORT: int,
-    Type.LONG: int,
-    Type.DOUBLE: float,
+    Type.INT: parse_integer,
+    Type.SHORT: parse_integer,
+    Type.LONG: parse_integer,
+    Type.DOUBLE: parse_double,
     Type.LIST: _items,
 }
 

@@ -1,14 +1,16 @@
 """The values in force on one broker: its own dynamic ones over the cluster's default ones over the static ones.
 
-Pure (KIP-226). A stored dynamic value that this broker cannot use (a listener it does not have, a key of a newer
-version) is left out and reported, never fatal: it was checked when it was stored.
+Pure (KIP-226). A stored dynamic value that this broker cannot use (a key of a newer version, a limit that would shut
+everybody out together with what stands in the file) is left out and reported, and the others hold: it was checked when
+it was stored, by a controller that may have known less.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from broker_runtime.config.broker import BROKER_KEYS, broker_key, split_listener_prefix
 from broker_runtime.config.definition import UpdateMode, Value
+from broker_runtime.config.limit_rules import limit_problems
 from broker_runtime.config.settings import BrokerSettings
 from broker_runtime.errors import ConfigError
 
@@ -39,21 +41,51 @@ class EffectiveConfig:
 def effective_config(
     settings: BrokerSettings, cluster_default: Mapping[str, str], own: Mapping[str, str]
 ) -> EffectiveConfig:
-    values: dict[str, Value] = dict(settings.values)
+    listeners = {endpoint.listener.lower() for endpoint in settings.client_listeners}
+    values: Mapping[str, Value] = settings.values
     ignored: list[str] = []
-    listeners = {endpoint.listener.lower() for endpoint in settings.listeners}
     for texts in (cluster_default, own):
-        for name, text in texts.items():
-            key = broker_key(name)
-            listener, _ = split_listener_prefix(name)
-            if key is None or key.mode is UpdateMode.READ_ONLY:
-                ignored.append(f"{name}: not a dynamic key of this broker")
-            elif listener is None or listener in listeners:
-                try:
-                    values[name] = key.parse(text)
-                except ConfigError as error:
-                    ignored.append(str(error))
+        level, unused = _typed(texts, listeners)
+        values, clashing = _laid_over(values, level, listeners)
+        ignored += [*unused, *clashing]
     return EffectiveConfig(values, tuple(ignored))
+
+
+def _typed(texts: Mapping[str, str], listeners: Collection[str]) -> tuple[dict[str, Value], Sequence[str]]:
+    """The values of one level that this broker has a use for, and what is wrong with others."""
+    values: dict[str, Value] = {}
+    ignored = []
+    for name, text in texts.items():
+        key = broker_key(name)
+        listener, _ = split_listener_prefix(name)
+        if key is None or key.mode is UpdateMode.READ_ONLY:
+            ignored.append(f"{name}: not a dynamic key of this broker")
+        elif listener is None or listener in listeners:
+            try:
+                values[name] = key.parse(text)
+            except ConfigError as error:
+                ignored.append(str(error))
+    return values, ignored
+
+
+def _laid_over(
+    below: Mapping[str, Value], level: Mapping[str, Value], listeners: Collection[str]
+) -> tuple[Mapping[str, Value], Sequence[str]]:
+    """`level` over `below`, without those of its values that break a rule that `below` keeps."""
+    # A broker may have been started with a limit of zero, so what is so already is not judged.
+    known = limit_problems(below, listeners)
+    taken = dict(level)
+    clashing: list[str] = []
+    while taken:
+        after = {**below, **taken}
+        problem = next((p for p in limit_problems(after, listeners) if p not in known), None)
+        if problem is None:
+            break
+        culprits = [name for name in problem.keys if name in taken] or list(taken)
+        for name in culprits:
+            del taken[name]
+        clashing.append(f"{problem.text} (with what else is set here); not used: {', '.join(culprits)}")
+    return {**below, **taken}, clashing
 
 
 def topic_defaults(effective: EffectiveConfig) -> dict[str, Value]:

@@ -3,6 +3,7 @@
 Raises ConfigError with file, key and what is allowed; the process then ends with exit code 2.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from broker_runtime.errors import ConfigError
 
 CONTROLLER_ROLE = "controller"
 BROKER_ROLE = "broker"
+_PORT = re.compile("[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def _endpoints(items: tuple[str, ...], key: str) -> tuple[Endpoint, ...]:
 def split_address(address: str, key: str) -> tuple[str, int]:
     """`host:port` or `[v6]:port`; raises ConfigError naming `key`."""
     host, _, port = address.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
+    if _PORT.fullmatch(port) is None or int(port) > 65535:
         raise ConfigError(f"{key}: {address!r} must be host:port with a port between 0 and 65535")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

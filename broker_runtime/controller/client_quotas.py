@@ -8,9 +8,9 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from ipaddress import ip_address
 
 from broker_runtime.config import INT_MAX, LONG_MAX, Type
+from broker_runtime.config.addresses import canonical_address
 from broker_runtime.controller.image import IP_RATE_KEY, MetadataImage, QuotaEntity
 from broker_runtime.controller.records import ClientQuotaRecord
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -66,15 +66,9 @@ def alter_quotas(
 
 def hosts_to_resolve(entities: Sequence[EntityParts]) -> set[str]:
     """The names of `ip` entities that are no addresses."""
-    return {name for parts in entities for kind, name in parts if kind == IP and name and not is_address(name)}
-
-
-def is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+    return {
+        name for parts in entities for kind, name in parts if kind == IP and name and canonical_address(name) is None
+    }
 
 
 def _entity(parts: EntityParts) -> QuotaEntity:
@@ -97,7 +91,7 @@ def _keys_of(entity: QuotaEntity, resolved: Collection[str]) -> Mapping[str, Typ
     if len(named) > 1:
         raise _invalid("Invalid quota entity combination, IP entity should not be combined with User or ClientId")
     name = named[IP]
-    if name is not None and not is_address(name) and name not in resolved:
+    if name is not None and canonical_address(name) is None and name not in resolved:
         raise _invalid(f"{name} is not a valid IP or resolvable host.")
     return _IP_KEYS
 

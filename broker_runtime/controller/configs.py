@@ -4,23 +4,18 @@ Broker values that cannot be used are answered with INVALID_REQUEST and topic va
 Unlike Kafka a broker key that nobody knows is refused: a typing mistake should not look like a limit that is set.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from ipaddress import ip_address
 
-from broker_runtime.config import TOPIC_KEYS, ConfigKey, Type, UpdateMode, broker_key, split_listener_prefix
+from broker_runtime.config import TOPIC_KEYS, ConfigKey, Type, broker_key
 from broker_runtime.config.topic import topic_key
+from broker_runtime.controller.broker_configs import broker_change_problem
 from broker_runtime.controller.image import MetadataImage, ResourceType
 from broker_runtime.controller.records import ConfigRecord
 from broker_runtime.controller.topic_names import check_topic_name
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 
-_LISTENER_LIMITS = ("max.connections", "max.connection.creation.rate")
-_OVERRIDES = "max.connections.per.ip.overrides"
-_PER_IP = "max.connections.per.ip"
-_HOST = re.compile(r"[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 VALUE_LENGTH_MAX = 32_767
 """As in Kafka's controller, whose records hold a value of at most so many characters."""
 
@@ -56,7 +51,7 @@ def alter_incrementally(resource: Resource, changes: Sequence[Change], image: Me
             after.pop(change.key, None)
         else:
             after[change.key] = value
-    _check(resource, {c.key: after.get(c.key) for c in changes}, after, image)
+    _check(resource, before, after, image)
     return _records(resource, before, after)
 
 
@@ -70,7 +65,7 @@ def replace_all(
     if nulls:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
     after = {key: value for key, value in configs if value is not None}
-    _check(resource, after, after, image)
+    _check(resource, before, after, image)
     return _records(resource, before, after)
 
 
@@ -148,10 +143,8 @@ def _items(text: str | None) -> list[str]:
     return [item.strip() for item in (text or "").split(",") if item.strip()]
 
 
-def _check(
-    resource: Resource, changed: Mapping[str, str | None], after: Mapping[str, str], image: MetadataImage
-) -> None:
-    too_long = [key for key, value in changed.items() if value is not None and len(value) > VALUE_LENGTH_MAX]
+def _check(resource: Resource, before: Mapping[str, str], after: Mapping[str, str], image: MetadataImage) -> None:
+    too_long = [key for key, value in after.items() if value != before.get(key) and len(value) > VALUE_LENGTH_MAX]
     if too_long:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
@@ -161,8 +154,7 @@ def _check(
     if resource[0] == ResourceType.TOPIC:
         _check_topic(after)
         return
-    broker_id = int(resource[1]) if resource[1] else None
-    problem = _broker_problem(changed, after, broker_id, image)
+    problem = broker_change_problem(before, after, int(resource[1]) if resource[1] else None, image)
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
 
@@ -173,79 +165,6 @@ def _check_topic(configs: Mapping[str, str]) -> None:
             topic_key(key).parse(value)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
-
-
-def _broker_problem(
-    changed: Mapping[str, str | None], after: Mapping[str, str], broker_id: int | None, image: MetadataImage
-) -> str | None:
-    keys = {name: broker_key(name) for name in changed}
-    fixed = [
-        name
-        for name, key in keys.items()
-        if key is not None and key.mode is UpdateMode.READ_ONLY and changed[name] is not None
-    ]
-    if fixed:
-        return f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]"
-    # A key that is not known, or not dynamic (any more), may always be taken away.
-    unknown = [name for name, key in keys.items() if key is None and changed[name] is not None]
-    if unknown:
-        return f"Unknown broker config name: {', '.join(sorted(unknown))}"
-    if broker_id is None:
-        single = [name for name, key in keys.items() if key is not None and key.mode is UpdateMode.PER_BROKER]
-        if single:
-            names = ", ".join(sorted(single))
-            return f"Cannot update these configs at default cluster level, broker id must be specified: [{names}]"
-    try:
-        for name, value in changed.items():
-            key = keys[name]
-            if key is not None and value is not None:
-                key.parse(value)
-    except ConfigError as error:
-        return str(error)
-    defaults = after if broker_id is None else image.broker_configs(None)
-    for one in image.brokers if broker_id is None else [broker_id]:
-        values = {**defaults, **(image.broker_configs(one) if broker_id is None else after)}
-        problem = _limits_problem(values, _listeners(one, image)) or _per_ip_problem(changed, values)
-        if problem is not None:
-            return problem
-    return None
-
-
-def _listeners(broker_id: int, image: MetadataImage) -> Iterable[str]:
-    return sorted(endpoint.listener.lower() for endpoint in image.brokers[broker_id].endpoints)
-
-
-def _limits_problem(values: Mapping[str, str], listeners: Iterable[str]) -> str | None:
-    """A dynamic limit of a listener must be above zero, also one that it has from the broker-wide key."""
-    for base in _LISTENER_LIMITS:
-        effective = [values.get(f"listener.name.{listener}.{base}", values.get(base)) for listener in listeners]
-        effective += [value for name, value in values.items() if split_listener_prefix(name)[1] == base != name]
-        for value in effective:
-            if value is not None and int(value) <= 0:
-                return f"Invalid {base} {value}"
-    return None
-
-
-def _per_ip_problem(changed: Mapping[str, str | None], values: Mapping[str, str]) -> str | None:
-    if _OVERRIDES in changed:
-        for item in _items(values.get(_OVERRIDES)):
-            host, _, count = item.rpartition(":")
-            if not count.isdecimal():
-                return f"{_OVERRIDES}: {item!r} must be host:count; several are separated by commas"
-            if not _is_host(host):
-                return f"{_OVERRIDES} contains invalid addresses : {host}"
-    if changed.get(_PER_IP) is not None and int(values[_PER_IP]) == 0 and not _items(values.get(_OVERRIDES)):
-        return f"{_PER_IP} can be set to zero only if {_OVERRIDES} property is set."
-    return None
-
-
-def _is_host(host: str) -> bool:
-    bare = host.removeprefix("[").removesuffix("]")
-    try:
-        ip_address(bare)
-    except ValueError:
-        return _HOST.fullmatch(host) is not None
-    return True
 
 
 def _records(resource: Resource, before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[ConfigRecord]:

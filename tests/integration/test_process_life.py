@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from tests.support.broker_admin import effective_config, set_default_config, set_ip_rates, until
 from tests.support.broker_process import ROOT, BrokerProcess
 
@@ -117,6 +118,8 @@ def run_to_its_end(folder: Path, properties: str) -> subprocess.CompletedProcess
         ("max.connections=-1", "must be at least 0"),
         (f"{RATE}=-1", "must be at least 0"),
         ("quota.window.num=0", "must be at least 1"),
+        ("num.partitions=1_000", "must be a number of type INT"),
+        ("max.connections.per.ip.overrides=no-such-host.invalid:5", "no-such-host.invalid cannot be resolved"),
         ("just words", "not of the form key=value"),
     ],
 )
@@ -168,3 +171,19 @@ def test_a_quota_on_a_host_name_is_enforced_on_its_address() -> None:
             return broker.metrics()[name] > 0
 
         until(refused, "connections from 127.0.0.1 are over the rate of localhost")
+
+
+@pytest.mark.parametrize("spelled", ["localhost", "127.0.0.1", "[0:0:0:0:0:ffff:127.0.0.1]"])
+def test_overrides_in_the_file_let_in_whom_they_name(spelled: str) -> None:
+    limits = {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": f"{spelled}:50"}
+    with BrokerProcess(properties=limits) as broker:
+        produce(broker.bootstrap, "orders", range(1))
+
+
+def test_two_admin_calls_lock_nobody_out() -> None:
+    with BrokerProcess() as broker:
+        set_default_config(broker, "max.connections.per.ip.overrides", "127.0.0.1:50")
+        set_default_config(broker, "max.connections.per.ip", "0")
+        with pytest.raises(KafkaApiError, match="can be set to zero only if"):
+            set_default_config(broker, "max.connections.per.ip.overrides", None)
+        produce(broker.bootstrap, "orders", range(1))

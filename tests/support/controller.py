@@ -1,6 +1,6 @@
 """A controller's metadata for tests: an image that decisions are written to, and a controller over a log in memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -113,8 +113,8 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
     def image(self) -> MetadataImage:
         return self.controller.image
 
-    async def resolve_host(self, name: str) -> str | None:
-        return self.hosts.get(name)
+    async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        return {name: (self.hosts[name],) for name in names if name in self.hosts}
 
     async def write(self, *records: Record) -> None:
         await self.controller.submit(lambda image: (records, None))

@@ -111,6 +111,8 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.connection.turn.requests.max": Whole(1),
     "sluicegate.frame.receive.timeout.ms": long(1),
     "sluicegate.network.turn.max.us": Whole(1),
+    "sluicegate.host.resolution.threads.max": Whole(1),
+    "sluicegate.host.resolution.timeout.ms": Whole(1),
     "socket.listen.backlog.size": Whole(1),
     "socket.receive.buffer.bytes": Whole(-1),
     "socket.request.max.bytes": Whole(1),

@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import pytest
 
+from broker_runtime.apis import alter_client_quotas
 from broker_runtime.apis.context import ApiSpec, RequestContext
 from broker_runtime.apis.dispatch import Dispatcher, RequestCount
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import PendingReply, Reply
-from broker_runtime.wire.versions import API_VERSIONS, DELETE_TOPICS, FIND_COORDINATOR
+from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS, API_VERSIONS, DELETE_TOPICS, FIND_COORDINATOR
 from tests.support.controller import ControllerInMemory
 from tests.support.request_frames import encode_request
 
@@ -182,3 +183,15 @@ async def test_what_is_not_served_is_refused(node: ControllerInMemory) -> None:
     with pytest.raises(ProtocolError, match="API key 18"):
         dispatch.handle(memoryview(struct.pack(">hhih", API_VERSIONS, 0, 1, -1)), LocalPeer())
     assert list(dispatch.collect()) == [RequestCount("DeleteTopics", 1, 1)]
+
+
+async def test_what_waits_for_name_servers_goes_by_a_link_of_its_own(node: ControllerInMemory) -> None:
+    common, own = Controller(), Controller()
+    dispatch = Dispatcher(cast("Any", node), [alter_client_quotas.API], common, own)
+    for name in ("10.0.0.1", "shop.example"):
+        entity = [{"entity_type": "ip", "entity_name": name}]
+        content = {"entries": [{"entity": entity, "ops": []}], "validate_only": False}
+        frame = memoryview(encode_request(ALTER_CLIENT_QUOTAS, 1, 7, content))[4:]
+        assert await finished(dispatch.handle(frame, SocketPeer())) is not None
+    assert [b"10.0.0.1" in body for body in common.bodies] == [True]
+    assert [b"shop.example" in body for body in own.bodies] == [True]

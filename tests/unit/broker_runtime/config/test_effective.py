@@ -39,3 +39,33 @@ def test_topics_fall_back_to_the_brokers_dynamic_values() -> None:
     effective = effective_config(SETTINGS, {"log.retention.ms": "1000"}, {})
     assert TopicConfig.of({}, topic_defaults(effective)).retention_ms == 1000
     assert TopicConfig.of({"retention.ms": "5"}, topic_defaults(effective)).retention_ms == 5
+
+
+def test_one_bad_value_does_not_take_the_others_along() -> None:
+    stored = {"max.connections.per.ip.overrides": "nobody", "max.connections": "7", "max.connections.per.ip": "5"}
+    effective = effective_config(SETTINGS, stored, {})
+    assert effective.integer("max.connections") == 7
+    assert effective.integer("max.connections.per.ip") == 5
+    (problem,) = effective.ignored
+    assert "max.connections.per.ip.overrides" in problem
+
+
+def test_a_default_that_only_other_brokers_could_bear_is_left_out_here() -> None:
+    effective = effective_config(SETTINGS, {RATE: "0", "max.connections": "7"}, {})
+    assert effective.integer(RATE) == 2**31 - 1
+    assert effective.integer("max.connections") == 7
+    (problem,) = effective.ignored
+    assert problem.startswith(f"Invalid {RATE} 0")
+
+
+def test_what_the_file_says_counts_in_the_rules() -> None:
+    given = {"node.id": "1", "max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:5"}
+    effective = effective_config(broker_settings(given), {"max.connections.per.ip.overrides": ""}, {})
+    assert effective.values["max.connections.per.ip.overrides"] == "127.0.0.1:5"
+    assert len(effective.ignored) == 1
+
+
+def test_a_limit_of_zero_in_the_file_is_no_problem_of_the_stored_values() -> None:
+    zero = broker_settings({"node.id": "1", RATE: "0"})
+    assert effective_config(zero, {"max.connections": "5"}, {}).ignored == ()
+    assert effective_config(zero, {RATE: "5"}, {}).integer(RATE) == 5

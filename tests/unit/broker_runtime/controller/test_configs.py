@@ -75,7 +75,21 @@ def test_replacing_lets_what_is_not_named_fall_back(metadata: Metadata) -> None:
         (BROKER, "", RATE, "abc", ErrorCode.INVALID_REQUEST, f"Invalid value abc for configuration {RATE}"),
         (BROKER, "", RATE, "0", ErrorCode.INVALID_REQUEST, f"Invalid {RATE} 0"),
         (BROKER, "1", LISTENER_RATE, "0", ErrorCode.INVALID_REQUEST, f"Invalid {RATE} 0"),
-        (BROKER, "1", "listener.name.nope.max.connections", "0", ErrorCode.INVALID_REQUEST, "Invalid max.connections"),
+        (
+            BROKER,
+            "1",
+            "listener.name.nope.max.connections",
+            "5",
+            ErrorCode.INVALID_REQUEST,
+            "Unknown listener in broker",
+        ),
+        (BROKER, "", "listener.name.nope.max.connections", "5", ErrorCode.INVALID_REQUEST, "no broker has a listener"),
+        (BROKER, "", "listener.name..max.connections", "5", ErrorCode.INVALID_REQUEST, "no broker has a listener ''"),
+        (BROKER, "", "listener.name.EXTERNAL.max.connections", "5", ErrorCode.INVALID_REQUEST, "lower case"),
+        (BROKER, "1", "listener.name.External.max.connections", "5", ErrorCode.INVALID_REQUEST, "external, internal"),
+        (BROKER, "", "max.connections.per.ip.overrides", "h:99999999999", ErrorCode.INVALID_REQUEST, "and 2147483647"),
+        (BROKER, "", "max.connections.per.ip.overrides", "h:1_0", ErrorCode.INVALID_REQUEST, "the count of h:1_0"),
+        (BROKER, "", RATE, "1_000", ErrorCode.INVALID_REQUEST, f"Invalid value 1_000 for configuration {RATE}"),
         (BROKER, "", "node.id", "3", ErrorCode.INVALID_REQUEST, "Cannot update these configs dynamically: [node.id]"),
         (BROKER, "1", "quota.window.num", "5", ErrorCode.INVALID_REQUEST, "dynamically: [quota.window.num]"),
         (BROKER, "", "no.such", "3", ErrorCode.INVALID_REQUEST, "Unknown broker config name: no.such"),
@@ -85,7 +99,7 @@ def test_replacing_lets_what_is_not_named_fall_back(metadata: Metadata) -> None:
         (BROKER, "01", RATE, "3", ErrorCode.INVALID_REQUEST, "Node id must be written plainly"),
         (BROKER, "", RATE, None, ErrorCode.INVALID_REQUEST, f"Null value not supported for : {RATE}"),
         (BROKER, "", "max.connections.per.ip", "0", ErrorCode.INVALID_REQUEST, "can be set to zero only if"),
-        (BROKER, "", "max.connections.per.ip.overrides", "a b:5", ErrorCode.INVALID_REQUEST, "addresses : a b"),
+        (BROKER, "", "max.connections.per.ip.overrides", "a b:5", ErrorCode.INVALID_REQUEST, "addresses : a b is none"),
         (BROKER, "", "max.connections.per.ip.overrides", "1.2.3.4", ErrorCode.INVALID_REQUEST, "must be host:count"),
         (BROKER, "", "max.connections.per.ip.overrides", "h:-1", ErrorCode.INVALID_REQUEST, "must be host:count"),
         (TOPIC, "nope", "retention.ms", "1", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'nope' does not exist."),
@@ -137,6 +151,37 @@ def test_nobody_by_default_but_some_addresses(metadata: Metadata) -> None:
     alter(metadata, BROKER, "", ("max.connections.per.ip.overrides", 0, "127.0.0.1:5,[::1]:6,host-1:7"))
     alter(metadata, BROKER, "", ("max.connections.per.ip", 0, "0"))
     assert metadata.image.broker_configs(None)["max.connections.per.ip"] == "0"
+
+
+def test_who_may_connect_must_be_left_whichever_key_changes(metadata: Metadata) -> None:
+    locked_out = "max.connections.per.ip can be set to zero only if"
+    overrides = "max.connections.per.ip.overrides"
+    for level in ("", "1"):
+        alter(metadata, BROKER, level, ("max.connections.per.ip", 0, "0"), (overrides, 0, "127.0.0.1:50"))
+        for change in ((overrides, Operation.DELETE, None), (overrides, Operation.SET, "")):
+            assert locked_out in refusal(metadata, BROKER, level, change)[1]
+        with pytest.raises(KafkaError, match=locked_out):
+            replace_all((BROKER, level), [("max.connections.per.ip", "0")], metadata.image)
+        both = (overrides, Operation.DELETE, None), ("max.connections.per.ip", Operation.DELETE, None)
+        alter(metadata, BROKER, level, *both)
+
+
+def test_the_default_is_judged_as_if_no_broker_overrode_it(metadata: Metadata) -> None:
+    internal = LISTENER_RATE.replace("external", "internal")
+    alter(metadata, BROKER, "1", (LISTENER_RATE, 0, "5"), (internal, 0, "5"), ("max.connections.per.ip", 0, "9"))
+    assert refusal(metadata, BROKER, "", (RATE, 0, "0"))[1] == f"Invalid {RATE} 0"
+    assert "set to zero only if" in refusal(metadata, BROKER, "", ("max.connections.per.ip", 0, "0"))[1]
+    alter(metadata, BROKER, "", (RATE, 0, "0"), (LISTENER_RATE, 0, "5"), (internal, 0, "5"))
+
+
+def test_what_is_wrong_already_does_not_hinder_other_changes(metadata: Metadata) -> None:
+    """As an older version, or a broker that has lost a listener since, may have left it."""
+    stored = {"max.connections.per.ip": "0", "listener.name.gone.max.connections": "5", RATE: "many"}
+    metadata.write(*(ConfigRecord(BROKER, "", key, value) for key, value in stored.items()))
+    alter(metadata, BROKER, "", ("log.retention.ms", 0, "5"))
+    replaced = [("listener.name.gone.max.connections", "5"), ("log.retention.ms", "5")]
+    metadata.write(*replace_all((BROKER, ""), replaced, metadata.image))
+    assert metadata.image.broker_configs(None) == dict(replaced)
 
 
 def test_a_stored_key_that_nobody_knows_can_be_taken_away(metadata: Metadata) -> None:

@@ -1,0 +1,70 @@
+"""Addresses of clients, and the value of max.connections.per.ip.overrides that names them. Pure."""
+
+from ipaddress import IPv6Address, ip_address
+
+from broker_runtime.config.definition import INT_MAX, Value
+from broker_runtime.config.numbers import parse_integer, trim
+from broker_runtime.errors import ConfigError
+
+_FORM = "must be host:count, several separated by commas"
+
+
+def canonical_address(text: str) -> str | None:
+    """The one spelling of an IP address that the network layer knows a client by; None when it is no address.
+
+    An IPv4 address that is written as IPv6 (`::ffff:a.b.c.d`) is the IPv4 address, and a zone (`%eth0`) does not count.
+    """
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).compressed
+
+
+def may_be_a_host_name(name: str) -> bool:
+    """What cannot be one is not worth a query, and resolvers raise all kinds of errors for it (RFC 1035's lengths)."""
+    labels = name.removesuffix(".").split(".")
+    return len(name) <= 254 and all(_is_label(label) for label in labels)
+
+
+def _is_label(label: str) -> bool:
+    plain = label.replace("-", "").replace("_", "")
+    return 0 < len(label) < 64 and plain.isascii() and plain.isalnum()
+
+
+def per_ip_overrides(value: Value) -> dict[str, int]:
+    """`host:count,host:count`, IPv6 with or without brackets; addresses come in their canonical spelling.
+
+    Raises ConfigError, whose text says what the value must be, for anything else.
+    """
+    found: dict[str, int] = {}
+    for item in filter(None, map(trim, str(value or "").split(","))):
+        host, _, count = item.rpartition(":")
+        if not host:
+            raise ConfigError(f"{_FORM}; {item} is not of that form")
+        name = host.removeprefix("[").removesuffix("]")
+        address = canonical_address(name)
+        if address is None and not may_be_a_host_name(name):
+            raise ConfigError(f"{_FORM} with valid addresses : {host} is none")
+        found[address or name.lower()] = _count(item, count)
+    return found
+
+
+def _count(item: str, text: str) -> int:
+    try:
+        count = parse_integer(trim(text))
+    except ValueError:
+        count = -1
+    if not 0 <= count <= INT_MAX:
+        raise ConfigError(f"{_FORM}; the count of {item} must be a number between 0 and {INT_MAX}")
+    return count
+
+
+def per_ip_overrides_problem(value: Value) -> str | None:
+    """For the table of keys."""
+    try:
+        per_ip_overrides(value)
+    except ConfigError as error:
+        return str(error)
+    return None

@@ -1,0 +1,44 @@
+"""Rules about a whole configuration of connection limits, which no key can be judged by alone. Pure.
+
+The controller asks before it stores a change, for the cluster's default and for each broker; a broker asks again before
+it applies what is stored, for only the broker knows what stands in its own file.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from broker_runtime.config.broker import LISTENER_PREFIX, split_listener_prefix
+from broker_runtime.config.definition import Value
+
+LISTENER_LIMITS = ("max.connections", "max.connection.creation.rate")
+PER_IP = "max.connections.per.ip"
+PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitProblem:
+    """`keys` are those that the problem comes of, one or all together."""
+
+    keys: tuple[str, ...]
+    text: str
+
+
+def limit_problems(values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
+    """What is wrong with `values`, typed; keys that are absent have no value. `listeners` are lower-case names."""
+    found = [problem for base in LISTENER_LIMITS for problem in _listener_problems(base, values, listeners)]
+    if values.get(PER_IP) == 0 and not values.get(PER_IP_OVERRIDES):
+        text = f"{PER_IP} can be set to zero only if {PER_IP_OVERRIDES} property is set."
+        found.append(LimitProblem((PER_IP, PER_IP_OVERRIDES), text))
+    return found
+
+
+def _listener_problems(base: str, values: Mapping[str, Value], listeners: Collection[str]) -> Sequence[LimitProblem]:
+    """A listener's limit must be above zero, also one that it has from the broker-wide key, as in Kafka."""
+    named = [name for name in values if split_listener_prefix(name)[1] == base != name]
+    names = dict.fromkeys([*named, *(f"{LISTENER_PREFIX}{listener}.{base}" for listener in sorted(listeners))])
+    found = []
+    for name in names:
+        value = values.get(name, values.get(base))
+        if isinstance(value, int) and value <= 0:
+            found.append(LimitProblem((name, base), f"Invalid {base} {value}"))
+    return found

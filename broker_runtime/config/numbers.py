@@ -1,0 +1,29 @@
+"""Numbers as Java's parsers read them, so that a value is the same one to Apache Kafka and to this broker. Pure.
+
+Python's own `int` and `float` take more: underscores between digits, other alphabets, blanks of all kinds.
+"""
+
+import re
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
+_BLANKS = "".join(map(chr, range(0x21)))
+
+
+def trim(text: str) -> str:
+    """Without the blanks and control characters around it, as Java's String.trim."""
+    return text.strip(_BLANKS)
+
+
+def parse_integer(text: str) -> int:
+    """A sign and decimal digits; raises ValueError for anything else. Whether it fits is the caller's to check."""
+    if _INTEGER.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def parse_double(text: str) -> float:
+    """Java's Double.parseDouble without its hexadecimal form; raises ValueError for anything else."""
+    if _DOUBLE.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a number")
+    return float(text.rstrip("fFdD"))

@@ -1,0 +1,98 @@
+"""What a change of brokers' dynamic configuration may do: of one broker, or of the default of the whole cluster. Pure.
+
+Two things are asked. Of what is set: is it a key, dynamic, at this level, of a listener that there is, and with a value
+that is allowed? Of what results, whatever was changed and deletions included: does it break a rule that it kept before?
+The result is that of each broker, and that of the default alone, for the next broker to join may override nothing.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from broker_runtime.config import ConfigKey, UpdateMode, Value, broker_key, split_listener_prefix
+from broker_runtime.config.limit_rules import limit_problems
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.errors import ConfigError
+
+Configs = Mapping[str, str]
+
+
+def broker_change_problem(before: Configs, after: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
+    """What is wrong with a change of this resource from `before` to `after`; None when it is fine."""
+    given = {name: value for name, value in after.items() if before.get(name) != value}
+    return _given_problem(given, broker_id, image) or _result_problem(before, after, broker_id, image)
+
+
+def _given_problem(given: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
+    keys = {name: broker_key(name) for name in given}
+    fixed = [name for name, key in keys.items() if key is not None and key.mode is UpdateMode.READ_ONLY]
+    if fixed:
+        return f"Cannot update these configs dynamically: [{', '.join(sorted(fixed))}]"
+    # A key that is not known, or not dynamic (any more), may always be taken away.
+    unknown = [name for name, key in keys.items() if key is None]
+    if unknown:
+        return f"Unknown broker config name: {', '.join(sorted(unknown))}"
+    single = [name for name, key in keys.items() if key is not None and key.mode is UpdateMode.PER_BROKER]
+    if single and broker_id is None:
+        names = ", ".join(sorted(single))
+        return f"Cannot update these configs at default cluster level, broker id must be specified: [{names}]"
+    return _listener_problem(given, broker_id, image) or _value_problem(given, keys)
+
+
+def _listener_problem(given: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
+    """A limit of a listener that nobody has would be enforced by nobody."""
+    there = _listeners(image.brokers if broker_id is None else [broker_id], image)
+    for name in given:
+        listener, _ = split_listener_prefix(name)
+        if listener is not None and listener not in there:
+            whose = "no broker has" if broker_id is None else f"broker {broker_id} does not have"
+            return (
+                f"Unknown listener in broker config name: {name} ({whose} a listener {listener!r}; names are "
+                f"written in lower case, and there are: {', '.join(sorted(there)) or 'none'})"
+            )
+    return None
+
+
+def _value_problem(given: Configs, keys: Mapping[str, ConfigKey | None]) -> str | None:
+    try:
+        for name, key in keys.items():
+            if key is not None:
+                key.parse(given[name])
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def _result_problem(before: Configs, after: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
+    """The first rule that breaks; one that was broken before does not hinder its mending."""
+    for was, will_be, listeners in _results(before, after, broker_id, image):
+        known = limit_problems(_typed(was), listeners)
+        for problem in limit_problems(_typed(will_be), listeners):
+            if problem not in known:
+                return problem.text
+    return None
+
+
+def _results(
+    before: Configs, after: Configs, broker_id: int | None, image: MetadataImage
+) -> Sequence[tuple[Configs, Configs, Collection[str]]]:
+    if broker_id is not None:
+        default = image.broker_configs(None)
+        return [({**default, **before}, {**default, **after}, _listeners([broker_id], image))]
+    own = {one: image.broker_configs(one) for one in image.brokers}
+    alone = (before, after, _listeners(image.brokers, image))
+    return [alone, *(({**before, **own[one]}, {**after, **own[one]}, _listeners([one], image)) for one in own)]
+
+
+def _listeners(brokers: Collection[int], image: MetadataImage) -> frozenset[str]:
+    return frozenset(endpoint.listener.lower() for one in brokers for endpoint in image.brokers[one].endpoints)
+
+
+def _typed(texts: Configs) -> dict[str, Value]:
+    """Without what is stored and no value any more: brokers leave it out as well."""
+    values: dict[str, Value] = {}
+    for name, text in texts.items():
+        key = broker_key(name)
+        try:
+            values[name] = None if key is None else key.parse(text)
+        except ConfigError:
+            continue
+    return values

@@ -1,0 +1,112 @@
+"""Which connection limits this broker's server has: configuration and `ip` quotas as they come, host names resolved.
+
+What is stored and cannot be applied is left out and told (`problems`); the rest is in force.
+"""
+
+import logging
+from collections.abc import Collection
+from typing import Protocol
+
+from broker_runtime.config import BrokerSettings
+from broker_runtime.config.addresses import canonical_address
+from broker_runtime.config.effective import EffectiveConfig
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.errors import ConfigError
+from broker_runtime.host_limits import HostLimits
+from broker_runtime.limits import override_hosts, quota_settings
+from broker_runtime.network.host_names import HostNames
+from broker_runtime.network.settings import QuotaSettings
+
+log = logging.getLogger(__name__)
+
+
+class LimitedServer(Protocol):
+    """The part of SocketServer that limits are given to."""
+
+    def update_limits(self, quotas: QuotaSettings) -> None: ...
+
+    def update_ip_rate(self, ip: str | None, rate: int | None) -> None: ...
+
+
+class LimitsInForce:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        effective: EffectiveConfig,
+        image: MetadataImage,
+        server: LimitedServer,
+        host_names: HostNames,
+    ) -> None:
+        self._settings = settings
+        self._effective = effective
+        self._image = image
+        self._server = server
+        self._hosts = HostLimits(host_names, self._on_resolved)
+        self._quota_hosts: set[str] = set()
+        self._refused: str | None = None
+
+    @property
+    def problems(self) -> list[str]:
+        """Stored values that are not in force, a sentence each."""
+        refused = [] if self._refused is None else [self._refused]
+        return [*self._effective.ignored, *refused, *self._hosts.problems]
+
+    async def start(self) -> None:
+        """Resolve the names of the properties file. Raises ConfigError: then its limits would not be what it says."""
+        names = override_hosts(self._effective)
+        unknown = await self._hosts.resolve(names)
+        if unknown:
+            raise ConfigError(
+                f"{self._settings.source}: max.connections.per.ip.overrides: {', '.join(unknown)} cannot be resolved; "
+                "correct the name, or give the address"
+            )
+        if names:
+            self._apply()
+
+    def configure(self, effective: EffectiveConfig) -> None:
+        before = set(override_hosts(self._effective))
+        self._effective = effective
+        for problem in effective.ignored:
+            log.warning("a stored configuration value is not used: %s", problem)
+        names = set(override_hosts(effective))
+        self._hosts.want(names | self._quota_hosts, names - before)
+        self._apply()
+
+    def on_ip_quotas(self, names: Collection[str | None]) -> None:
+        """The quotas of these `ip` entities have changed; None is the default entity."""
+        named = {name for name in names if name is not None and canonical_address(name) is None}
+        for name in named:
+            if self._image.ip_rate(name) is None:
+                self._quota_hosts.discard(name)
+                for address in self._hosts.addresses.get(name, ()):
+                    self._set_rate(address, address)
+            else:
+                self._quota_hosts.add(name)
+        if named:
+            self._hosts.want(self._quota_hosts | set(override_hosts(self._effective)), named & self._quota_hosts)
+        for entity in names:
+            if entity not in named:
+                self._set_rate(entity, None if entity is None else canonical_address(entity))
+
+    def _set_rate(self, name: str | None, address: str | None) -> None:
+        """`name` is the entity's, `address` as the network layer spells a client's."""
+        rate = self._image.ip_rate(name)
+        self._server.update_ip_rate(address, None if rate is None else int(rate))
+
+    def _on_resolved(self) -> None:
+        self._apply()
+        for name in sorted(self._quota_hosts):
+            for address in self._hosts.addresses.get(name, ()):
+                self._set_rate(name, address)
+
+    def _apply(self) -> None:
+        try:
+            self._server.update_limits(quota_settings(self._settings, self._effective, self._hosts.addresses))
+        except ConfigError as error:
+            self._refused = f"the limits stay as they were: {error}"
+            log.error("%s", self._refused)
+        else:
+            self._refused = None
+
+    async def close(self) -> None:
+        await self._hosts.close()

@@ -1,0 +1,63 @@
+"""Resolving host names without holding up anybody: off the event loop, all names of a question at once, within a time.
+
+The system's resolver cannot be interrupted. Each look-up has a thread of its own until it ends, and there are so many
+threads at most; names that find none free in time count as not resolved. The loop's own executor is left to others.
+"""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+
+from broker_runtime.config.addresses import canonical_address, may_be_a_host_name
+
+
+class HostNames:
+    def __init__(self, timeout_s: float, threads_max: int) -> None:
+        self._timeout_s = timeout_s
+        self._free = asyncio.Semaphore(threads_max)
+
+    async def addresses(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """All addresses of each name that has any, in the spelling of `canonical_address`; other names are left out."""
+        tasks = {
+            name: asyncio.create_task(self._look_up(name)) for name in dict.fromkeys(names) if may_be_a_host_name(name)
+        }
+        if not tasks:
+            return {}
+        try:
+            await asyncio.wait(tasks.values(), timeout=self._timeout_s)
+            return {name: task.result() for name, task in tasks.items() if task.done() and task.result()}
+        finally:
+            for task in tasks.values():
+                task.cancel()
+
+    async def _look_up(self, name: str) -> Sequence[str]:
+        loop = asyncio.get_running_loop()
+        await self._free.acquire()
+        answer: asyncio.Future[Sequence[str]] = loop.create_future()
+
+        def ended(found: Sequence[str]) -> None:
+            self._free.release()
+            if not answer.done():
+                answer.set_result(found)
+
+        def look_up() -> None:
+            found = _system_addresses(name)
+            # The loop may have ended before the resolver has.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(ended, found)
+
+        # A daemon, for nobody would wait at the process's end for a name server that does not answer.
+        threading.Thread(target=look_up, name=f"resolve {name}", daemon=True).start()
+        return await answer
+
+
+def _system_addresses(name: str) -> Sequence[str]:
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, ValueError):
+        # ValueError: a name that the system's encoding of names refuses.
+        return ()
+    spelled = (canonical_address(str(address[0])) for *_, address in found)
+    return tuple(dict.fromkeys(address for address in spelled if address is not None))

@@ -1,0 +1,125 @@
+"""Limits that name hosts: resolved, applied by address, told when they cannot be."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
+
+import pytest
+
+from broker_runtime.config import broker_settings
+from broker_runtime.config.effective import effective_config
+from broker_runtime.controller.image import IP_RATE_KEY
+from broker_runtime.controller.records import ClientQuotaRecord
+from broker_runtime.errors import ConfigError
+from broker_runtime.limits_in_force import LimitsInForce
+from broker_runtime.network.host_names import HostNames
+from broker_runtime.network.settings import QuotaSettings
+from tests.support.controller import Metadata
+
+pytestmark = pytest.mark.virtual_time
+OVERRIDES = "max.connections.per.ip.overrides"
+
+
+class Names:
+    def __init__(self, **known: Sequence[str]) -> None:
+        self.known: dict[str, Sequence[str]] = dict(known)
+        self.asked: list[str] = []
+
+    async def addresses(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        self.asked += names
+        await asyncio.sleep(0)
+        return {name: self.known[name] for name in names if name in self.known}
+
+
+class Bench:
+    """The limits of a broker with these static keys, and what its server was told."""
+
+    def __init__(self, names: Names, **static: str) -> None:
+        self.settings = broker_settings({"node.id": "1"} | {key.replace("_", "."): v for key, v in static.items()})
+        self.metadata = Metadata()
+        self.names = names
+        self.overrides: Mapping[str, int] = {}
+        self.rates: dict[str | None, int | None] = {}
+        self.limits = LimitsInForce(
+            self.settings,
+            effective_config(self.settings, {}, {}),
+            self.metadata.image,
+            self,
+            cast("HostNames", names),
+        )
+
+    def update_limits(self, quotas: QuotaSettings) -> None:
+        self.overrides = quotas.max_connections_per_ip_overrides
+
+    def update_ip_rate(self, ip: str | None, rate: int | None) -> None:
+        self.rates[ip] = rate
+
+    def set(self, **dynamic: str) -> None:
+        stored = {key.replace("_", "."): value for key, value in dynamic.items()}
+        self.limits.configure(effective_config(self.settings, stored, {}))
+
+    def rate(self, name: str, rate: float | None) -> None:
+        self.metadata.write(ClientQuotaRecord((("ip", name),), IP_RATE_KEY, rate))
+        self.limits.on_ip_quotas({name})
+
+
+async def until(seen: Callable[[], bool]) -> None:
+    async with asyncio.timeout(3600):
+        while not seen():  # noqa: ASYNC110 - on virtual time
+            await asyncio.sleep(1)
+
+
+async def test_names_in_the_file_are_resolved_before_anybody_is_let_in() -> None:
+    bench = Bench(Names(localhost=("127.0.0.1", "::1")), max_connections_per_ip_overrides="localhost:2,10.0.0.1:3")
+    await bench.limits.start()
+    assert bench.overrides == {"127.0.0.1": 2, "::1": 2, "10.0.0.1": 3}
+
+
+async def test_a_name_in_the_file_that_is_unknown_ends_the_start() -> None:
+    with pytest.raises(ConfigError, match=r"overrides: nope\.example cannot be resolved; correct the name"):
+        await Bench(Names(), max_connections_per_ip_overrides="nope.example:2").limits.start()
+
+
+async def test_names_that_change_are_resolved_again() -> None:
+    names = Names(shop=("10.0.0.1",))
+    bench = Bench(names)
+    bench.set(max_connections_per_ip_overrides="shop:5,10.0.0.9:1")
+    assert bench.overrides == {"10.0.0.9": 1}
+    await until(lambda: bench.overrides == {"10.0.0.1": 5, "10.0.0.9": 1})
+    bench.set()
+    assert bench.overrides == {}
+    names.known["shop"] = ("10.0.0.2",)
+    bench.set(max_connections_per_ip_overrides="shop:5")
+    await until(lambda: bench.overrides == {"10.0.0.2": 5})
+    await bench.limits.close()
+
+
+async def test_a_name_that_is_unknown_is_told_and_asked_for_until_it_is_known() -> None:
+    names = Names()
+    bench = Bench(names)
+    bench.set(max_connections_per_ip_overrides="later:5,10.0.0.9:1")
+    await until(lambda: bench.limits.problems != [])
+    assert bench.limits.problems == ["the limit of host later is not enforced: the name cannot be resolved"]
+    assert bench.overrides == {"10.0.0.9": 1}
+    names.known["later"] = ("10.0.0.3",)
+    await until(lambda: "10.0.0.3" in bench.overrides)
+    assert bench.limits.problems == []
+    assert len(names.asked) < 5
+
+
+async def test_the_rate_of_a_host_is_that_of_its_addresses() -> None:
+    bench = Bench(Names(shop=("10.0.0.1", "10.0.0.2")))
+    bench.rate("shop", 5.0)
+    await until(lambda: bench.rates == {"10.0.0.1": 5, "10.0.0.2": 5})
+    bench.rate("shop", None)
+    assert bench.rates == {"10.0.0.1": None, "10.0.0.2": None}
+    bench.rate("::ffff:10.0.0.7", 3.0)
+    assert bench.rates["10.0.0.7"] == 3
+    await bench.limits.close()
+
+
+async def test_stored_values_that_cannot_be_used_are_told() -> None:
+    bench = Bench(Names())
+    bench.set(max_connections="x", max_connections_per_ip_overrides="10.0.0.9:1")
+    assert bench.overrides == {"10.0.0.9": 1}
+    assert ["max.connections" in problem for problem in bench.limits.problems] == [True]
