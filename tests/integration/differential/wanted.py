@@ -50,11 +50,11 @@ ENTRY, ABSENT = "(an entry)", "(absent)"
 NOT_SERVED = "The API or version serves what this broker does not have (yet): groups, transactions, replication."
 TOPIC_IDS = "Newer versions name topics by id (KIP-516), which is not served."
 NO_LEADERS_TOLD = "Newer versions tell where a new leader is (KIP-951) and serve Kafka's own replicas."
-UNKNOWN_KEY = "Kafka stores keys that it does not know; here a typing mistake must not look like a limit that is set."
+UNKNOWN_KEY = "Kafka stores keys and listeners that it does not know; here a typing mistake must not look like a limit that is set."
 OTHER_KEYS = "Each broker has the keys of what it can do; strategy, limits and the HTTP listener are ours alone."
 LISTENER_KEYS = "Kafka calls every key with a listener's prefix read-only, also those that it lets change."
 DERIVED_TIME = "A time that follows from another key (hours from ms) is shown as it is in force, under its own key."
-AS_UNDERSTOOD = "Values are shown without the blanks around them, wherever they are shown."
+AS_UNDERSTOOD = "Values are shown as they are understood (without blanks and plus signs), wherever they are shown."
 FIXED_HERE = "One event loop and a fixed set of listeners: these keys need a restart."
 NO_OPERATIONS = "There is no authorizer: the value for operations that nobody asked for."
 TELLS_MORE = "An error says what is wrong; Kafka leaves this message empty."
@@ -91,6 +91,7 @@ TABLE: Sequence[Wanted] = (
             ": prefix without a key",
             ": listener's key that is unknown",
             ": listener's key without a prefix form",
+            ": rate of a listener that is not there",
         )
     ),
     *(
@@ -100,11 +101,20 @@ TABLE: Sequence[Wanted] = (
             "prefix without a key",
             "listener's key that is unknown",
             "listener's key without a prefix form",
+            "rate of a listener that is not there",
         )
     ),
     Wanted("broker configs", "*/listener.name.*/read_only", "True", "False", LISTENER_KEYS),
     Wanted("broker configs", "*/log.retention.ms/*", "*", "*", DERIVED_TIME),
     Wanted("broker configs", "*/max.connection.creation.rate/*value", " 77 ", "77", AS_UNDERSTOOD),
+    Wanted("broker configs", "*/max.connection.creation.rate/*value", "+78", "78", AS_UNDERSTOOD),
+    Wanted(
+        "broker configs",
+        "*overrides with a count above 32 bits/*/error_message",
+        "*",
+        "*",
+        "The message names the key and says what is allowed; Kafka's shows the number.",
+    ),
     Wanted(
         "config resources",
         "alter broker '*'/responses/*/error_*",
