@@ -50,7 +50,9 @@ ENTRY, ABSENT = "(an entry)", "(absent)"
 NOT_SERVED = "The API or version serves what this broker does not have (yet): groups, transactions, replication."
 TOPIC_IDS = "Newer versions name topics by id (KIP-516), which is not served."
 NO_LEADERS_TOLD = "Newer versions tell where a new leader is (KIP-951) and serve Kafka's own replicas."
-UNKNOWN_KEY = "Kafka stores keys and listeners that it does not know; here a typing mistake must not look like a limit that is set."
+UNKNOWN_KEY = (
+    "Kafka stores keys and listeners that it does not know; a typing mistake must not look like a limit in force."
+)
 OTHER_KEYS = "Each broker has the keys of what it can do; strategy, limits and the HTTP listener are ours alone."
 LISTENER_KEYS = "Kafka calls every key with a listener's prefix read-only, also those that it lets change."
 DERIVED_TIME = "A time that follows from another key (hours from ms) is shown as it is in force, under its own key."
