@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import yaml
 from pydantic import ValidationError
@@ -81,7 +81,20 @@ class Manifests:
 
 
 def parse_resource(mapping: Mapping[str, Any], old: Resource | None = None) -> Resource:
-    """Raises InvalidManifest with every problem. With `old` the rules of transition are checked as well."""
+    """What a person wrote. Raises InvalidManifest with every problem, also for a field that is not known, as a typing
+    mistake is. With `old` the rules of transition are checked as well."""
+    return _parse(mapping, old)
+
+
+def read_stored(mapping: Mapping[str, Any]) -> Resource:
+    """What the API server has: a field that is not known is that of another version of the CRD, and is left out.
+
+    Raises InvalidManifest with every problem."""
+    return _parse(mapping, None, unknown="ignore")
+
+
+def _parse(mapping: Mapping[str, Any], old: Resource | None, unknown: Literal["ignore"] | None = None) -> Resource:
+    """`unknown`: what is done with fields that are not known; None leaves it to each model."""
     kind = mapping.get("kind")
     if mapping.get("apiVersion") != API_VERSION:
         raise InvalidManifest([Problem("apiVersion", f"must be {API_VERSION}")])
@@ -89,7 +102,7 @@ def parse_resource(mapping: Mapping[str, Any], old: Resource | None = None) -> R
     if model is None:
         raise InvalidManifest([Problem("kind", f"must be one of {', '.join(KINDS)}, not {kind!r}")])
     try:
-        resource = model.model_validate_json(json.dumps(_without_nulls(mapping), default=str))
+        resource = model.model_validate_json(json.dumps(_without_nulls(mapping), default=str), extra=unknown)
     except ValidationError as error:
         raise InvalidManifest([_problem(detail) for detail in error.errors()]) from None
     broken = list(broken_rules(resource, old))

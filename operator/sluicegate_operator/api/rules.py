@@ -51,7 +51,8 @@ class Problem:
 
 
 class Model(BaseModel):
-    """camelCase in YAML, snake_case in Python, frozen, unknown fields refused, nothing converted silently."""
+    """camelCase in YAML, snake_case in Python, frozen, unknown fields refused (but see manifests.read_stored), nothing
+    converted silently."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,

@@ -7,7 +7,7 @@ of the event loop's clock.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import TypeVar
@@ -18,6 +18,7 @@ from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kafka_admin.views import Configs, ConfigSource
+from sluicegate_operator.planning.held_limits import hold
 from sluicegate_operator.planning.listeners import LISTENERS, listener_ports
 from sluicegate_operator.planning.quotas import (
     Action,
@@ -63,12 +64,13 @@ class Failure:
 @dataclass(frozen=True, slots=True)
 class Enforcement:
     """What is wanted and within which time: `started_at_s` is when the operator learned of it, `deadline_s` how long
-    brokers may take to show it. `released`: targets whose quota is gone, see diff_quotas."""
+    brokers may take to show it. `released`: targets whose quota is gone, see diff_quotas. `hold`: see held_limits."""
 
     desired: DesiredLimits
     started_at_s: float
     deadline_s: float = 5.0
     released: Collection[TargetKey] = ()
+    hold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ async def enforce(pool: BrokerPool, wanted: Enforcement) -> EnforcementResult:
     """The whole path once. Raises nothing that a broker can cause: the result says what went wrong where."""
     seen = await observe_limits(pool)
     answers = {broker_id: limits for broker_id, limits in seen.items() if isinstance(limits, ObservedLimits)}
+    if wanted.hold:
+        wanted = replace(wanted, desired=hold(wanted.desired, answers))
     actions = diff_quotas(wanted.desired, answers, wanted.released)
     pool = pool.doubting(seen)
     failures = await apply_actions(pool, actions)

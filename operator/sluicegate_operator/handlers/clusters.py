@@ -12,9 +12,10 @@ from sluicegate_operator.fleet.kubernetes import broker_addresses
 from sluicegate_operator.fleet.listeners import ask_ports
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context, now
-from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
+from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, UnreadableClusterError, gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
+from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
 from sluicegate_operator.planning.conditions import NAME_TAKEN, STALLED
@@ -32,10 +33,11 @@ STARTING_RETRY_S = 2.0
 @dataclass(frozen=True, slots=True)
 class _Applied:
     """What became of the children: `refusal` and `name_taken` are sentences about the cluster's own, `services_taken`
-    by listener."""
+    by listener. `unreadable`: what they follow from and cannot be read."""
 
     refusal: str = ""
     name_taken: str = ""
+    unreadable: str = ""
     services_taken: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -47,7 +49,12 @@ class ClusterReconciler:
 
     async def reconcile(self, key: ClusterKey) -> float | None:
         context = self._context
-        snapshot = await gather_snapshot(context.kube, key)
+        try:
+            snapshot = await gather_snapshot(context.kube, key)
+        except UnreadableClusterError as error:
+            await context.say_unreadable([error.unreadable])
+            raise
+        await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER))
         cluster = snapshot.cluster
         if cluster is None or cluster.spec.brokers is None:
             await context.forget_cluster(key)
@@ -67,6 +74,9 @@ class ClusterReconciler:
 
     async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> _Applied:
         """Raises KubeError for what may pass."""
+        if unreadable := snapshot.unreadable_of(BROKER_LISTENER):
+            # Planned without them, brokers would close their ports.
+            return _Applied(unreadable="; ".join(str(item) for item in unreadable))
         try:
             taken = await self._context.fleet.apply(cluster, snapshot.listeners)
         except NameTakenError as error:
@@ -94,6 +104,7 @@ class ClusterReconciler:
             controller_id=await self._controller_id(cluster, brokers),
             error=applied.refusal,
             name_taken=applied.name_taken,
+            unreadable=applied.unreadable,
             roll=progress.roll,
             scale=progress.scale,
             racks=progress.racks,

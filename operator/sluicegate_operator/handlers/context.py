@@ -1,8 +1,9 @@
 """What all reconcilers of one operator share, and how they write down what they found."""
 
+import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -14,12 +15,19 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet
 from sluicegate_operator.handlers.progress import ClusterProgress
-from sluicegate_operator.handlers.snapshot import ClusterKey
+from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.kinds import Kind, kind_of
+from sluicegate_operator.planning.conditions import STALLED
+from sluicegate_operator.planning.unreadable import UNREADABLE, unreadable_status
 from sluicegate_operator.settings import Settings
+
+log = logging.getLogger(__name__)
+
+REMEMBERED_FIELDS = ("dynamicConfigKeys",)
+"""Of a status, and written on their own before something is done: see kube.client."""
 
 
 @dataclass(slots=True)
@@ -91,6 +99,24 @@ class Context:
             return False
         await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
         return True
+
+    async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
+        """Stalled, with a Warning when that begins; what the object's status says besides stays."""
+        for found in unreadable:
+            await self._say_unreadable(found)
+
+    async def _say_unreadable(self, found: Unreadable) -> None:
+        old: Mapping[str, Any] = found.body.get("status") or {}
+        status = unreadable_status(found.body, found.why, now())
+        if status == old:
+            return
+        log.error("%s", found)
+        meta = found.body["metadata"]
+        own = {key: value for key, value in status.items() if key not in REMEMBERED_FIELDS}
+        await self.kube.apply_status(found.kind, meta["namespace"], meta["name"], own)
+        message = next(one["message"] for one in status["conditions"] if one["type"] == STALLED)
+        if message not in [one["message"] for one in old.get("conditions") or ()]:
+            await self.events.record(found.body, "Warning", UNREADABLE, message)
 
     async def post(self, resource: Resource, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         meta = {"name": resource.name, "namespace": resource.namespace, "uid": resource.metadata.uid}

@@ -14,7 +14,7 @@ from sluicegate_operator.handlers.quotas import QuotaReconciler
 from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.rolls import RollReconciler
-from sluicegate_operator.handlers.snapshot import ClusterKey
+from sluicegate_operator.handlers.snapshot import ClusterKey, UnreadableClusterError
 from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, RECONCILES
 from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.watch import Watch
@@ -81,6 +81,11 @@ def counted(name: str, reconcile: Reconcile) -> Reconcile:
             again_s = await reconcile(key)
             result = "success"
             return again_s
+        except UnreadableClusterError as error:
+            # The clusters' queue says it. Everything stays as it is until the object changes, which is an event.
+            log.info("%s %s: %s", name, key, error)
+            result = "unreadable"
+            return None
         finally:
             RECONCILES.labels(name, result).inc()
 

@@ -7,6 +7,7 @@ roll, and nothing here restarts a broker.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -15,6 +16,7 @@ from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, en
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
 from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED
+from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning import quota_status
 from sluicegate_operator.planning.cluster_layout import plan_cluster
 from sluicegate_operator.planning.quotas import (
@@ -41,6 +43,7 @@ class QuotaReconciler:
     async def reconcile(self, key: ClusterKey) -> float | None:
         context = self._context
         snapshot = await gather_snapshot(context.kube, key)
+        await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
         cluster = snapshot.cluster
         plan = plan_quotas(cluster, snapshot.listeners, snapshot.quotas)
         if cluster is None or cluster.spec.brokers is None:
@@ -49,17 +52,35 @@ class QuotaReconciler:
             return None
         if cluster.spec.paused:
             return context.resync_s(cluster)
+        held = "; ".join(str(item) for item in snapshot.unreadable_of(BROKER_LISTENER, CONNECTION_QUOTA))
+        if held:
+            return await self._reconcile_held(cluster, snapshot, plan, held)
         result = await self._enforce(cluster, plan)
         await self._note_drift(key, cluster, plan, result)
         complete = await self._write_seen(cluster, snapshot, plan, result)
         return context.resync_s(cluster) if complete else LAGGING_RETRY_S
 
-    async def _enforce(self, cluster: BrokerCluster, plan: QuotaPlan) -> EnforcementResult | None:
+    async def _reconcile_held(
+        self, cluster: BrokerCluster, snapshot: Snapshot, plan: QuotaPlan, held: str
+    ) -> float | None:
+        """Limits may follow from what cannot be read, so none is lifted or loosened."""
+        self._enforced.pop((cluster.namespace, cluster.name), None)
+        result = await self._enforce(cluster, plan, hold=True)
+        if snapshot.unreadable_of(BROKER_LISTENER):
+            found = [q for q in snapshot.quotas if q.name in plan.verdicts and plan.verdicts[q.name].target_found]
+            snapshot = replace(snapshot, quotas=tuple(found))
+        await self._write_seen(cluster, snapshot, plan, result, held)
+        seen = result is not None and result.is_complete
+        return self._context.resync_s(cluster) if seen else LAGGING_RETRY_S
+
+    async def _enforce(
+        self, cluster: BrokerCluster, plan: QuotaPlan, *, hold: bool = False
+    ) -> EnforcementResult | None:
         pool = await self._context.pool(cluster)
         if pool is None:
             return None
         started_s = asyncio.get_running_loop().time()
-        return await enforce(pool, Enforcement(plan.desired, started_s, READ_BACK_S))
+        return await enforce(pool, Enforcement(plan.desired, started_s, READ_BACK_S, hold=hold))
 
     async def _note_drift(
         self, key: ClusterKey, cluster: BrokerCluster, plan: QuotaPlan, result: EnforcementResult | None
@@ -78,12 +99,18 @@ class QuotaReconciler:
             self._enforced.pop(key, None)
 
     async def _write_seen(
-        self, cluster: BrokerCluster, snapshot: Snapshot, plan: QuotaPlan, result: EnforcementResult | None
+        self,
+        cluster: BrokerCluster,
+        snapshot: Snapshot,
+        plan: QuotaPlan,
+        result: EnforcementResult | None,
+        held: str = "",
     ) -> bool:
+        """`held`: why brokers may have stricter limits than planned."""
         expected = plan_cluster(cluster, snapshot.listeners).broker_ids
         observed = result.observed if result is not None else {}
         lagging = lagging_brokers(plan, expected, observed)
-        error = _why(result)
+        error = _why(result) or held
         enforcements = {
             name: quota_status.Enforcement(
                 expected, behind, error=_why_behind(plan, name, observed, error) if behind else ""

@@ -15,7 +15,7 @@ from sluicegate_operator.fleet.controllers import fence
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context, now
-from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster, parsed
+from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable, gather_cluster, read_all
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
@@ -105,11 +105,14 @@ class RegistrationReconciler:
     async def _write(self, cluster: BrokerCluster, seen: Sighting, overview: ClusterOverview) -> None:
         kube = self._context.kube
         found = await kube.list(BROKER_REGISTRATION, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
-        existing = parsed(BrokerRegistration, found)
+        unreadable: list[Unreadable] = []
+        existing = read_all(BrokerRegistration, BROKER_REGISTRATION, found, unreadable)
+        await self._context.say_unreadable(unreadable)
         brokers = SeenBrokers(overview, seen.broker_pods)
         plan = plan_registrations(cluster, existing, brokers, now())
         by_name = {registration.name: registration for registration in existing}
-        for registration in plan.registrations:
+        strange = {item.body["metadata"]["name"] for item in unreadable}
+        for registration in (planned for planned in plan.registrations if planned.name not in strange):
             await self._write_one(cluster, registration, by_name.get(registration.name))
         for name in plan.delete:
             await kube.delete(BROKER_REGISTRATION, cluster.namespace, name)
@@ -122,10 +125,11 @@ class RegistrationReconciler:
         registration = existing
         if registration is None:
             try:
-                [registration] = parsed(BrokerRegistration, [await kube.apply(plan.manifest)])
+                made = await kube.apply(plan.manifest)
             except NameTakenError as taken:
                 await self._context.post(cluster, "Warning", NAME_TAKEN, str(taken))
                 return
+            [registration] = read_all(BrokerRegistration, BROKER_REGISTRATION, [made], [])
         if plan.status.manifest() != registration.status.manifest():
             await kube.apply_status(BROKER_REGISTRATION, cluster.namespace, plan.name, plan.status.manifest())
         for event in plan.events:

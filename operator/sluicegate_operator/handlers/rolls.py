@@ -23,6 +23,7 @@ from sluicegate_operator.handlers.telemetry import RESTARTS
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeConflictError
+from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import Role, silence_max_s
 from sluicegate_operator.planning.roll import (
     Done,
@@ -64,7 +65,8 @@ class RollReconciler:
         if cluster is None or cluster.spec.brokers is None:
             context.progress.pop(key, None)
             return None
-        if cluster.spec.paused:
+        if cluster.spec.paused or snapshot.unreadable_of(BROKER_LISTENER):
+            # Without a listener that cannot be read the nodes would be planned without its port.
             self._note(key, None, None)
             return context.resync_s(cluster)
         seen = await self._look(key, cluster, snapshot.listeners)

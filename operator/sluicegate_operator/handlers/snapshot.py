@@ -4,7 +4,6 @@ Read anew for each reconcile: a watch says when to look, never what is there, so
 """
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,12 +11,10 @@ from typing import Any, TypeVar
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.connection_quota import ConnectionQuota
-from sluicegate_operator.api.manifests import InvalidManifest, parse_resource
+from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC, Kind
-
-log = logging.getLogger(__name__)
 
 ClusterKey = tuple[str, str]
 """Namespace and name of a BrokerCluster, whether or not it exists."""
@@ -26,17 +23,46 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object as the API server has it, and why this operator cannot read it."""
+
+    kind: Kind
+    body: Mapping[str, Any]
+    why: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.kind} {self.body['metadata']['name']}"
+
+    def __str__(self) -> str:
+        return f"{self.name} cannot be read ({self.why})"
+
+
+class UnreadableClusterError(Exception):
+    """There is a BrokerCluster of that name, and nothing may be done as if there were none."""
+
+    def __init__(self, unreadable: Unreadable) -> None:
+        super().__init__(str(unreadable))
+        self.unreadable = unreadable
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`listeners`, `quotas` and `topics` are those that name this cluster."""
+    """`listeners`, `quotas` and `topics` are those that name this cluster and can be read, `unreadable` the others."""
 
     cluster: BrokerCluster | None
     listeners: tuple[BrokerListener, ...]
     quotas: tuple[ConnectionQuota, ...]
     topics: tuple[Topic, ...]
+    unreadable: tuple[Unreadable, ...] = ()
+
+    def unreadable_of(self, *kinds: Kind) -> tuple[Unreadable, ...]:
+        return tuple(item for item in self.unreadable if item.kind in kinds)
 
 
 async def gather_snapshot(kube: KubeClient, key: ClusterKey) -> Snapshot:
-    """Raises KubeError when any of it cannot be read: a part is never taken for the whole."""
+    """Raises KubeError when the API server does not give all of it, and UnreadableClusterError: a part is never taken
+    for the whole."""
     namespace, name = key
     found, listeners, quotas, topics = await asyncio.gather(
         kube.get(BROKER_CLUSTER, namespace, name),
@@ -44,12 +70,13 @@ async def gather_snapshot(kube: KubeClient, key: ClusterKey) -> Snapshot:
         kube.list(CONNECTION_QUOTA, namespace),
         kube.list(TOPIC, namespace),
     )
-    cluster = parsed(BrokerCluster, [found] if found else [])
+    unreadable: list[Unreadable] = []
     return Snapshot(
-        cluster[0] if cluster else None,
-        tuple(parsed(BrokerListener, _of_cluster(name, listeners))),
-        tuple(parsed(ConnectionQuota, _of_cluster(name, quotas))),
-        tuple(parsed(Topic, _of_cluster(name, topics))),
+        _cluster(found),
+        tuple(read_all(BrokerListener, BROKER_LISTENER, _of_cluster(name, listeners), unreadable)),
+        tuple(read_all(ConnectionQuota, CONNECTION_QUOTA, _of_cluster(name, quotas), unreadable)),
+        tuple(read_all(Topic, TOPIC, _of_cluster(name, topics), unreadable)),
+        tuple(unreadable),
     )
 
 
@@ -59,23 +86,30 @@ def _of_cluster(name: str, objects: Iterable[Mapping[str, Any]]) -> Iterable[Map
 
 
 async def gather_cluster(kube: KubeClient, key: ClusterKey) -> BrokerCluster | None:
-    found = await kube.get(BROKER_CLUSTER, *key)
-    clusters = parsed(BrokerCluster, [found] if found else [])
+    """Raises KubeError and UnreadableClusterError."""
+    return _cluster(await kube.get(BROKER_CLUSTER, *key))
+
+
+def _cluster(found: Mapping[str, Any] | None) -> BrokerCluster | None:
+    unreadable: list[Unreadable] = []
+    clusters = read_all(BrokerCluster, BROKER_CLUSTER, [found] if found else [], unreadable)
+    if unreadable:
+        raise UnreadableClusterError(unreadable[0])
     return clusters[0] if clusters else None
 
 
-def parsed(kind: type[T], objects: Iterable[Mapping[str, Any]]) -> list[T]:
-    """Objects that no longer fit their schema (stored before a CRD was tightened) are left out, and said."""
+def read_all(model: type[T], kind: Kind, objects: Iterable[Mapping[str, Any]], unreadable: list[Unreadable]) -> list[T]:
+    """Those that are not on their way out; what cannot be read is added to `unreadable`."""
     resources: list[T] = []
     for item in objects:
         if item["metadata"].get("deletionTimestamp"):
             continue
         try:
-            resource = parse_resource(item)
+            resource = read_stored(item)
         except InvalidManifest as error:
-            log.error("%s %s is left out: %s", kind.__name__, item["metadata"]["name"], error)
+            unreadable.append(Unreadable(kind, item, str(error)))
             continue
-        if isinstance(resource, kind):
+        if isinstance(resource, model):
             resources.append(resource)
     return resources
 

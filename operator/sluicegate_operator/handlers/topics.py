@@ -1,13 +1,15 @@
 """Topics of one cluster: created, grown and reconfigured through the admin protocol, and deleted where they say so."""
 
 import logging
+from collections.abc import Iterable, Mapping
 
 from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.topics import delete_topic, enforce_topic, observe_topic
 from sluicegate_operator.handlers.context import Context, now
-from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
+from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable, gather_snapshot
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kube.kinds import TOPIC
 from sluicegate_operator.planning.topic_status import topic_status
 from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, deletion_actions, judge_topics
 
@@ -28,8 +30,9 @@ class TopicReconciler:
     async def reconcile(self, key: ClusterKey) -> float | None:
         context = self._context
         snapshot = await gather_snapshot(context.kube, key)
-        cluster = snapshot.cluster
-        verdicts = judge_topics(cluster, snapshot.topics)
+        await context.say_unreadable(snapshot.unreadable_of(TOPIC))
+        cluster, unreadable = snapshot.cluster, _by_topic(snapshot.unreadable_of(TOPIC))
+        verdicts = judge_topics(cluster, snapshot.topics, unreadable)
         if cluster is None or cluster.spec.brokers is None:
             for topic in snapshot.topics:
                 if topic.name in verdicts:
@@ -38,7 +41,7 @@ class TopicReconciler:
         if cluster.spec.paused or not (snapshot.topics or self._deleted.get(key)):
             return context.resync_s(cluster)
         pool = await context.pool(cluster)
-        settled = pool is not None and await self._delete(key, pool, snapshot.topics)
+        settled = pool is not None and await self._delete(key, pool, snapshot.topics, unreadable)
         for topic in snapshot.topics:
             verdict = verdicts.get(topic.name)
             if verdict is None:
@@ -63,10 +66,14 @@ class TopicReconciler:
             await self._context.post(topic, "Normal", "Changed", changes)
         return result.observed, "" if result.settled else "the brokers do not show it yet"
 
-    async def _delete(self, key: ClusterKey, pool: BrokerPool, topics: tuple[Topic, ...]) -> bool:
-        """Whether nothing is left to delete."""
+    async def _delete(
+        self, key: ClusterKey, pool: BrokerPool, topics: tuple[Topic, ...], unreadable: Mapping[str, str]
+    ) -> bool:
+        """Whether nothing is left to delete but what an object names that cannot be read."""
         waiting = self._deleted.get(key, {})
         for name, topic in list(waiting.items()):
+            if topic.topic_name in unreadable:
+                continue
             try:
                 observed = await observe_topic(pool, topic.topic_name)
                 if deletion_actions(topic, observed, topics):
@@ -76,3 +83,12 @@ class TopicReconciler:
                 return False
             del waiting[name]
         return True
+
+
+def _by_topic(unreadable: Iterable[Unreadable]) -> dict[str, str]:
+    """Objects by the name of Kafka's topic, which is read without the rest."""
+    names = {}
+    for item in unreadable:
+        said = (item.body.get("spec") or {}).get("topicName")
+        names[said if isinstance(said, str) else item.body["metadata"]["name"]] = item.name
+    return names

@@ -10,7 +10,7 @@ from typing import Any
 
 import kopf
 
-from sluicegate_operator.api.manifests import InvalidManifest, parse_resource
+from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.metadata import GROUP, VERSION
 from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.fleet.pods import NodePod, node_pod
@@ -60,7 +60,7 @@ class Watch:
 
     def _note_deleted(self, key: ClusterKey, body: Mapping[str, Any]) -> None:
         try:
-            topic = parse_resource({**body, "apiVersion": TOPIC.api_version, "kind": TOPIC.kind})
+            topic = read_stored({**body, "apiVersion": TOPIC.api_version, "kind": TOPIC.kind})
         except InvalidManifest as error:
             log.error("the deleted Topic %s cannot be read: %s", body["metadata"]["name"], error)
             return

@@ -21,6 +21,7 @@ from sluicegate_operator.planning.listeners import ListenerSeen
 from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
+from sluicegate_operator.planning.unreadable import UNREADABLE
 
 ADDRESSES_MAX = 100
 MESSAGE_MAX = 4096
@@ -30,9 +31,10 @@ BROKERS_SHOWN_MAX = 10
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
     """`error` is why the cluster could not be looked at or its children not be applied; empty when all went well.
-    `name_taken`: which child's name an object has that is not ours, and what to do. `roll` is the step of
-    planning.roll, `scale` that of planning.scale, `racks` the plan of planning.racks where brokers have any.
-    `config_lagging`: brokers without all of the dynamic configuration, with what they lack."""
+    `name_taken`: which child's name an object has that is not ours, and what to do. `unreadable`: what the children
+    follow from and cannot be read. `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the
+    plan of planning.racks where brokers have any. `config_lagging`: brokers without all of the dynamic configuration,
+    with what they lack."""
 
     brokers_expected: int
     brokers_ready: int
@@ -42,6 +44,7 @@ class ObservedCluster:
     controller_id: int = -1
     error: str = ""
     name_taken: str = ""
+    unreadable: str = ""
     roll: RollStep | None = None
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
@@ -82,6 +85,8 @@ def _all(ready_nodes: int, expected: int) -> bool:
 def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
     if cluster.spec.paused:
         return stalled("Paused", "spec.paused is true: nothing is changed until it is false")
+    if seen.unreadable:
+        return stalled(UNREADABLE, f"{seen.unreadable}; nodes and Services stay as they are until then")
     if seen.name_taken:
         return stalled(NAME_TAKEN, seen.name_taken)
     if seen.error:

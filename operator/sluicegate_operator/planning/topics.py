@@ -7,6 +7,7 @@ configuration keys that were set by another hand are mended like any drift.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.topic import Topic
@@ -70,8 +71,11 @@ class TopicVerdict:
 ACCEPTED = TopicVerdict(TopicOutcome.ACCEPTED)
 
 
-def judge_topics(cluster: BrokerCluster | None, topics: Sequence[Topic]) -> dict[str, TopicVerdict]:
-    """By metadata.name, before anything of Kafka is looked at; topics of other clusters are left out."""
+def judge_topics(
+    cluster: BrokerCluster | None, topics: Sequence[Topic], unreadable: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, TopicVerdict]:
+    """By metadata.name, before anything of Kafka is looked at; topics of other clusters are left out. `unreadable`:
+    objects that cannot be read, by the name of Kafka's topic: one of them may rule it."""
     living = [topic for topic in topics if topic.metadata.deletion_timestamp is None]
     if cluster is None:
         return {topic.name: _cluster_missing(topic) for topic in living}
@@ -81,7 +85,12 @@ def judge_topics(cluster: BrokerCluster | None, topics: Sequence[Topic]) -> dict
         if topic.spec.cluster_ref.name != cluster.name or topic.namespace != cluster.namespace:
             continue
         ruler = rulers.setdefault(topic.topic_name, topic.name)
-        if ruler == topic.name:
+        if topic.topic_name in unreadable:
+            message = (
+                f"topic {topic.topic_name} is left alone: {unreadable[topic.topic_name]} names it and cannot be read"
+            )
+            verdicts[topic.name] = TopicVerdict(TopicOutcome.CONFLICTED, message)
+        elif ruler == topic.name:
             verdicts[topic.name] = ACCEPTED
         else:
             message = f"topic {topic.topic_name} is already ruled by Topic {ruler}; delete one of them"

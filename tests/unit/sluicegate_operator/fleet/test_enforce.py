@@ -76,6 +76,22 @@ async def test_limits_without_a_quota_and_overrides_by_hand_are_taken_away() -> 
     assert result.is_complete
 
 
+async def test_while_something_cannot_be_read_limits_become_stricter_and_none_is_lifted_or_loosened() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    overrides = "max.connections.per.ip.overrides"
+    cluster.defaults = {EXTERNAL_RATE: "50", COUNT: "9", overrides: "10.0.0.1:5,2001:db8::7:9"}
+    cluster.ip_rates = {"127.0.1.7": 5.0, None: 100.0}
+    wanted = DesiredLimits(
+        {EXTERNAL_RATE: "20", COUNT: "10", RATE: "7", overrides: "10.0.0.1:6,2001:db8::7:3"}, {None: 30.0}
+    )
+    pool = cluster.pool()
+    async with pool.admin:
+        result = await enforce(pool, Enforcement(wanted, asyncio.get_running_loop().time(), hold=True))
+    assert cluster.defaults == {EXTERNAL_RATE: "20", COUNT: "9", RATE: "7", overrides: "10.0.0.1:5,2001:db8::7:3"}
+    assert cluster.ip_rates == {"127.0.1.7": 5.0, None: 30.0}
+    assert result.is_complete
+
+
 async def test_on_a_shared_cluster_only_what_was_released_is_lifted() -> None:
     cluster = ScriptedCluster(brokers=1)
     cluster.defaults = {EXTERNAL_RATE: "50", COUNT: "4"}

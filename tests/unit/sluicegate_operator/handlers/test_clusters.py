@@ -6,6 +6,7 @@ import pytest
 
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.snapshot import UnreadableClusterError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import Json, MemoryKube
@@ -91,3 +92,47 @@ async def test_a_cluster_whose_childs_name_is_taken_is_stalled(stranger: Json, m
     # What needs it is not made.
     ours = [found for found in kube.names("StatefulSet") if "labels" in kube.take("StatefulSet", found)["metadata"]]
     assert ours == made
+
+
+async def test_a_listener_that_cannot_be_read_keeps_everything_of_its_cluster_as_it_is() -> None:
+    kube = MemoryKube(cluster(), listener("open", "OPEN", 9095), listener("other", "OTHER", 9096))
+    await reconcile(kube)
+    before = {name: kube.take("ConfigMap", name) for name in kube.names("ConfigMap")}
+    assert "OTHER" in str(before)
+    kube.put(listener("other", "OTHER", "9096"))  # type: ignore[arg-type]
+    kube.put(cluster(config={"num.partitions": "7"}))
+    for _ in range(2):
+        assert "rolls" not in await reconcile(kube)
+    assert {name: kube.take("ConfigMap", name) for name in kube.names("ConfigMap")} == before
+    for kind, name in (("BrokerListener", "other"), ("BrokerCluster", "shop")):
+        stalled = kube.condition(kind, name, "Stalled")
+        assert (stalled["status"], stalled["reason"], stalled["observedGeneration"]) == ("True", "Unreadable", 2)
+        assert "spec.port: must be a whole number without quotes" in stalled["message"]
+        assert kube.take(kind, name)["status"]["observedGeneration"] == 2
+    [event] = kube.events("Unreadable")
+    assert (event["type"], event["count"], event["involvedObject"]["name"]) == ("Warning", 1, "other")
+    kube.put(listener("other", "OTHER", 9096))
+    await reconcile(kube)
+    assert kube.condition("BrokerListener", "other", "Stalled")["status"] == "False"
+    assert "num.partitions=7" in str([kube.take("ConfigMap", name) for name in kube.names("ConfigMap")])
+
+
+async def test_a_cluster_that_cannot_be_read_is_stalled_and_keeps_what_it_has_and_remembers() -> None:
+    kube = MemoryKube(cluster(), listener("open", "OPEN", 9095))
+    await reconcile(kube)
+    await kube.apply_status(
+        BROKER_CLUSTER, "default", "shop", {"dynamicConfigKeys": ["log.retention.ms"]}, manager="config"
+    )
+    listener_before = kube.take("BrokerListener", "open")["status"]
+    kube.put(cluster(brokers={"replicas": "three", "storage": {"size": "1Gi"}}))
+    for _ in range(2):
+        with pytest.raises(UnreadableClusterError):
+            await reconcile(kube)
+    stalled = kube.condition("BrokerCluster", "shop", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "Unreadable")
+    assert "spec.brokers.replicas: must be a whole number without quotes" in stalled["message"]
+    assert [event["count"] for event in kube.events("Unreadable")] == [1]
+    assert kube.take("BrokerListener", "open")["status"] == listener_before
+    assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 1
+    # Kept by the manager that wrote it, and not taken over by the one of conditions.
+    assert kube.take("BrokerCluster", "shop")["status"]["dynamicConfigKeys"] == ["log.retention.ms"]

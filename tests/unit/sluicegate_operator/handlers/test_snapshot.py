@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.handlers.snapshot import gather_snapshot
+from sluicegate_operator.handlers.snapshot import UnreadableClusterError, gather_cluster, gather_snapshot
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CONNECTION_QUOTA, Kind
 
 
@@ -47,3 +47,32 @@ async def test_what_belongs_to_other_clusters_is_not_even_parsed(caplog: pytest.
         snapshot = await gather_snapshot(kube, ("default", "shop"))  # type: ignore[arg-type]
     assert [found.name for found in snapshot.quotas] == ["ours"]
     assert not caplog.records
+
+
+async def test_fields_of_another_version_are_left_out_and_the_rest_is_read() -> None:
+    newer = quota("ours", "shop", burst=5, target={"broker": {"scope": "all"}})
+    kube = Stored(cluster("shop") | {"extra": 1}, newer | {"status": {"brokers": "3/3", "forecast": {"at": "noon"}}})
+    snapshot = await gather_snapshot(kube, ("default", "shop"))  # type: ignore[arg-type]
+    assert snapshot.cluster is not None
+    [found] = snapshot.quotas
+    assert (found.spec.max_connections, found.status.brokers) == (10, "3/3")
+    assert snapshot.unreadable == ()
+
+
+async def test_what_cannot_be_read_is_named_and_not_left_out() -> None:
+    kube = Stored(cluster("shop"), quota("ours", "shop"), quota("strange", "shop", maxConnections="many"))
+    snapshot = await gather_snapshot(kube, ("default", "shop"))  # type: ignore[arg-type]
+    assert [found.name for found in snapshot.quotas] == ["ours"]
+    [strange] = snapshot.unreadable_of(CONNECTION_QUOTA)
+    assert str(strange) == (
+        "ConnectionQuota strange cannot be read (spec.maxConnections: must be a whole number without quotes)"
+    )
+    assert snapshot.unreadable_of(BROKER_CLUSTER) == ()
+
+
+async def test_a_cluster_that_cannot_be_read_is_not_taken_for_none() -> None:
+    kube = Stored(cluster("shop") | {"spec": {"brokers": {"replicas": "three"}}})
+    for gather in (gather_snapshot, gather_cluster):
+        with pytest.raises(UnreadableClusterError, match="BrokerCluster shop cannot be read"):
+            await gather(kube, ("default", "shop"))  # type: ignore[arg-type]
+    assert await gather_cluster(kube, ("default", "other")) is None  # type: ignore[arg-type]

@@ -225,3 +225,11 @@ def test_status(
 def test_only_the_ruler_shows_what_kafka_has() -> None:
     assert topic_status(a_topic(), ACCEPTED, seen(), NOW).partitions == 6
     assert topic_status(a_topic(), TopicVerdict(TopicOutcome.CONFLICTED, "told"), seen(), NOW).partitions == 0
+
+
+def test_what_an_object_may_rule_that_cannot_be_read_is_left_alone() -> None:
+    verdicts = judge_topics(a_cluster(), [a_topic(), a_topic("bills")], {"orders": "Topic strange"})
+    assert verdicts["bills"] is ACCEPTED
+    assert verdicts["orders"] == TopicVerdict(
+        TopicOutcome.CONFLICTED, "topic orders is left alone: Topic strange names it and cannot be read"
+    )

@@ -1,0 +1,35 @@
+"""Limits while some of what they follow from cannot be read: they may become stricter, none is lifted or loosened.
+
+What cannot be read may be the reason of any limit that is in force, and a storm does not wait for it to be corrected.
+"""
+
+from collections.abc import Mapping
+
+from sluicegate_operator.planning.quotas import COUNT_PER_IP_OVERRIDES, DesiredLimits, ObservedLimits, is_limit_key
+
+
+def hold(desired: DesiredLimits, observed: Mapping[int, ObservedLimits]) -> DesiredLimits:
+    """`desired`, with every limit that the cluster has now where that is stricter, or not in `desired` at all."""
+    configs, rates = dict(desired.configs), dict(desired.ip_rates)
+    for view in observed.values():
+        for key, value in view.default.items():
+            if is_limit_key(key):
+                configs[key] = _stricter(key, value, configs.get(key, value))
+        for ip, rate in view.ip_rates.items():
+            rates[ip] = min(rate, rates.get(ip, rate))
+    return DesiredLimits(configs, rates, desired.exclusive)
+
+
+def _stricter(key: str, one: str, other: str) -> str:
+    if key != COUNT_PER_IP_OVERRIDES:
+        return min(one, other, key=int)
+    counts = _overrides(one)
+    for address, count in _overrides(other).items():
+        counts[address] = min(count, counts.get(address, count))
+    return ",".join(sorted(f"{address}:{count}" for address, count in counts.items()))
+
+
+def _overrides(value: str) -> dict[str, int]:
+    """By address, which may have colons of its own."""
+    pairs = (entry.rpartition(":") for entry in value.split(",") if entry)
+    return {address: int(count) for address, _, count in pairs}
