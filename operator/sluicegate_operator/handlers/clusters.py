@@ -13,6 +13,7 @@ from sluicegate_operator.fleet.listeners import ask_ports
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, UnreadableClusterError, gather_snapshot
+from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 _Life = tuple[str, ContainerEnd | None]
 """Of one process: its pod's uid, and how the one before it in that pod ended."""
 
-STARTING_RETRY_S = 2.0
+STARTING_RETRY = Retry(2.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ClusterReconciler:
         self._ports: dict[ClusterKey, dict[_Life, Mapping[str, int]]] = {}
         """What brokers have open, which is fixed as long as their processes live."""
 
-    async def reconcile(self, key: ClusterKey) -> float | None:
+    async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         try:
             snapshot = await gather_snapshot(context.kube, key)
@@ -70,7 +71,7 @@ class ClusterReconciler:
         await self._write_listeners(snapshot, layout, serving, applied)
         told = all(broker.ports is not None for broker in serving)
         settled = not applied.refusal and told and seen.brokers_ready >= seen.brokers_expected
-        return context.resync_s(cluster) if settled else STARTING_RETRY_S
+        return context.resync_s(cluster) if settled else STARTING_RETRY
 
     async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> _Applied:
         """Raises KubeError for what may pass."""
@@ -109,6 +110,7 @@ class ClusterReconciler:
             scale=progress.scale,
             racks=progress.racks,
             config_lagging=progress.config_lagging,
+            unreachable=progress.unreachable,
         )
 
     async def _controller_id(self, cluster: BrokerCluster, brokers: list[NodePod]) -> int:

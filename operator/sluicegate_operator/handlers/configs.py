@@ -10,11 +10,12 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.dynamic_config import ConfigResult, WantedConfig, enforce_config
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster
+from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER
 from sluicegate_operator.planning.cluster_layout import dynamic_config
 
-LAGGING_RETRY_S = 1.0
+LAGGING_RETRY = Retry(1.0, 10.0)
 
 
 class ConfigReconciler:
@@ -23,7 +24,7 @@ class ConfigReconciler:
         self._in_force: dict[ClusterKey, Mapping[str, str]] = {}
         """What was last seen on all brokers: a difference found while this is still wanted is drift."""
 
-    async def reconcile(self, key: ClusterKey) -> float | None:
+    async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         cluster = await gather_cluster(context.kube, key)
         if cluster is None or cluster.spec.brokers is None:
@@ -35,7 +36,7 @@ class ConfigReconciler:
             return context.resync_s(cluster)
         pool = await context.pool(cluster)
         if pool is None:
-            return LAGGING_RETRY_S
+            return LAGGING_RETRY
         remember = partial(self._remember, cluster)
         result = await enforce_config(pool, WantedConfig(desired, managed, remember))
         await self._tell(cluster, result, drifted=self._in_force.get(key) == desired)
@@ -44,7 +45,7 @@ class ConfigReconciler:
             self._in_force.pop(key, None)
         else:
             self._in_force[key] = desired
-        return context.resync_s(cluster) if result.is_complete else LAGGING_RETRY_S
+        return context.resync_s(cluster) if result.is_complete else LAGGING_RETRY
 
     def _note(self, key: ClusterKey, lagging: Mapping[int, str]) -> None:
         progress = self._context.progress[key]

@@ -1,5 +1,6 @@
 """What all reconcilers of one operator share, and how they write down what they found."""
 
+import asyncio
 import logging
 import random
 from collections import defaultdict
@@ -28,6 +29,9 @@ log = logging.getLogger(__name__)
 
 REMEMBERED_FIELDS = ("dynamicConfigKeys",)
 """Of a status, and written on their own before something is done: see kube.client."""
+
+STATUS_WRITERS_MAX = 4
+"""At a time, over all clusters: half of the client's threads stay free for what is not told but done."""
 
 
 @dataclass(slots=True)
@@ -66,6 +70,9 @@ class Context:
         self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)
         self.mark: Callable[[str, ClusterKey], None] = _nobody_to_tell
         """Puts a cluster into another queue, by the queue's name; set where the queues are made."""
+        self.is_due: Callable[[str, ClusterKey], bool] = _nobody_waits
+        """Whether a cluster is to be looked at again by that queue, for something that has happened meanwhile."""
+        self._status_slots = asyncio.Semaphore(STATUS_WRITERS_MAX)
         self._clients: dict[ClusterKey, AdminClient] = {}
         self._known: dict[ClusterKey, set[tuple[str, int]]] = {}
 
@@ -97,7 +104,8 @@ class Context:
         manifest, before = ({k: v for k, v in s.manifest().items() if k not in without} for s in (status, old))
         if manifest == before:
             return False
-        await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
+        async with self._status_slots:
+            await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
         return True
 
     async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
@@ -135,6 +143,10 @@ class Context:
 
 def _nobody_to_tell(queue: str, key: ClusterKey) -> None:
     raise RuntimeError(f"there are no queues yet to put {key} into {queue}")
+
+
+def _nobody_waits(queue: str, key: ClusterKey) -> bool:
+    raise RuntimeError(f"there are no queues yet where {key} may wait for {queue}")
 
 
 def api_kind(resource: Resource) -> Kind:

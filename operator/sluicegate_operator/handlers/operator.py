@@ -18,13 +18,13 @@ from sluicegate_operator.handlers.snapshot import ClusterKey, UnreadableClusterE
 from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, RECONCILES
 from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.watch import Watch
-from sluicegate_operator.handlers.work_queue import WorkQueue
+from sluicegate_operator.handlers.work_queue import Again, Retry, WorkQueue
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)
 
-Reconcile = Callable[[ClusterKey], Awaitable[float | None]]
+Reconcile = Callable[[ClusterKey], Awaitable[Again]]
 
 
 async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event, may_write: Callable[[], bool]) -> None:
@@ -45,6 +45,7 @@ async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event, may_wr
     }
     queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in reconcilers.items()}
     context.mark = lambda name, key: queues[name].mark(key)
+    context.is_due = lambda name, key: queues[name].is_due(key)
     for name, queue in queues.items():
         QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
     registry = kopf.OperatorRegistry()
@@ -75,12 +76,12 @@ async def watch(registry: kopf.OperatorRegistry, settings: Settings, stop: async
 
 
 def counted(name: str, reconcile: Reconcile) -> Reconcile:
-    async def run(key: ClusterKey) -> float | None:
+    async def run(key: ClusterKey) -> Again:
         result = "error"
         try:
-            again_s = await reconcile(key)
-            result = "success"
-            return again_s
+            again = await reconcile(key)
+            result = "unsettled" if isinstance(again, Retry) else "success"
+            return again
         except UnreadableClusterError as error:
             # The clusters' queue says it. Everything stays as it is until the object changes, which is an event.
             log.info("%s %s: %s", name, key, error)

@@ -17,3 +17,5 @@ class ClusterProgress:
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)
+    unreachable: Mapping[int, str] = field(default_factory=dict)
+    """Brokers that have not answered the quota path for long, with why."""

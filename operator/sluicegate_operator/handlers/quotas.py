@@ -6,18 +6,22 @@ roll, and nothing here restarts a broker.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.connection_quota import ConnectionQuota, ConnectionQuotaStatus
+from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, enforce
-from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
 from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED
+from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning import quota_status
+from sluicegate_operator.planning.broker_answers import BrokerAnswers
 from sluicegate_operator.planning.cluster_layout import plan_cluster
 from sluicegate_operator.planning.quotas import (
     DesiredLimits,
@@ -30,8 +34,20 @@ from sluicegate_operator.planning.quotas import (
 
 log = logging.getLogger(__name__)
 
-LAGGING_RETRY_S = 1.0
+LAGGING_RETRY = Retry(1.0, 10.0)
 READ_BACK_S = 5.0
+STATUSES_A_TURN = 25
+"""So many are worked out before others have the event loop: about 5 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """`unreachable`: why, for each broker that has been silent for long. `held`: why brokers may have stricter limits
+    than planned."""
+
+    result: EnforcementResult | None
+    unreachable: Mapping[int, str]
+    held: str
 
 
 class QuotaReconciler:
@@ -39,8 +55,9 @@ class QuotaReconciler:
         self._context = context
         self._enforced: dict[ClusterKey, DesiredLimits] = {}
         """What was last seen in force on all brokers: a difference found while this is still wanted is drift."""
+        self._answers: dict[ClusterKey, BrokerAnswers] = {}
 
-    async def reconcile(self, key: ClusterKey) -> float | None:
+    async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         snapshot = await gather_snapshot(context.kube, key)
         await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
@@ -48,37 +65,22 @@ class QuotaReconciler:
         plan = plan_quotas(cluster, snapshot.listeners, snapshot.quotas)
         if cluster is None or cluster.spec.brokers is None:
             self._enforced.pop(key, None)
-            await self._write(snapshot.quotas, plan, {}, None)
-            return None
+            self._answers.pop(key, None)
+            return None if await self._write(key, snapshot.quotas, plan, {}, None) else 0.0
         if cluster.spec.paused:
             return context.resync_s(cluster)
         held = "; ".join(str(item) for item in snapshot.unreadable_of(BROKER_LISTENER, CONNECTION_QUOTA))
+        pool = await context.pool(cluster)
+        result = None if pool is None else await self._enforce(pool, plan, hold=bool(held))
+        unreachable = self._note_answers(key, pool, result)
         if held:
-            return await self._reconcile_held(cluster, snapshot, plan, held)
-        result = await self._enforce(cluster, plan)
-        await self._note_drift(key, cluster, plan, result)
-        complete = await self._write_seen(cluster, snapshot, plan, result)
-        return context.resync_s(cluster) if complete else LAGGING_RETRY_S
+            # Limits may follow from what cannot be read, so none was lifted or loosened.
+            self._enforced.pop(key, None)
+        else:
+            await self._note_drift(key, cluster, plan, result)
+        return await self._write_seen(cluster, snapshot, plan, _Seen(result, unreachable, held))
 
-    async def _reconcile_held(
-        self, cluster: BrokerCluster, snapshot: Snapshot, plan: QuotaPlan, held: str
-    ) -> float | None:
-        """Limits may follow from what cannot be read, so none is lifted or loosened."""
-        self._enforced.pop((cluster.namespace, cluster.name), None)
-        result = await self._enforce(cluster, plan, hold=True)
-        if snapshot.unreadable_of(BROKER_LISTENER):
-            found = [q for q in snapshot.quotas if q.name in plan.verdicts and plan.verdicts[q.name].target_found]
-            snapshot = replace(snapshot, quotas=tuple(found))
-        await self._write_seen(cluster, snapshot, plan, result, held)
-        seen = result is not None and result.is_complete
-        return self._context.resync_s(cluster) if seen else LAGGING_RETRY_S
-
-    async def _enforce(
-        self, cluster: BrokerCluster, plan: QuotaPlan, *, hold: bool = False
-    ) -> EnforcementResult | None:
-        pool = await self._context.pool(cluster)
-        if pool is None:
-            return None
+    async def _enforce(self, pool: BrokerPool, plan: QuotaPlan, *, hold: bool) -> EnforcementResult:
         started_s = asyncio.get_running_loop().time()
         return await enforce(pool, Enforcement(plan.desired, started_s, READ_BACK_S, hold=hold))
 
@@ -98,47 +100,97 @@ class QuotaReconciler:
         else:
             self._enforced.pop(key, None)
 
-    async def _write_seen(
-        self,
-        cluster: BrokerCluster,
-        snapshot: Snapshot,
-        plan: QuotaPlan,
-        result: EnforcementResult | None,
-        held: str = "",
-    ) -> bool:
-        """`held`: why brokers may have stricter limits than planned."""
+    def _note_answers(
+        self, key: ClusterKey, pool: BrokerPool | None, result: EnforcementResult | None
+    ) -> Mapping[int, str]:
+        """The brokers that have been silent for so long that it counts, with why; the cluster's status says so."""
+        now_s = asyncio.get_running_loop().time()
+        up = {broker.broker_id for broker in pool.brokers if broker.up} if pool is not None else set()
+        found = result.brokers if result is not None else ()
+        answered = {broker.broker_id: broker.observed for broker in found if broker.observed is not None}
+        silent = {b.broker_id: b.detail for b in found if b.broker_id not in answered and b.broker_id in up}
+        answers = self._answers[key] = self._answers.get(key, BrokerAnswers()).after(answered, silent, now_s)
+        unreachable = answers.unreachable(now_s)
+        progress = self._context.progress[key]
+        if progress.unreachable.keys() != unreachable.keys():
+            progress.unreachable = unreachable
+            self._context.mark("clusters", key)
+        return unreachable
+
+    async def _write_seen(self, cluster: BrokerCluster, snapshot: Snapshot, plan: QuotaPlan, seen: _Seen) -> Again:
+        key, result = (cluster.namespace, cluster.name), seen.result
+        quotas = snapshot.quotas
+        if snapshot.unreadable_of(BROKER_LISTENER):
+            # One that misses its listener may have it among these.
+            quotas = tuple(q for q in quotas if q.name in plan.verdicts and plan.verdicts[q.name].target_found)
         expected = plan_cluster(cluster, snapshot.listeners).broker_ids
-        observed = result.observed if result is not None else {}
+        observed = self._answers[key].observed(asyncio.get_running_loop().time())
         lagging = lagging_brokers(plan, expected, observed)
-        error = _why(result) or held
+        error = _why(result) or seen.held
         enforcements = {
             name: quota_status.Enforcement(
-                expected, behind, error=_why_behind(plan, name, observed, error) if behind else ""
+                expected,
+                behind,
+                error=_why_behind(plan, name, observed, error) if behind else "",
+                unreachable=seen.unreachable.keys() & set(behind),
             )
             for name, behind in lagging.items()
         }
-        await self._write(snapshot.quotas, plan, enforcements, result)
-        # A broker that is on its way out is asked as well, and not counted.
-        return set(expected) <= set(observed) and not any(lagging.values())
+        if not await self._write(key, quotas, plan, enforcements, result):
+            return 0.0
+        if seen.held:
+            complete = result is not None and result.is_complete
+        else:
+            # A broker that is on its way out is asked as well, and not counted.
+            answered = result.observed.keys() if result is not None else ()
+            complete = set(expected) <= set(answered) and not any(lagging.values())
+        return self._context.resync_s(cluster) if complete else LAGGING_RETRY
 
     async def _write(
         self,
+        key: ClusterKey,
         quotas: Sequence[ConnectionQuota],
         plan: QuotaPlan,
         enforcements: Mapping[str, quota_status.Enforcement],
         result: EnforcementResult | None,
-    ) -> None:
+    ) -> bool:
+        """Newest first, several at a time; False when something has changed meanwhile, which is not to wait for the
+        rest: limits come before what is told of them."""
         enforced_at = _wall_time(result)
-        for quota in quotas:
+        waiting: deque[tuple[ConnectionQuota, ConnectionQuotaStatus]] = deque()
+        for number, quota in enumerate(sorted(quotas, key=self._age)):
+            if number % STATUSES_A_TURN == 0:
+                await asyncio.sleep(0)
             if quota.name not in plan.verdicts:
                 continue
-            base = enforcements.get(quota.name, quota_status.Enforcement())
-            known = quota_status.Enforcement(
-                base.expected, base.lagging, self._context.first_seen.of(quota), base.error
+            known = replace(
+                enforcements.get(quota.name, quota_status.Enforcement()),
+                learned_at=self._context.first_seen.of(quota),
             )
             status = quota_status.quota_status(quota, plan, known, enforced_at)
+            if status.manifest() != quota.status.manifest():
+                waiting.append((quota, status))
+        writers = (self._write_waiting(key, waiting) for _ in range(min(len(waiting), STATUS_WRITERS_MAX)))
+        for ended in await asyncio.gather(*writers, return_exceptions=True):
+            if isinstance(ended, BaseException):
+                raise ended
+        return not waiting
+
+    def _age(self, quota: ConnectionQuota) -> tuple[bool, float]:
+        """Those whose newest spec has not been told of come first, the newest of them before the others."""
+        learned = self._context.first_seen.of(quota)
+        told = quota.status.observed_generation == quota.metadata.generation
+        return told, -learned.timestamp() if learned else 0.0
+
+    async def _write_waiting(
+        self, key: ClusterKey, waiting: deque[tuple[ConnectionQuota, ConnectionQuotaStatus]]
+    ) -> None:
+        while waiting:
+            quota, status = waiting.popleft()
             if await self._context.write_status(quota, status):
                 await self._tell(quota, status)
+            if self._context.is_due("quotas", key):
+                return
 
     async def _tell(self, quota: ConnectionQuota, status: ConnectionQuotaStatus) -> None:
         if status.enforced_at is not None and status.enforced_at != quota.status.enforced_at:

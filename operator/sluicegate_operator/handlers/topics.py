@@ -8,6 +8,7 @@ from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.topics import delete_topic, enforce_topic, observe_topic
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable, gather_snapshot
+from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.kinds import TOPIC
 from sluicegate_operator.planning.topic_status import topic_status
@@ -15,7 +16,7 @@ from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, del
 
 log = logging.getLogger(__name__)
 
-WAITING_RETRY_S = 2.0
+WAITING_RETRY = Retry(2.0, 10.0)
 
 
 class TopicReconciler:
@@ -27,7 +28,7 @@ class TopicReconciler:
     def note_deleted(self, key: ClusterKey, topic: Topic) -> None:
         self._deleted.setdefault(key, {})[topic.name] = topic
 
-    async def reconcile(self, key: ClusterKey) -> float | None:
+    async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         snapshot = await gather_snapshot(context.kube, key)
         await context.say_unreadable(snapshot.unreadable_of(TOPIC))
@@ -51,7 +52,7 @@ class TopicReconciler:
                 observed, error = await self._enforce(pool, topic)
             await context.write_status(topic, topic_status(topic, verdict, observed, now(), error))
             settled = settled and not error
-        return context.resync_s(cluster) if settled else WAITING_RETRY_S
+        return context.resync_s(cluster) if settled else WAITING_RETRY
 
     async def _enforce(self, pool: BrokerPool | None, topic: Topic) -> tuple[ObservedTopic | None, str]:
         """What Kafka has now, and why it is not what the Topic says where it could not be made so."""

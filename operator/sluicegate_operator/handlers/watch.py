@@ -36,6 +36,8 @@ class Watch:
         self._queues = queues
         self._topic_reconciler = topics
         self._pods: dict[str, _PodNews] = {}
+        self._objects: dict[str, int] = {}
+        """By uid, what people have written of each object, as a hash."""
 
     def register(self, registry: kopf.OperatorRegistry) -> None:
         for kind in CUSTOM:
@@ -49,6 +51,13 @@ class Watch:
         return on_object
 
     def on_object(self, kind: Kind, type_: str | None, body: Mapping[str, Any]) -> None:
+        """A change of nothing but its status is our own hand, and no news."""
+        uid, written = body["metadata"]["uid"], _written(body)
+        before = self._objects.pop(uid, None)
+        if type_ != "DELETED":
+            self._objects[uid] = written
+        if type_ == "MODIFIED" and written == before:
+            return
         self._first_seen.note(body)
         if type_ == "DELETED":
             self._first_seen.forget(body["metadata"]["uid"])
@@ -82,6 +91,12 @@ class Watch:
         if now.reachable != before.reachable:
             for queue in ("quotas", "topics", "configs"):
                 self._queues[queue].mark(key)
+
+
+def _written(body: Mapping[str, Any]) -> int:
+    meta = body["metadata"]
+    pairs = [tuple(sorted((meta.get(field) or {}).items())) for field in ("labels", "annotations")]
+    return hash((meta.get("generation"), meta.get("deletionTimestamp"), *pairs))
 
 
 _CONCERNED: Mapping[Kind, Sequence[str]] = {

@@ -1,13 +1,15 @@
 """A queue of keys that are to be brought to their wanted state. Level-based: a key is in it once, however often marked.
 
 Decides when a key is due (pure, `Schedule`); `WorkQueue` runs the work. A key that is marked while it is worked on
-runs again afterwards; one that fails is tried again after a delay that doubles, with chance in it; none is dropped.
+runs again afterwards; one that fails or has not settled is tried again after a delay that doubles, with chance in it;
+none is dropped. Keys whose last try failed have a part of the workers only, so that many clusters whose brokers do not
+answer never hold up the others.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -20,14 +22,26 @@ K = TypeVar("K")
 
 FIRST_RETRY_S = 0.5
 RETRY_MAX_S = 30.0
-WORKERS_MAX = 8
+WORKERS_MAX = 32
+FAILING_WORKERS_MAX = 12
 _IDLE_S = 3600.0
 
 
-def retry_delay_s(failures: int, chance: float) -> float:
-    """`failures` in a row from 1; `chance` in 0..1 spreads callers over half of the delay."""
-    delay: float = min(RETRY_MAX_S, FIRST_RETRY_S * 2 ** min(failures - 1, 16))
-    return delay * (0.5 + chance / 2)
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """It has not settled: look again after `first_s`, and later each time in a row, up to `max_s`."""
+
+    first_s: float = FIRST_RETRY_S
+    max_s: float = RETRY_MAX_S
+
+    def delay_s(self, failures: int, chance: float) -> float:
+        """`failures` in a row from 1; `chance` in 0..1 spreads callers over half of the delay."""
+        delay: float = min(self.max_s, self.first_s * 2 ** min(failures - 1, 16))
+        return delay * (0.5 + chance / 2)
+
+
+Again = float | Retry | None
+"""When to look again: after so many seconds, as a retry, never."""
 
 
 @dataclass(slots=True)
@@ -43,11 +57,11 @@ class Schedule(Generic[K]):
         self.due_s[key] = min(at_s, self.due_s.get(key, at_s))
 
     def take(self, now_s: float) -> K | None:
-        """The key that has been due longest and is not being worked on."""
-        ready = [(at_s, key) for key, at_s in self.due_s.items() if at_s <= now_s and key not in self.running]
+        """The key that has been due longest and may be worked on; those that do not fail come first."""
+        ready = [(key in self.failures, at_s, key) for key, at_s in self._takeable() if at_s <= now_s]
         if not ready:
             return None
-        _, key = min(ready, key=lambda pair: pair[0])
+        _, _, key = min(ready, key=lambda found: found[:2])
         del self.due_s[key]
         self.running.add(key)
         return key
@@ -58,22 +72,32 @@ class Schedule(Generic[K]):
         if again_at_s is not None:
             self.mark(key, again_at_s)
 
-    def failed(self, key: K, now_s: float, chance: float) -> float:
+    def failed(self, key: K, now_s: float, chance: float, retry: Retry = Retry()) -> float:
         """The delay until it is tried again."""
         self.running.discard(key)
         count = self.failures[key] = self.failures.get(key, 0) + 1
-        delay_s = retry_delay_s(count, chance)
+        delay_s = retry.delay_s(count, chance)
         self.mark(key, now_s + delay_s)
         return delay_s
 
     def next_due_s(self) -> float | None:
-        return min((at_s for key, at_s in self.due_s.items() if key not in self.running), default=None)
+        return min((at_s for _, at_s in self._takeable()), default=None)
+
+    def is_due(self, key: K, now_s: float) -> bool:
+        """Also while it is being worked on: something has happened since that began."""
+        return self.due_s.get(key, now_s + 1) <= now_s
+
+    def _takeable(self) -> Iterator[tuple[K, float]]:
+        room = len(self.running & self.failures.keys()) < FAILING_WORKERS_MAX
+        for key, at_s in self.due_s.items():
+            if key not in self.running and (room or key not in self.failures):
+                yield key, at_s
 
 
 class WorkQueue(Generic[K]):
-    """`work(key)` returns after how many seconds to look again, None for never."""
+    """`work(key)` returns when to look again."""
 
-    def __init__(self, name: str, work: Callable[[K], Awaitable[float | None]]) -> None:
+    def __init__(self, name: str, work: Callable[[K], Awaitable[Again]]) -> None:
         self.name = name
         self._work = work
         self._schedule: Schedule[K] = Schedule()
@@ -83,6 +107,10 @@ class WorkQueue(Generic[K]):
     def mark(self, key: K, delay_s: float = 0.0) -> None:
         self._schedule.mark(key, asyncio.get_running_loop().time() + delay_s)
         self._changed.set()
+
+    def is_due(self, key: K) -> bool:
+        """Whether it was marked since its work began, and is to be done again at once."""
+        return self._schedule.is_due(key, asyncio.get_running_loop().time())
 
     @property
     def depth(self) -> int:
@@ -121,7 +149,7 @@ class WorkQueue(Generic[K]):
     async def _do(self, key: K) -> None:
         loop = asyncio.get_running_loop()
         try:
-            again_s = await self._work(key)
+            again = await self._work(key)
         except (KubeError, KafkaAdminError) as error:
             delay_s = self._schedule.failed(key, loop.time(), random.random())
             log.warning("%s %s: %s; again in %.1f s", self.name, key, error, delay_s)
@@ -129,4 +157,7 @@ class WorkQueue(Generic[K]):
             delay_s = self._schedule.failed(key, loop.time(), random.random())
             log.exception("%s %s failed; again in %.1f s", self.name, key, delay_s)
         else:
-            self._schedule.done(key, None if again_s is None else loop.time() + again_s)
+            if isinstance(again, Retry):
+                self._schedule.failed(key, loop.time(), random.random(), again)
+            else:
+                self._schedule.done(key, None if again is None else loop.time() + again)

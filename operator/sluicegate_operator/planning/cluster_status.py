@@ -34,7 +34,8 @@ class ObservedCluster:
     `name_taken`: which child's name an object has that is not ours, and what to do. `unreadable`: what the children
     follow from and cannot be read. `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the
     plan of planning.racks where brokers have any. `config_lagging`: brokers without all of the dynamic configuration,
-    with what they lack."""
+    with what they lack. `unreachable`: brokers that are ready by their pods and have not answered for long, with
+    why."""
 
     brokers_expected: int
     brokers_ready: int
@@ -49,6 +50,7 @@ class ObservedCluster:
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)
+    unreachable: Mapping[int, str] = field(default_factory=dict)
 
 
 def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime) -> BrokerClusterStatus:
@@ -99,6 +101,10 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
         return working("ControllersStarting", f"{seen.controllers_ready}/{seen.controllers_expected} controllers ready")
     if not _all(seen.brokers_ready, seen.brokers_expected):
         return working("BrokersStarting", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
+    if seen.unreachable:
+        named = "; ".join(f"broker {broker_id}: {why}" for broker_id, why in sorted(seen.unreachable.items()))
+        message = f"{len(seen.unreachable)}/{seen.brokers_expected} brokers do not answer the operator: {named}"
+        return working("BrokersUnreachable", message[:MESSAGE_MAX])
     if seen.scale is not None and seen.scale.reason is not ScaleReason.SCALED:
         say = stalled if seen.scale.reason in NEEDS_A_PERSON else working
         return say(seen.scale.reason.value, seen.scale.message)

@@ -23,14 +23,23 @@ _LISTED_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """`expected` brokers should enforce the limit, `lagging` ones do not or did not answer. `learned_at` is when the
-    operator first saw this generation; None when that was before it was started."""
+    """`expected` brokers should enforce the limit, `lagging` ones do not or did not answer, `unreachable` ones have not
+    answered for long. `learned_at` is when the operator first saw this generation; None when that was before it was
+    started."""
 
     expected: Collection[int] = ()
     lagging: Collection[int] = ()
     learned_at: datetime | None = None
     error: str = ""
     """Why brokers lag, where that is known."""
+    unreachable: Collection[int] = ()
+
+    @property
+    def reason(self) -> str:
+        """Of the conditions: what is waited for."""
+        if self.complete:
+            return "Enforced"
+        return "BrokersUnreachable" if set(self.lagging) & set(self.unreachable) else "Applying"
 
     @property
     def complete(self) -> bool:
@@ -85,7 +94,7 @@ def _progress(verdict: Verdict, enforcement: Enforcement) -> Progress:
     if not verdict.target_found or verdict.outcome is Outcome.CONFLICTED:
         return stalled(verdict.outcome, verdict.message)
     if not enforcement.complete:
-        return working("Applying", _lag(enforcement))
+        return working(enforcement.reason, _lag(enforcement))
     return ready("Enforced", verdict.message or f"enforced by all {len(enforcement.expected)} brokers")
 
 
@@ -106,11 +115,12 @@ def _own_findings(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, 
             Finding(CONFLICTED, False, verdict.outcome),
         )
     lost = bool(verdict.conflicts)
-    reason = "Enforced" if enforcement.complete else "Applying"
     if verdict.outcome is Outcome.CONFLICTED:
         enforced = Finding(ENFORCED, False, Outcome.CONFLICTED, verdict.message)
     else:
-        enforced = Finding(ENFORCED, enforcement.complete, reason, "" if enforcement.complete else _lag(enforcement))
+        enforced = Finding(
+            ENFORCED, enforcement.complete, enforcement.reason, "" if enforcement.complete else _lag(enforcement)
+        )
     return (
         Finding(TARGET_FOUND, True, "Found"),
         enforced,

@@ -177,8 +177,9 @@ def plan_quotas(
             by_target.setdefault(target, []).append(quota)
     limits = {}
     for target, rivals in sorted(by_target.items()):
-        limits[target] = Limits(_strictest(rivals, LimitField.RATE)[0], _strictest(rivals, LimitField.COUNT)[0])
-        verdicts |= {quota.name: _verdict(quota, target, rivals) for quota in rivals}
+        winners = {limit: _strictest(rivals, limit) for limit in LimitField}
+        limits[target] = Limits(winners[LimitField.RATE][0], winners[LimitField.COUNT][0])
+        verdicts |= {quota.name: _verdict(quota, target, winners) for quota in rivals}
     return QuotaPlan(_desired(limits, exclusive=bundled), limits, verdicts)
 
 
@@ -212,11 +213,13 @@ def _strictest(rivals: Sequence[ConnectionQuota], limit: LimitField) -> tuple[in
     return min(values, key=lambda pair: pair[0]) if values else (None, "")
 
 
-def _verdict(quota: ConnectionQuota, target: TargetKey, rivals: Sequence[ConnectionQuota]) -> Verdict:
+def _verdict(
+    quota: ConnectionQuota, target: TargetKey, winners: Mapping[LimitField, tuple[int | None, str]]
+) -> Verdict:
     stated = [limit for limit in LimitField if limit_of(quota, limit) is not None]
     conflicts = []
     for limit in stated:
-        value, winner = _strictest(rivals, limit)
+        value, winner = winners[limit]
         if winner != quota.name and value is not None:
             conflicts.append(Conflict(limit, winner, value))
     if not conflicts:

@@ -75,6 +75,30 @@ def test_an_event_marks_the_queues_that_it_concerns(
     assert {queue for queue, marks in queues.items() if marks.keys == [SHOP]} == marked
 
 
+def test_what_the_operator_itself_writes_into_a_status_marks_nothing(queues: dict[str, Marks]) -> None:
+    seen = body(CONNECTION_QUOTA, "q", REF)
+    labelled = {**seen, "metadata": seen["metadata"] | {"labels": {"team": "a"}}}
+    changed = {**labelled, "metadata": labelled["metadata"] | {"generation": 2}}
+
+    async def run() -> list[int]:
+        watch, marked = watch_of(queues), []
+        for event, item in (
+            ("ADDED", seen),
+            ("MODIFIED", {**seen, "status": {"brokers": "3/3"}}),
+            ("MODIFIED", labelled),
+            ("MODIFIED", changed),
+            ("MODIFIED", {**changed, "status": {"brokers": "2/3"}}),
+            # Listed anew: something may have been missed.
+            (None, changed),
+            ("DELETED", changed),
+        ):
+            watch.on_object(CONNECTION_QUOTA, event, item)
+            marked.append(len(queues["quotas"].keys))
+        return marked
+
+    assert asyncio.run(run()) == [1, 1, 2, 3, 3, 4, 5]
+
+
 def test_a_deleted_topic_is_remembered_for_its_deletion_policy(queues: dict[str, Marks]) -> None:
     deleted = Deleted()
 

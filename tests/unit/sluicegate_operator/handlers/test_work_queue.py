@@ -2,7 +2,9 @@
 
 import asyncio
 
-from sluicegate_operator.handlers.work_queue import RETRY_MAX_S, Schedule, WorkQueue, retry_delay_s
+import pytest
+
+from sluicegate_operator.handlers.work_queue import FAILING_WORKERS_MAX, RETRY_MAX_S, Retry, Schedule, WorkQueue
 from sluicegate_operator.kube.errors import KubeUnavailableError
 
 
@@ -53,8 +55,40 @@ def test_failures_double_the_delay_up_to_a_bound_and_success_forgets_them() -> N
 
 
 def test_chance_spreads_over_half_of_the_delay() -> None:
-    assert retry_delay_s(1, 0.0) == 0.25
-    assert retry_delay_s(1, 1.0) == 0.5
+    assert Retry().delay_s(1, 0.0) == 0.25
+    assert Retry().delay_s(1, 1.0) == 0.5
+
+
+def test_what_does_not_settle_is_looked_at_less_often_each_time_up_to_its_own_bound() -> None:
+    assert [Retry(1.0, 10.0).delay_s(count, 1.0) for count in range(1, 7)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+def test_keys_that_fail_come_last_and_leave_room_for_the_others() -> None:
+    schedule: Schedule[str] = Schedule()
+    sick = [f"sick-{number}" for number in range(FAILING_WORKERS_MAX + 4)]
+    for key in sick:
+        schedule.mark(key, 0.0)
+        schedule.take(0.0)
+        schedule.failed(key, 0.0, chance=1.0)
+    schedule.mark("well", 5.0)
+    assert schedule.take(10.0) == "well"
+    taken = [schedule.take(10.0) for _ in sick]
+    assert taken == [*sick[:FAILING_WORKERS_MAX], *[None] * 4]
+    # Nobody is to be woken for those that have no room; a key that does not fail still goes through.
+    assert schedule.next_due_s() is None
+    schedule.mark("another", 10.0)
+    assert schedule.take(10.0) == "another"
+    schedule.done(sick[0], None)
+    assert schedule.take(10.0) == sick[FAILING_WORKERS_MAX]
+
+
+def test_work_learns_that_its_key_was_marked_meanwhile() -> None:
+    schedule: Schedule[str] = Schedule()
+    schedule.mark("a", 0.0)
+    schedule.take(0.0)
+    assert not schedule.is_due("a", 1.0)
+    schedule.mark("a", 1.0)
+    assert schedule.is_due("a", 1.0)
 
 
 def test_work_that_fails_is_tried_again_and_other_keys_go_on() -> None:
@@ -84,3 +118,31 @@ def test_work_that_fails_is_tried_again_and_other_keys_go_on() -> None:
         return done
 
     assert asyncio.run(run()) == ["good", "bad"]
+
+
+@pytest.mark.virtual_time
+async def test_sixteen_clusters_that_time_out_hold_up_none_of_the_others() -> None:
+    loop = asyncio.get_running_loop()
+    waited: list[float] = []
+    marked_s = 0.0
+
+    async def work(key: str) -> float | Retry | None:
+        if key.startswith("sick"):
+            await asyncio.sleep(7.0)
+            return Retry(1.0, 10.0)
+        waited.append(loop.time() - marked_s)
+        return None
+
+    queue = WorkQueue("test", work)
+    running = asyncio.create_task(queue.run())
+    for number in range(16):
+        queue.mark(f"sick-{number}")
+    for _ in range(50):
+        await asyncio.sleep(0.7)
+        marked_s = loop.time()
+        queue.mark("well")
+        await asyncio.sleep(0.1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert len(waited) == 50
+    assert max(waited) < 0.01

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
+from sluicegate_operator.planning import quotas
 from sluicegate_operator.planning.quotas import (
     DesiredLimits,
     Limits,
@@ -331,3 +332,18 @@ def test_a_cluster_elsewhere_gets_what_is_desired_and_loses_nothing_else(
     for broker_id, view in after.items():
         assert view.default == {**observed[broker_id].default, **configs}
         assert dict(view.ip_rates) == {**observed[broker_id].ip_rates, **rates}
+
+
+def test_planning_many_quotas_on_one_target_looks_at_each_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def counted(one: ConnectionQuota, limit: quotas.LimitField) -> int | None:
+        nonlocal looks
+        looks += 1
+        return limit_of(one, limit)
+
+    limit_of = quotas.limit_of
+    monkeypatch.setattr(quotas, "limit_of", counted)
+    rivals = [a_quota(f"q{number}", {"broker": {}}, maxConnectionCreationRate=number + 1) for number in range(200)]
+    assert len(plan(*rivals).verdicts) == 200
+    assert looks <= 4 * len(rivals)

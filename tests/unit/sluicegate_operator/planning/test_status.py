@@ -193,6 +193,7 @@ RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controlle
         pytest.param({}, {"roll": BLOCKED}, "Rolling", "InProgress", id="a blocked roll may pass by itself"),
         pytest.param({}, {"roll": PAUSED}, "RolloutPaused", "Failed", id="a paused roll waits for a person"),
         pytest.param({}, {"roll": Done(), "scale": REMAIN}, "ReplicasRemain", "Failed", id="a broker that cannot go"),
+        pytest.param({}, {"unreachable": {2: "no answer"}}, "BrokersUnreachable", "InProgress", id="silent brokers"),
         pytest.param(
             {}, {"roll": Done(), "config_lagging": {1: "a is not b"}}, "ConfigApplying", "InProgress", id="dynamic keys"
         ),

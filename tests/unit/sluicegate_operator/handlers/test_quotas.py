@@ -1,0 +1,147 @@
+"""The quota path of one cluster: limits before what is told of them, and one late answer is no verdict."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
+from sluicegate_operator.handlers.quotas import QuotaReconciler
+from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CONNECTION_QUOTA
+from sluicegate_operator.settings import read_settings
+from tests.support.memory_kube import Json, MemoryKube
+from tests.support.scripted_cluster import ScriptedCluster
+from tests.support.scripted_peer import PeerRequest
+
+pytestmark = pytest.mark.virtual_time
+
+SHOP = ("default", "shop")
+DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS = 32, 48
+
+
+def cluster(brokers: int) -> Json:
+    return {
+        "apiVersion": BROKER_CLUSTER.api_version,
+        "kind": BROKER_CLUSTER.kind,
+        "metadata": {"name": "shop"},
+        "spec": {"brokers": {"replicas": brokers, "storage": {"size": "1Gi"}}},
+    }
+
+
+def quota(name: str, address: str, rate: int = 5) -> Json:
+    return {
+        "apiVersion": CONNECTION_QUOTA.api_version,
+        "kind": CONNECTION_QUOTA.kind,
+        "metadata": {"name": name},
+        "spec": {"clusterRef": {"name": "shop"}, "target": {"ip": address}, "maxConnectionCreationRate": rate},
+    }
+
+
+class SlowKube(MemoryKube):
+    """Each status takes a moment to be written; notes how many were on their way at once, and what was written."""
+
+    def __init__(self, *objects: Json) -> None:
+        super().__init__(*objects)
+        self.at_once = self.at_once_max = 0
+        self.written: list[str] = []
+
+    async def apply_status(self, *arguments: Any, **options: Any) -> None:
+        self.at_once += 1
+        self.at_once_max = max(self.at_once, self.at_once_max)
+        await asyncio.sleep(0.01)
+        await super().apply_status(*arguments, **options)
+        self.written.append(arguments[2])
+        self.at_once -= 1
+
+
+class Shop:
+    def __init__(self, kube: MemoryKube, brokers: int = 3) -> None:
+        self.kube = kube
+        self.brokers = ScriptedCluster(brokers)
+        self.marked: list[str] = []
+        self.context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+        self.context.mark = lambda queue, _: self.marked.append(queue)
+        self.context.is_due = lambda queue, _: False
+        pool = self.brokers.pool()
+
+        async def the_pool(_: object) -> object:
+            return pool
+
+        self.context.pool = the_pool  # type: ignore[method-assign, assignment]
+        self._reconciler = QuotaReconciler(self.context)
+
+    async def reconcile(self) -> Again:
+        return await self._reconciler.reconcile(SHOP)
+
+    def silence(self, broker_id: int) -> None:
+        for api_key in (DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS):
+            self.brokers.peers[broker_id].script(api_key, _say_nothing)
+
+    def said(self, name: str) -> tuple[str, str, str]:
+        ready = self.kube.condition("ConnectionQuota", name)
+        return self.kube.take("ConnectionQuota", name)["status"]["brokers"], ready["status"], ready["reason"]
+
+
+def _say_nothing(_: PeerRequest) -> None:
+    return None
+
+
+async def test_an_answer_that_is_late_changes_no_status() -> None:
+    shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1")))
+    await shop.reconcile()
+    assert shop.said("one") == ("3/3", "True", "Enforced")
+    shop.silence(2)
+    for _ in range(2):
+        assert isinstance(await shop.reconcile(), Retry)
+        assert shop.said("one") == ("3/3", "True", "Enforced")
+    assert not shop.context.progress[SHOP].unreachable
+
+
+async def test_a_broker_that_stays_silent_is_unreachable_for_its_quotas_and_its_cluster() -> None:
+    shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1")))
+    await shop.reconcile()
+    shop.silence(2)
+    for _ in range(3):
+        await shop.reconcile()
+        await asyncio.sleep(3.0)
+    assert shop.said("one") == ("2/3", "False", "BrokersUnreachable")
+    assert list(shop.context.progress[SHOP].unreachable) == [2]
+    assert shop.marked == ["clusters"]
+
+
+async def test_a_changed_limit_is_not_said_to_be_in_force_where_nobody_answers() -> None:
+    kube = MemoryKube(cluster(3), quota("one", "10.0.0.1"))
+    shop = Shop(kube)
+    await shop.reconcile()
+    shop.silence(2)
+    kube.put(quota("one", "10.0.0.1", rate=7))
+    await shop.reconcile()
+    assert shop.brokers.ip_rates == {"10.0.0.1": 7.0}
+    assert shop.said("one") == ("2/3", "False", "Applying")
+
+
+async def test_statuses_are_written_several_at_a_time_and_only_where_they_change() -> None:
+    kube = SlowKube(cluster(1), *(quota(f"q{number}", f"10.0.0.{number}") for number in range(20)))
+    shop = Shop(kube, brokers=1)
+    await shop.reconcile()
+    assert (kube.at_once_max, len(kube.written)) == (STATUS_WRITERS_MAX, 20)
+    kube.put(quota("q7", "10.0.0.7", rate=9))
+    await shop.reconcile()
+    assert kube.written[20:] == ["q7"]
+
+
+async def test_a_change_that_comes_while_statuses_are_written_is_in_force_before_the_rest_of_them() -> None:
+    kube = SlowKube(cluster(1), *(quota(f"q{number}", f"10.0.0.{number}") for number in range(40)))
+    shop = Shop(kube, brokers=1)
+    urgent = quota("urgent", "10.1.0.1", rate=1)
+    shop.context.is_due = lambda queue, key: bool(kube.written) and "urgent" not in kube.names("ConnectionQuota")
+    assert await shop.reconcile() == 0.0
+    assert len(kube.written) <= STATUS_WRITERS_MAX
+    shop.context.first_seen.note(kube.put(urgent))
+    before = len(kube.written)
+    await shop.reconcile()
+    assert shop.brokers.ip_rates["10.1.0.1"] == 1.0
+    # Of all that waits, the newest is told first.
+    assert "urgent" in kube.written[before : before + STATUS_WRITERS_MAX]
+    assert len(kube.written) == 41
