@@ -79,6 +79,19 @@ def elector(client: KubeClient, name: str, identity: str) -> LeaseElector:
     return LeaseElector(client, SYSTEM, name, identity, duration_s=DURATION_S, renew_every_s=0.3)
 
 
+async def test_what_is_tried_out_is_judged_and_not_written(client: KubeClient, plane: ControlPlane) -> None:
+    await client.try_out(config_map("tried", {"a": "1"}))
+    assert "tried" not in plane.kubectl("get", "configmaps", "-o", "name")
+    with pytest.raises(KubeError, match="a valid config key"):
+        await client.try_out(config_map("tried", {"not a key": "1"}))
+    await client.apply(config_map("tried", {"a": "1"}))
+    await client.try_out(config_map("tried", {"a": "2"}))
+    assert json.loads(plane.kubectl("get", "configmap", "tried", "-o", "json"))["data"] == {"a": "1"}
+    plane.kubectl("create", "configmap", "tried-by-another")
+    with pytest.raises(KubeError, match="tried-by-another"):
+        await client.try_out(config_map("tried-by-another", {}))
+
+
 async def test_one_holds_and_the_next_gets_it_at_once_after_release(client: KubeClient) -> None:
     one, two = elector(client, "released", "one"), elector(client, "released", "two")
     await one.acquire()

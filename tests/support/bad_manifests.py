@@ -218,6 +218,12 @@ BAD = (
         "must be a Kubernetes quantity of at least 1Mi",
     ),
     BadManifest(
+        "a storage class that is no name",
+        cluster(brokers={"replicas": 1, "storage": {"size": "1Gi", "storageClassName": "Fast Disks"}}),
+        "spec.brokers.storage.storageClassName",
+        "must be the name of a StorageClass",
+    ),
+    BadManifest(
         "a resource that is misspelt",
         cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "resources": {"limits": {"memroy": "1Gi"}}}),
         "spec.brokers.resources.limits",

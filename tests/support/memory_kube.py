@@ -21,6 +21,8 @@ Key = tuple[str, str | None, str]
 
 class MemoryKube:
     def __init__(self, *objects: Mapping[str, Any]) -> None:
+        self.refuses: dict[str, str] = {}
+        """Kinds that are refused as invalid, with the API server's sentence."""
         self._uids = (f"uid-{number}" for number in count(1))
         self._objects: dict[Key, Json] = {}
         self._statuses: dict[Key, dict[str, Json]] = {}
@@ -77,6 +79,14 @@ class MemoryKube:
         if found is not None and (why := why_not_ours(found, manifest)):
             raise name_taken(manifest, why)
         return self.put(manifest)
+
+    async def try_out(self, manifest: Mapping[str, Any]) -> None:
+        meta = manifest["metadata"]
+        found = await self.get(kind_of(manifest), meta["namespace"], meta["name"])
+        if found is not None and (why := why_not_ours(found, manifest)):
+            raise name_taken(manifest, why)
+        if manifest["kind"] in self.refuses:
+            raise KubeError(self.refuses[manifest["kind"]], 422)
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Json:
         if (kind.kind, namespace, manifest["metadata"]["name"]) in self._objects:

@@ -29,6 +29,7 @@ IMAGE_PATTERN = (
     "(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{0,127})?"
     "(@[a-zA-Z][a-zA-Z0-9]*([-_+.][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,})?$"
 )
+OBJECT_NAME_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 STORAGE_MIN = "1Mi"
 
 
@@ -40,6 +41,15 @@ class Storage(Model):
             message=f"size must be a Kubernetes quantity of at least {STORAGE_MIN}, for example 10Gi",
             holds=lambda storage: is_quantity(storage.size) and amount(storage.size) >= amount(STORAGE_MIN),
             field="size",
+        ),
+        Rule(
+            cel=f"!has(self.storageClassName) || self.storageClassName.matches('{OBJECT_NAME_PATTERN}')",
+            message="storageClassName must be the name of a StorageClass: lower-case letters, digits, '-' and '.'",
+            holds=lambda storage: (
+                storage.storage_class_name is None
+                or re.fullmatch(OBJECT_NAME_PATTERN, storage.storage_class_name) is not None
+            ),
+            field="storageClassName",
         ),
     )
 

@@ -23,7 +23,7 @@ from sluicegate_operator.planning.children import cluster_children, listener_chi
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
 from sluicegate_operator.planning.restart_reasons import NodeRevision
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name
 from sluicegate_operator.resources.owner import why_not_ours
 from sluicegate_operator.resources.statefulset import node_set_metadata
 
@@ -60,17 +60,28 @@ class KubernetesFleet:
     async def apply(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
     ) -> dict[str, str]:
-        """Raises KubeError; what was applied before it stays, and nothing is applied that may need what was refused.
-        Without `broker_count` there are never fewer brokers than before: which may go is planning.scale's decision.
-        Returns the listeners whose Service's name is taken, with a sentence each: the others have theirs."""
+        """Raises KubeError, for templates of pods before anything is applied; what was applied before it stays, and
+        nothing is applied that may need what was refused. Without `broker_count` there are never fewer brokers than
+        before: which may go is planning.scale's decision. Returns the listeners whose Service's name is taken, with a
+        sentence each: the others have theirs."""
         async with self._applying[cluster.namespace, cluster.name]:
             count = broker_count
             if count is None and cluster.spec.brokers is not None:
                 count = max(cluster.spec.brokers.replicas, await self._replicas(cluster, Role.BROKER))
-            for child in cluster_children(cluster, listeners, count):
+            children = cluster_children(cluster, listeners, count)
+            await self._try_out(cluster, children)
+            for child in children:
                 await self._kube.apply(child)
             await collect_config_maps(self._kube, cluster)
             return await self._apply_listeners(cluster, listeners)
+
+    async def _try_out(self, cluster: BrokerCluster, children: Sequence[Mapping[str, Any]]) -> None:
+        """What only the API server can say of templates of pods it says before anything is written."""
+        wanted = {child["metadata"]["name"]: child for child in children if child["kind"] == STATEFUL_SET.kind}
+        for role in Role:
+            found, child = await self._node_set(cluster, role), wanted[node_set_name(cluster.name, role)]
+            if found is None or _revision(found) != _revision(child):
+                await self._kube.try_out(child)
 
     async def _apply_listeners(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> dict[str, str]:
         taken = {}
@@ -152,9 +163,14 @@ def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:
 
 
 def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSeen:
-    template = found["spec"]["template"]["metadata"].get("annotations") or {}
-    observed = taken_up(found) and template.get(REVISION) == wanted.encode()
+    observed = taken_up(found) and _revision(found) == wanted.encode()
     return NodeSetSeen(int(found["spec"]["replicas"]), wanted, observed)
+
+
+def _revision(node_set: Mapping[str, Any]) -> str | None:
+    """What its pods are started with from now on."""
+    annotations: Mapping[str, str] = node_set["spec"]["template"]["metadata"].get("annotations") or {}
+    return annotations.get(REVISION)
 
 
 def _controllers(pods: Sequence[NodePod]) -> tuple[ControllerPlace, ...]:

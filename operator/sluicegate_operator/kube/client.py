@@ -102,6 +102,19 @@ class KubeClient:
             log.warning("%s %s: taking over what others own: %s", manifest["kind"], meta["name"], error)
             return await self._patch(path, wanted, CHILD_MANAGER, force=True)
 
+    async def try_out(self, manifest: Mapping[str, Any]) -> None:
+        """Raises what `apply` would raise; nothing is written."""
+        kind, meta = kind_of(manifest), manifest["metadata"]
+        query = {"fieldManager": CHILD_MANAGER, "dryRun": "All"}
+        found = await self.get(kind, meta["namespace"], meta["name"])
+        if found is None:
+            await self._request("POST", kind.path(meta["namespace"]), query=query, body=manifest)
+            return
+        if why := why_not_ours(found, manifest):
+            raise name_taken(manifest, why)
+        path = kind.path(meta["namespace"], meta["name"])
+        await self._request("PATCH", path, query=query | {"force": "true"}, body=manifest, content_type=_APPLY_TYPE)
+
     async def apply_status(
         self, kind: Kind, namespace: str, name: str, status: Mapping[str, Any], *, manager: str = STATUS_MANAGER
     ) -> None:

@@ -73,7 +73,7 @@ async def test_a_service_of_somebody_else_stays_and_the_listener_says_so_once() 
     [
         (theirs("ServiceAccount", "shop-nodes"), []),
         (theirs("Service", "shop-controllers"), []),
-        (theirs("StatefulSet", "shop-brokers", "apps/v1"), ["shop-controllers"]),
+        (theirs("StatefulSet", "shop-brokers", "apps/v1"), []),
         (theirs("PodDisruptionBudget", "shop-controllers", "policy/v1"), ["shop-controllers"]),
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",
@@ -136,3 +136,16 @@ async def test_a_cluster_that_cannot_be_read_is_stalled_and_keeps_what_it_has_an
     assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 1
     # Kept by the manager that wrote it, and not taken over by the one of conditions.
     assert kube.take("BrokerCluster", "shop")["status"]["dynamicConfigKeys"] == ["log.retention.ms"]
+
+
+async def test_nothing_is_written_when_the_api_server_would_refuse_the_pods() -> None:
+    kube = MemoryKube(cluster())
+    kube.refuses["StatefulSet"] = "StatefulSet shop-brokers is invalid: hugepages: must be equal to the limit"
+    assert "rolls" not in await reconcile(kube)
+    assert [kube.names(kind) for kind in ("ConfigMap", "Service", "StatefulSet")] == [[], [], []]
+    assert "hugepages" in kube.condition("BrokerCluster", "shop")["message"]
+    kube.refuses.clear()
+    assert "rolls" in await reconcile(kube)
+    # A template that was taken is not tried again.
+    kube.refuses["StatefulSet"] = "not asked"
+    assert "rolls" in await reconcile(kube)
