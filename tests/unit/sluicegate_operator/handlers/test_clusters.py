@@ -149,3 +149,16 @@ async def test_nothing_is_written_when_the_api_server_would_refuse_the_pods() ->
     # A template that was taken is not tried again.
     kube.refuses["StatefulSet"] = "not asked"
     assert "rolls" in await reconcile(kube)
+
+
+async def test_a_value_that_was_stored_before_the_schema_said_so_reaches_no_broker() -> None:
+    kube = MemoryKube(cluster())
+    await reconcile(kube)
+    before = {name: kube.take("ConfigMap", name) for name in kube.names("ConfigMap")}
+    kube.put(cluster(config={"num.partitions": "abc"}))
+    with pytest.raises(UnreadableClusterError):
+        await reconcile(kube)
+    stalled = kube.condition("BrokerCluster", "shop", "Stalled")
+    assert stalled["status"] == "True"
+    assert "num.partitions must be a whole number from 1 to 2147483647" in stalled["message"]
+    assert {name: kube.take("ConfigMap", name) for name in kube.names("ConfigMap")} == before
