@@ -1,7 +1,17 @@
-"""DeleteRecords (21), versions 0 to 2 (KIP-107): moves the log start offset; -1 means up to the high watermark."""
+"""DeleteRecords (21), versions 0 to 2 (KIP-107): moves the log start offset; -1 means up to the high watermark.
+
+Answered when every replica that lives has the new start, so that no leader after this one serves the records again.
+With the request's time-out the answer is REQUEST_TIMED_OUT: they are deleted here, and followers hear of it when they
+can.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DELETE_RECORDS
 
@@ -9,26 +19,88 @@ _HIGH_WATERMARK = -1
 _INVALID_LOW_WATERMARK = -1
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+@dataclass(slots=True)
+class _Deletion:
+    """Of one partition, in one leader epoch, up to `before`."""
+
+    leader: LeaderReplica
+    leader_epoch: int
+    before: int
+    low_watermark: int
+    """As it was when the records were deleted here."""
+
+    @property
+    def waits(self) -> bool:
+        return self.leader.leader_epoch == self.leader_epoch and self.leader.low_watermark < self.before
+
+    def outcome(self) -> tuple[ErrorCode, int]:
+        if self.leader.leader_epoch != self.leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, _INVALID_LOW_WATERMARK
+        if self.waits:
+            return ErrorCode.REQUEST_TIMED_OUT, self.low_watermark
+        return ErrorCode.NONE, self.leader.low_watermark
+
+
+_Outcomes = Sequence[tuple[str, Sequence[tuple[int, _Deletion | KafkaError]]]]
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields | Awaitable[Fields]:
+    outcomes = [
+        (topic.name, [(part.partition_index, _delete(topic.name, part, node)) for part in topic.partitions])
+        for topic in request.topics
+    ]
+    waiting = [done for _, parts in outcomes for _, done in parts if isinstance(done, _Deletion) and done.waits]
+    if not waiting:
+        return _answer(outcomes)
+    return _answer_later(outcomes, waiting, request.timeout.total_seconds())
+
+
+def _delete(topic: str, part: Entity, node: Node) -> _Deletion | KafkaError:
+    try:
+        leader = node.led(topic, part.partition_index)
+        log = leader.log
+        if "delete" not in log.config.cleanup_policy:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{topic} is compacted only; records cannot be deleted")
+        before = log.high_watermark if part.offset == _HIGH_WATERMARK else part.offset
+        log.delete_records(before)
+        return _Deletion(leader, leader.leader_epoch, before, leader.low_watermark)
+    except KafkaError as error:
+        return error
+
+
+async def _answer_later(outcomes: _Outcomes, waiting: Sequence[_Deletion], timeout_s: float) -> Fields:
+    left = len(waiting)
+    all_over = asyncio.Event()
+
+    def one_less() -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            all_over.set()
+
+    undo = [each.leader.wait_for_deletion(each.before, one_less) for each in waiting]
+    try:
+        async with asyncio.timeout(max(timeout_s, 0)):
+            await all_over.wait()
+    except TimeoutError:
+        pass
+    finally:
+        for take_back in undo:
+            take_back()
+    return _answer(outcomes)
+
+
+def _answer(outcomes: _Outcomes) -> Fields:
     return {
         "topics": [
-            {"name": topic.name, "partitions": [_partition(topic.name, part, node) for part in topic.partitions]}
-            for topic in request.topics
+            {"name": name, "partitions": [_partition(index, done) for index, done in parts]} for name, parts in outcomes
         ]
     }
 
 
-def _partition(topic: str, part: Entity, node: Node) -> Fields:
-    code, low_watermark = ErrorCode.NONE, _INVALID_LOW_WATERMARK
-    try:
-        log, _ = node.led_log(topic, part.partition_index)
-        if "delete" not in log.config.cleanup_policy:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{topic} is compacted only; records cannot be deleted")
-        before = log.high_watermark if part.offset == _HIGH_WATERMARK else part.offset
-        low_watermark = log.delete_records(before)
-    except KafkaError as error:
-        code = error.code
-    return {"partition_index": part.partition_index, "low_watermark": low_watermark, "error_code": code}
+def _partition(index: int, done: _Deletion | KafkaError) -> Fields:
+    code, low_watermark = (done.code, _INVALID_LOW_WATERMARK) if isinstance(done, KafkaError) else done.outcome()
+    return {"partition_index": index, "low_watermark": low_watermark, "error_code": code}
 
 
 API = ApiSpec(key=DELETE_RECORDS, name="DeleteRecords", versions=(0, 2), handle=handle)

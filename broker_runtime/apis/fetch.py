@@ -54,6 +54,8 @@ class _Slice:
     max_bytes: int
     leader_epoch: int = -1
     last_epoch: int = -1
+    log_start: int = -1
+    """Of a follower, which is told at once when the leader's has moved past it."""
     log: Log | None = None
     code: int = 0
     region: FileRegion | None = None
@@ -83,8 +85,8 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
         return _encode(query)
     if query.replica >= 0:
         _note_progress(query, node)
-    found, failed = _look(query, node)
-    if found >= query.min_bytes or failed or query.max_wait_ms <= 0 or not query.topics:
+    found, news = _look(query, node)
+    if found >= query.min_bytes or news or query.max_wait_ms <= 0 or not query.topics:
         return _encode(query)
     return _LongPoll(query, node).reply
 
@@ -129,16 +131,16 @@ def _read_replica_state(reader: RequestReader, query: _Query) -> None:
 
 
 def _read_partition(reader: RequestReader, version: int) -> _Slice:
-    epoch = last_epoch = -1
+    epoch = last_epoch = start = -1
     if version >= 12:
-        index, epoch, offset, last_epoch, _start, size = reader.fixed(_PARTITION_V12)
+        index, epoch, offset, last_epoch, start, size = reader.fixed(_PARTITION_V12)
     elif version >= 9:
-        index, epoch, offset, _start, size = reader.fixed(_PARTITION_V9)
+        index, epoch, offset, start, size = reader.fixed(_PARTITION_V9)
     elif version >= 5:
-        index, offset, _start, size = reader.fixed(_PARTITION_V5)
+        index, offset, start, size = reader.fixed(_PARTITION_V5)
     else:
         index, offset, size = reader.fixed(_PARTITION_V4)
-    return _Slice(index, offset, size, epoch, last_epoch)
+    return _Slice(index, offset, size, epoch, last_epoch, start)
 
 
 def _note_progress(query: _Query, node: Node) -> None:
@@ -152,7 +154,7 @@ def _note_progress(query: _Query, node: Node) -> None:
             try:
                 leader = node.led(name, part.index)
                 if part.leader_epoch == leader.leader_epoch and part.offset <= leader.log.log_end_offset:
-                    leader.on_fetch(query.replica, query.broker_epoch, part.offset, now_s)
+                    leader.on_fetch(query.replica, query.broker_epoch, part.offset, now_s, part.log_start)
             except KafkaError as error:
                 part.refused = error
 
@@ -165,13 +167,13 @@ def _name(topic: str | UUID, node: Node) -> str | None:
 
 
 def _look(query: _Query, node: Node) -> tuple[int, bool]:
-    """Fill each slice with what is there now: (bytes found, whether a partition failed).
+    """Fill each slice with what is there now: (bytes found, whether there is something else to tell at once).
 
     The first slice that has data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
     """
     left = query.max_bytes
     found = 0
-    failed = False
+    news = False
     follower = query.replica >= 0
     for topic, slices in query.topics:
         name = _name(topic, node)
@@ -191,14 +193,16 @@ def _look(query: _Query, node: Node) -> tuple[int, bool]:
                 if limit > 0 or not found:
                     up_to = part.log.log_end_offset if follower else part.log.high_watermark
                     part.region = part.log.read(part.offset, limit, min_one=not found, up_to=up_to)
+                if follower and 0 <= part.log_start < part.log.log_start_offset:
+                    news = True
             except KafkaError as error:
                 part.code = error.code
                 part.log = None
-                failed = True
+                news = True
             if part.region is not None:
                 found += part.region.length
                 left -= part.region.length
-    return found, failed
+    return found, news
 
 
 def _check_history(part: _Slice, log: Log) -> None:
@@ -277,8 +281,8 @@ class _LongPoll:
                     self._undo.append(log.add_waiter(log.high_watermark, self._on_data))
 
     def _on_data(self) -> None:
-        found, failed = _look(self._query, self._node)
-        if found >= self._query.min_bytes or failed:
+        found, news = _look(self._query, self._node)
+        if found >= self._query.min_bytes or news:
             self._answer()
         else:
             self._unwatch()

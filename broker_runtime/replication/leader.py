@@ -10,6 +10,8 @@ Pure: time is an argument.
   that leader and controller need not agree about that number.
 - A follower is in sync while it has been at the leader's log end within replica.lag.time.max.ms (KIP-16).
 - Progress belongs to one incarnation of a follower (KIP-903): with a new broker epoch it is not known any more.
+- The low watermark is the least log start of the leader and of all followers that live (KIP-107): whoever of them leads
+  next serves nothing below. A follower tells its log start with each fetch.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +21,7 @@ from uuid import UUID
 from broker_runtime.controller.image import BrokerInfo, Partition
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.log import Log
+from broker_runtime.storage.waiters import OffsetWaiters
 
 UNKNOWN = -1
 
@@ -33,6 +36,9 @@ class Follower:
     """When it last had everything."""
     asked_s: float = float("-inf")
     leader_end_then: int = UNKNOWN
+    log_start: int = UNKNOWN
+    lives: bool = True
+    """Registered and not fenced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,7 @@ class IsrChange:
 
 class LeaderReplica:
     __slots__ = (
+        "_deletions",
         "_followers",
         "_me",
         "_resign_callbacks",
@@ -74,6 +81,7 @@ class LeaderReplica:
         """Where the log ended when this broker became the leader: everything below may be of earlier leaders."""
         self._me = me
         self._followers: dict[int, Follower] = {}
+        self._deletions = OffsetWaiters()
         self._resign_callbacks: dict[int, Callable[[], None]] = {}
         self._waiter_number = 0
 
@@ -86,6 +94,7 @@ class LeaderReplica:
             self.start_offset = self.log.log_end_offset
             self.pending = None
             self._followers = {}
+            self._epoch_is_over()
         if part.partition_epoch > self.partition_epoch:
             self.partition_epoch = part.partition_epoch
             self.replicas, self.isr, self.elr = part.replicas, part.isr, part.elr
@@ -107,7 +116,9 @@ class LeaderReplica:
                 if replica in self.isr:
                     # It has the time that every follower has before it is taken out.
                     follower.caught_up_s = now_s
+            follower.lives = replica in brokers and not brokers[replica].fenced
             self._followers[replica] = follower
+        self._wake_deletions()
 
     @property
     def electable(self) -> tuple[int, ...]:
@@ -120,10 +131,10 @@ class LeaderReplica:
 
     # What followers do
 
-    def on_fetch(self, replica: int, broker_epoch: int, offset: int, now_s: float) -> None:
+    def on_fetch(self, replica: int, broker_epoch: int, offset: int, now_s: float, log_start: int = UNKNOWN) -> None:
         """A follower asks for `offset`, so it has what is below. Raises KafkaError for whoever is no follower.
 
-        `broker_epoch` -1 is a version of the request that does not tell it.
+        `broker_epoch` and `log_start` are -1 in a version of the request that does not tell them.
         """
         follower = self._followers.get(replica)
         if follower is None:
@@ -143,6 +154,9 @@ class LeaderReplica:
         if offset != follower.end_offset:
             follower.end_offset = offset
             self.advance()
+        if log_start != follower.log_start:
+            follower.log_start = log_start
+            self._wake_deletions()
 
     def advance(self) -> None:
         """Move the high watermark as far as all that may be elected have come."""
@@ -160,6 +174,16 @@ class LeaderReplica:
         if follower is None or follower.end_offset < 0:
             return None
         return max(0, self.log.log_end_offset - follower.end_offset)
+
+    @property
+    def low_watermark(self) -> int:
+        """No replica that lives serves records below; -1 until all of them have told their log start."""
+        starts = (follower.log_start for follower in self._followers.values() if follower.lives)
+        return min((self.log.log_start_offset, *starts))
+
+    def _wake_deletions(self) -> None:
+        if self._deletions.waiting:
+            self._deletions.wake(self.low_watermark + 1)
 
     # The in-sync set
 
@@ -222,9 +246,23 @@ class LeaderReplica:
         self._resign_callbacks[number] = fire
         return remove
 
+    def wait_for_deletion(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call once when the low watermark has reached `offset`, or the epoch is over; the result undoes it."""
+        return self._deletions.add(offset, callback)
+
+    @property
+    def has_deletions_waiting(self) -> bool:
+        return bool(self._deletions.waiting)
+
     def resign(self) -> None:
         """This broker leads the partition no more; who waits is told, and finds the epoch gone."""
         self.leader_epoch = UNKNOWN
         self.log.sole_replica = False
         for fire in list(self._resign_callbacks.values()):
             fire()
+        self._epoch_is_over()
+
+    def _epoch_is_over(self) -> None:
+        """Whoever waits at this leader looks again, and finds another epoch or another leader."""
+        self._deletions.wake_all()
+        self.log.wake_waiting()

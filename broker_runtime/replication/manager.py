@@ -85,9 +85,8 @@ class ReplicaManager:
         for fetcher, _ in self._fetchers.values():
             fetcher.close()
         self._fetchers.clear()
-        for leader in self._led.values():
-            leader.resign()
-        self._led.clear()
+        for key in list(self._led):
+            self._resign(key)
 
     def _spawn(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)

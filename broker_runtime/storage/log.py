@@ -285,8 +285,13 @@ class Log:
         return self._readers.add(min_offset, callback)
 
     def add_end_waiter(self, min_offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """As add_waiter, but for the log's end: a follower is sent what is not replicated yet."""
+        """As add_waiter, but for the log's end, and also called when its start moves: followers hear of both."""
         return self._followers.add(min_offset, callback)
+
+    def wake_waiting(self) -> None:
+        """Whoever waits is to look again: another broker leads now, say."""
+        self._readers.wake_all()
+        self._followers.wake_all()
 
     def advance_high_watermark(self, offset: int) -> None:
         """For replication: all in-sync replicas have everything below `offset`."""
@@ -330,6 +335,8 @@ class Log:
             self.advance_high_watermark(offset)
             if self.on_start_moved is not None:
                 self.on_start_moved()
+            if self._followers.waiting:
+                self._followers.wake_all()
 
     def apply_retention(self, now_ms: int) -> None:
         """Take expired segments out of the log; their files go later."""
@@ -362,5 +369,4 @@ class Log:
     def end(self) -> None:
         """The log is closed or deleted: nobody waits for it any longer."""
         self.files.take_offline(f"{self.place} is closed on this broker")
-        self._readers.wake_all()
-        self._followers.wake_all()
+        self.wake_waiting()

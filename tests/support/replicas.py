@@ -55,6 +55,8 @@ class LeadingNode:
     def led(self, topic: str, partition: int) -> LeaderReplica:
         if (topic, partition) != (TOPIC, 0):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "not here")
+        if self.leader.leader_epoch < 0:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "not any more")
         return self.leader
 
     def led_log(self, topic: str, partition: int) -> tuple[Log, int]:

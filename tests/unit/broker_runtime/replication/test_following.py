@@ -115,6 +115,17 @@ def test_the_leaders_log_start_is_taken_over() -> None:
     assert pair.caught_up
 
 
+def test_the_leader_hears_when_its_followers_have_its_log_start() -> None:
+    ours = written({0: [b"a", b"b", b"c"]})
+    pair = Pair(ours, LogHouse())
+    pair.run_until(lambda: pair.caught_up and pair.leader.low_watermark == 0)
+    ours.log.delete_records(2)
+    assert pair.leader.low_watermark == 0
+    pair.run_until(lambda: pair.leader.low_watermark == 2)
+    pair.follower_house.kill()
+    assert pair.follower_house.log.log_start_offset == 2, "what it told is on its disk"
+
+
 def test_mishaps_of_the_way_are_survived() -> None:
     pair = Pair(written({3: [b"a"]}), LogHouse())
     pair.link.mishaps = [KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody there")] * 3

@@ -1,0 +1,130 @@
+"""DeleteRecords of a partition with followers: it is answered when none of them would serve the records any more."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, cast
+
+from broker_runtime.apis import delete_records
+from broker_runtime.apis.context import RequestContext
+from broker_runtime.controller.image import Partition
+from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
+from tests.support.logs import LogHouse
+from tests.support.replicas import LeadingNode, broker_info, brokers, leading
+
+VERSION = 2
+
+
+class Scene:
+    """Broker 1 leads orders-0 with three records; 2 and 3 have them all."""
+
+    def __init__(self) -> None:
+        self.house = LogHouse()
+        self.leader = leading(self.house.log, 1, 2, 3)
+        for value in (b"a", b"b", b"c"):
+            self.house.append(value)
+        self.fetch(2, 0)
+        self.fetch(3, 0)
+
+    def fetch(self, replica: int, log_start: int) -> None:
+        self.leader.on_fetch(replica, -1, 3, 0.0, log_start)
+
+    def ask(self, *before: int, timeout_ms: int = 60_000) -> Any:
+        partitions = [{"partition_index": 0, "offset": offset} for offset in before]
+        content = {"topics": [{"name": "orders", "partitions": partitions}], "timeout": timeout_ms}
+        request = decode_request(21, VERSION, memoryview(encode_request_body(21, VERSION, content)))
+        ctx = RequestContext(21, VERSION, "test", "PLAINTEXT", "127.0.0.1")
+        node: Any = LeadingNode(self.leader, self.house.clock)
+        return delete_records.handle(request, ctx, node)
+
+    async def begin(self, *before: int, timeout_ms: int = 60_000) -> "asyncio.Task[Any]":
+        answer = self.ask(*before, timeout_ms=timeout_ms)
+        assert not isinstance(answer, dict), "it was answered before the followers had heard of it"
+        task = asyncio.ensure_future(cast("Awaitable[Any]", answer))
+        await asyncio.sleep(0)
+        return task
+
+
+def told(answer: Any) -> list[tuple[ErrorCode, int]]:
+    assert encode_response(21, VERSION, 0, answer)
+    parts = answer["topics"][0]["partitions"]
+    return [(ErrorCode(part["error_code"]), part["low_watermark"]) for part in parts]
+
+
+async def test_it_is_answered_when_every_live_replica_has_the_new_start() -> None:
+    scene = Scene()
+    answer = await scene.begin(2)
+    scene.fetch(2, 2)
+    await asyncio.sleep(0)
+    assert not answer.done()
+    scene.fetch(3, 2)
+    assert told(await answer) == [(ErrorCode.NONE, 2)]
+
+
+async def test_what_the_replicas_have_already_is_answered_at_once() -> None:
+    scene = Scene()
+    await scene.begin(2)
+    scene.fetch(2, 2)
+    scene.fetch(3, 2)
+    assert told(scene.ask(1)) == [(ErrorCode.NONE, 2)]
+
+
+async def test_the_requests_time_out_ends_the_wait_and_the_records_are_deleted_all_the_same() -> None:
+    scene = Scene()
+    answer = await scene.begin(2, timeout_ms=1)
+    scene.fetch(2, 2)
+    assert told(await answer) == [(ErrorCode.REQUEST_TIMED_OUT, 0)]
+    assert scene.house.log.log_start_offset == 2
+    assert told(await (await scene.begin(2, timeout_ms=0))) == [(ErrorCode.REQUEST_TIMED_OUT, 0)]
+
+
+async def test_nobody_waits_for_a_broker_that_is_fenced_or_unknown() -> None:
+    scene = Scene()
+    answer = await scene.begin(2)
+    scene.fetch(2, 2)
+    known = brokers(1, 2)
+    known[3] = broker_info(3, fenced=True)
+    scene.leader.follow_brokers(known, 0.0)
+    assert told(await answer) == [(ErrorCode.NONE, 2)]
+
+
+async def test_a_replica_that_has_not_fetched_yet_is_waited_for() -> None:
+    scene = Scene()
+    scene.fetch(2, 2)
+    scene.leader.follow_brokers(brokers(1, 2) | {3: broker_info(3, epoch=20)}, 0.0)
+    answer = await scene.begin(2)
+    scene.leader.on_fetch(3, -1, 3, 0.0, 2)
+    assert told(await answer) == [(ErrorCode.NONE, 2)]
+
+
+async def test_another_leader_may_not_have_it() -> None:
+    scene = Scene()
+    answer = await scene.begin(2)
+    scene.leader.resign()
+    assert told(await answer) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+
+
+async def test_a_new_epoch_of_the_same_leader_may_not_have_it_either() -> None:
+    scene = Scene()
+    answer = await scene.begin(2)
+    scene.leader.update(Partition((1, 2, 3), (1, 2, 3), 1, 1, 1), brokers(1, 2, 3), 0.0)
+    assert told(await answer) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+
+
+async def test_each_partition_has_its_own_outcome() -> None:
+    scene = Scene()
+    answer = await scene.begin(9, 1, 2, timeout_ms=1)
+    scene.fetch(2, 1)
+    scene.fetch(3, 1)
+    refused, first, second = told(await answer)
+    assert refused == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert first == (ErrorCode.NONE, 1)
+    assert second[0] == ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_who_hangs_up_waits_no_more() -> None:
+    scene = Scene()
+    answer = await scene.begin(2)
+    answer.cancel()
+    await asyncio.gather(answer, return_exceptions=True)
+    assert not scene.leader.has_deletions_waiting
