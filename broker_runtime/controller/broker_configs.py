@@ -8,11 +8,13 @@ The result is that of each broker, and that of the default alone, for the next b
 from collections.abc import Collection, Mapping, Sequence
 
 from broker_runtime.config import ConfigKey, UpdateMode, Value, broker_key, split_listener_prefix
+from broker_runtime.config.broker import LISTENER_PREFIX
 from broker_runtime.config.limit_rules import limit_problems
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.errors import ConfigError
 
 Configs = Mapping[str, str]
+_MAX_CONNECTIONS = "max.connections"
 
 
 def broker_change_problem(before: Configs, after: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
@@ -34,7 +36,11 @@ def _given_problem(given: Configs, broker_id: int | None, image: MetadataImage) 
     if single and broker_id is None:
         names = ", ".join(sorted(single))
         return f"Cannot update these configs at default cluster level, broker id must be specified: [{names}]"
-    return _listener_problem(given, broker_id, image) or _value_problem(given, keys)
+    return (
+        _listener_problem(given, broker_id, image)
+        or _value_problem(given, keys)
+        or _room_for_brokers_problem(given, broker_id, image)
+    )
 
 
 def _listener_problem(given: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
@@ -58,6 +64,26 @@ def _value_problem(given: Configs, keys: Mapping[str, ConfigKey | None]) -> str 
                 key.parse(given[name])
     except ConfigError as error:
         return str(error)
+    return None
+
+
+def _room_for_brokers_problem(given: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
+    """Why brokers, or whoever is to lift the limit again, would find no connection left. Kafka takes any number.
+
+    Brokers name the listener that they use between each other first when they register. A number of the whole broker
+    reaches it only where clients have no other one.
+    """
+    needed = len(image.brokers)
+    for one in image.brokers if broker_id is None else [broker_id]:
+        listeners = [endpoint.listener.lower() for endpoint in image.brokers[one].endpoints]
+        for listener in listeners[:1]:
+            own = f"{LISTENER_PREFIX}{listener}.{_MAX_CONNECTIONS}"
+            name = own if len(listeners) > 1 or own in given else _MAX_CONNECTIONS
+            if name in given and int(given[name]) < needed:
+                return (
+                    f"Invalid {name} {given[name]}: {needed} brokers talk to each other over the listener {listener}, "
+                    f"as does whoever administers them; allow {needed} or more, or give clients another listener"
+                )
     return None
 
 

@@ -3,8 +3,12 @@
 One acceptor per listener asks; while it is told to wait it holds that one socket and accepts nothing more.
 Order, as in Kafka: broker and listener rate, then the wait (delay and slot together), then the address's rate
 (a refusal un-records all three), then the counts, then the address's count. Times are milliseconds, given.
+
+The inter-broker listener is protected where there is another one: only limits with its own prefix reach it, neither
+the broker's nor those of addresses. Its connections count in the broker's total, as in Kafka.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 
@@ -75,15 +79,18 @@ class ListenerQuota:
         "protected",
         "throttle",
         "too_many_total",
+        "uncounted_ips",
         "waiting",
         "waits_total",
     )
 
     def __init__(self, name: str, settings: QuotaSettings, now_ms: int) -> None:
         self.name = name
-        self.max_connections = settings.max_connections_of(name)
-        self.meter: Meter = meter(settings, settings.creation_rate_of(name), now_ms)
+        self.max_connections = settings.max_connections_of(name, protected=False)
+        self.meter: Meter = meter(settings, settings.creation_rate_of(name, protected=False), now_ms)
         self.protected = False
+        self.uncounted_ips: Counter[str] = Counter()
+        """Open connections that were admitted while the listener was protected."""
         self.count = 0
         self.waiting: _Wait | None = None
         self.blocked = BlockedTime(now_ms)
@@ -94,6 +101,13 @@ class ListenerQuota:
         self.too_many_total = 0
         self.delayed_total = 0
         self.dropped_total = 0
+
+    def configure(self, settings: QuotaSettings, now_ms: int, *, protected: bool) -> None:
+        self.protected = protected
+        self.max_connections = settings.max_connections_of(self.name, protected=protected)
+        rate = settings.creation_rate_of(self.name, protected=protected)
+        if rate != self.meter.limit:
+            self.meter.set_limit(rate, now_ms)
 
 
 def _nobody(listener: str) -> None:
@@ -118,21 +132,22 @@ class ConnectionQuotas:
         if name in self.listeners:
             raise ValueError(f"listener {name} was added before")
         self.listeners[name] = ListenerQuota(name, self.settings, now_ms)
-        self._mark_protected()
+        self._configure_listeners(now_ms)
         self._wake_waiting()
 
-    def remove_listener(self, name: str) -> None:
+    def remove_listener(self, name: str, now_ms: int) -> None:
         listener = self._listener(name)
         if listener.count or listener.waiting:
             raise ValueError(f"close the connections of listener {name} before it is removed")
         del self.listeners[name]
-        self._mark_protected()
+        self._configure_listeners(now_ms)
         self._wake_waiting()
 
-    def _mark_protected(self) -> None:
+    def _configure_listeners(self, now_ms: int) -> None:
         """The inter-broker listener is protected only where there is another one to protect it from."""
-        for listener in self.listeners.values():
-            listener.protected = len(self.listeners) > 1 and listener.name == self.settings.inter_broker_listener
+        between_brokers = self.settings.inter_broker_listener if len(self.listeners) > 1 else None
+        for name, listener in self.listeners.items():
+            listener.configure(self.settings, now_ms, protected=name == between_brokers)
 
     def _listener(self, name: str) -> ListenerQuota:
         listener = self.listeners.get(name)
@@ -187,7 +202,10 @@ class ConnectionQuotas:
         """An admitted connection has ended."""
         del now_ms
         listener = self._listener(listener_name)
-        self._ip_counts.remove(ip)
+        if listener.uncounted_ips[ip]:
+            listener.uncounted_ips -= Counter((ip,))
+        else:
+            self._ip_counts.remove(ip)
         if listener.count <= 0:
             raise ValueError(f"listener {listener_name} has no open connection")
         listener.count -= 1
@@ -205,13 +223,16 @@ class ConnectionQuotas:
         listener.blocked.end(now_ms)
 
     def _after_wait(self, listener: ListenerQuota, ip: str, in_broker_rate: bool, now_ms: int) -> Decision:
-        if self.ip_rates.active:
-            throttle_ms = self.ip_rates.record(ip, now_ms)
-            if throttle_ms:
-                return self._refuse_for_rate(listener, in_broker_rate, throttle_ms, now_ms)
-        if not self._ip_counts.try_add(ip):
-            listener.too_many_total += 1
-            return _TOO_MANY
+        if listener.protected:
+            listener.uncounted_ips[ip] += 1
+        else:
+            if self.ip_rates.active:
+                throttle_ms = self.ip_rates.record(ip, now_ms)
+                if throttle_ms:
+                    return self._refuse_for_rate(listener, in_broker_rate, throttle_ms, now_ms)
+            if not self._ip_counts.try_add(ip):
+                listener.too_many_total += 1
+                return _TOO_MANY
         listener.count += 1
         listener.admitted_total += 1
         self.total += 1
@@ -255,10 +276,7 @@ class ConnectionQuotas:
         self.ip_rates.configure(settings, now_ms)
         if settings.max_connection_creation_rate != old.max_connection_creation_rate:
             self.broker_meter.set_limit(settings.max_connection_creation_rate, now_ms)
-        for name, listener in self.listeners.items():
-            listener.max_connections = settings.max_connections_of(name)
-            if settings.creation_rate_of(name) != listener.meter.limit:
-                listener.meter.set_limit(settings.creation_rate_of(name), now_ms)
+        self._configure_listeners(now_ms)
         self._wake_waiting()
 
     def check(self, settings: QuotaSettings) -> None:
@@ -277,12 +295,19 @@ class ConnectionQuotas:
                 raise ConfigError(f"{key}: cannot change while the broker runs; restart it")
         if settings.max_connections_per_ip < 0:
             raise ConfigError("max.connections.per.ip: must be 0 or more")
-        for name in self.listeners:
+        for name, listener in self.listeners.items():
+            protected = listener.protected
             self._check_listener(
-                name, "max.connections", old.max_connections_of(name), settings.max_connections_of(name)
+                name,
+                "max.connections",
+                old.max_connections_of(name, protected=protected),
+                settings.max_connections_of(name, protected=protected),
             )
             self._check_listener(
-                name, "max.connection.creation.rate", old.creation_rate_of(name), settings.creation_rate_of(name)
+                name,
+                "max.connection.creation.rate",
+                old.creation_rate_of(name, protected=protected),
+                settings.creation_rate_of(name, protected=protected),
             )
 
     @staticmethod

@@ -76,7 +76,7 @@ class SocketServer:
         """Close the listener and its connections."""
         self._acceptors.pop(name).close()
         self._close_connections({name})
-        self.quotas.remove_listener(name)
+        self.quotas.remove_listener(name, self._now_ms())
 
     def pause(self, listeners: Collection[str], why: str) -> None:
         """Serve nobody on these listeners: their connections are closed, new ones are hung up on until `resume`."""

@@ -49,12 +49,17 @@ class QuotaSettings:
     max_tracked_ips: int = 100_000
     max_delayed_closes: int = 10_000
 
-    def max_connections_of(self, listener: str) -> int:
-        """A listener without a value of its own inherits the broker's number as its own limit, as in Kafka."""
-        return self.listener_max_connections.get(listener, self.max_connections)
+    def max_connections_of(self, listener: str, *, protected: bool) -> int:
+        """A listener without a value of its own inherits the broker's number as its own limit, as in Kafka.
 
-    def creation_rate_of(self, listener: str) -> int:
-        return self.listener_max_connection_creation_rate.get(listener, self.max_connection_creation_rate)
+        `protected`: it is the one that brokers and the operator use, beside others. No limit for clients reaches it, so
+        it has none but its own. (In Kafka it inherits, and a small number locks brokers and administrators out.)
+        """
+        return self.listener_max_connections.get(listener, UNLIMITED if protected else self.max_connections)
+
+    def creation_rate_of(self, listener: str, *, protected: bool) -> int:
+        inherited = UNLIMITED if protected else self.max_connection_creation_rate
+        return self.listener_max_connection_creation_rate.get(listener, inherited)
 
     @property
     def window_ms(self) -> int:

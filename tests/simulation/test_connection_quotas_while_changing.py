@@ -6,6 +6,7 @@ import pytest
 
 from broker_runtime.network.settings import IpAction, QuotaSettings, Strategy
 from tests.support.quota_broker import (
+    ADMIN,
     EXTERNAL,
     IP,
     NO_LISTENER_LIMIT,
@@ -110,13 +111,15 @@ def test_refused_connections_are_held_and_closed_earliest_first() -> None:
 # Beyond Kafka's tests: the rules of section 1.2 to 1.6
 
 
-def test_a_listener_without_a_value_inherits_the_brokers_as_its_own_even_if_protected() -> None:
+def test_a_listener_without_a_value_inherits_the_brokers_as_its_own_unless_it_is_protected() -> None:
     broker = Broker(
         QuotaSettings(max_connection_creation_rate=5, quota_window_num=2, inter_broker_listener=REPLICATION)
     )
-    broker.connect(REPLICATION, count=6)
-    assert broker.admitted(REPLICATION) == 5
-    assert broker.waiting(REPLICATION)
+    broker.connect(REPLICATION, count=60)
+    assert broker.admitted(REPLICATION) == 60
+    broker.connect(EXTERNAL, count=6)
+    assert broker.admitted(EXTERNAL) == 5
+    assert broker.waiting(EXTERNAL)
 
 
 def test_with_a_single_listener_nothing_is_protected() -> None:
@@ -170,12 +173,14 @@ def test_a_wait_needs_both_the_delay_and_a_slot() -> None:
     assert broker.admitted(EXTERNAL) == 4
 
 
-def test_the_ip_rate_holds_on_the_protected_listener_and_is_shared_between_listeners() -> None:
+def test_the_ip_rate_is_shared_between_the_listeners_of_clients_and_does_not_reach_the_brokers() -> None:
     broker = limited()
     broker.quotas.update_ip_rate("10.0.0.1", 4, broker.now_ms)
     assert len(broker.connect(EXTERNAL, "10.0.0.1", 3).admitted_ms) == 3
-    tally = broker.connect(REPLICATION, "10.0.0.1", 3)
+    tally = broker.connect(ADMIN, "10.0.0.1", 3)
     assert (len(tally.admitted_ms), tally.throttled) == (1, 2)
+    tally = broker.connect(REPLICATION, "10.0.0.1", 10)
+    assert (len(tally.admitted_ms), tally.throttled) == (10, 0)
 
 
 def test_a_refused_storm_leaves_the_listeners_budget_to_the_others() -> None:

@@ -66,6 +66,10 @@ NO_TRANSACTIONS = "Transactions are not served: who asks for one is told, and no
 BATCHES = (
     "Batches are checked by their headers and not unpacked, so errors are told for the batch, not for its records."
 )
+BROKERS_OWN = (
+    "Where clients have another listener, only limits with its own prefix reach the one of brokers and administrators; "
+    "Kafka's inherits the broker's numbers and has addresses limited, which can lock out whoever is to lift them."
+)
 TWICE = "Each mention of the partition is answered; Kafka merges them into one answer."
 WHOLE_BATCHES = (
     "Only whole batches are sent; Kafka fills the limit with part of the next one, which clients throw away."
@@ -292,6 +296,8 @@ TABLE: Sequence[Wanted] = (
         "A negative limit counts as the smallest one; Kafka fails over it.",
     ),
     Wanted("offsets looked up", "a partition twice/*", ABSENT, ENTRY, TWICE),
+    Wanted("connections and the broker's rate", "between brokers/last answer after s", "*", "*", BROKERS_OWN),
+    Wanted("connections and an address's rate", "between brokers too/*", "*", "*", BROKERS_OWN),
     *(
         Wanted(sequence, "*/listener.name.*/read_only", "True", "False", LISTENER_KEYS)
         for sequence in ("limits of the file described", "limits of the file changed")

@@ -200,3 +200,24 @@ def test_names_that_no_topic_can_have_are_told_from_unknown_ones(metadata: Metad
     change = ("retention.ms", Operation.SET, "5")
     assert refusal(metadata, TOPIC, name, change)[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert refusal(metadata, TOPIC, "unknown", change)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_limit_that_would_leave_no_connection_for_brokers_and_administrators_is_refused(metadata: Metadata) -> None:
+    for broker in (2, 3):
+        metadata.broker(broker, "INTERNAL", "EXTERNAL")
+    own = "listener.name.internal.max.connections"
+    code, message = refusal(metadata, BROKER, "", (own, Operation.SET, "2"))
+    assert code == ErrorCode.INVALID_REQUEST
+    assert "3 brokers talk to each other over the listener internal" in message
+    assert refusal(metadata, BROKER, "1", (own, Operation.SET, "1"))[0] == ErrorCode.INVALID_REQUEST
+    # The limits of clients' listeners, and of the broker beside such a listener, may be as small as one likes.
+    alter(metadata, BROKER, "", ("max.connections", Operation.SET, "1"), (own, Operation.SET, "3"))
+    alter(metadata, BROKER, "", ("listener.name.external.max.connections", Operation.SET, "1"))
+
+
+def test_where_clients_and_brokers_share_the_only_listener_the_brokers_limit_must_leave_room_for_brokers() -> None:
+    metadata = Metadata()
+    for broker in (1, 2, 3):
+        metadata.broker(broker, "PLAINTEXT")
+    assert refusal(metadata, BROKER, "", ("max.connections", Operation.SET, "2"))[0] == ErrorCode.INVALID_REQUEST
+    alter(metadata, BROKER, "", ("max.connections", Operation.SET, "3"))

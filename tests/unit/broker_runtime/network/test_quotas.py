@@ -1,6 +1,7 @@
 """The quota state machine under random scripts, and what the scenarios of tests/simulation leave out."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -54,9 +55,9 @@ def test_a_listener_is_removed_only_without_connections() -> None:
     quotas = quotas_of(QuotaSettings())
     quotas.on_accepted(CLIENTS, IPS[0], NOW)
     with pytest.raises(ValueError, match="close the connections"):
-        quotas.remove_listener(CLIENTS)
+        quotas.remove_listener(CLIENTS, NOW)
     quotas.on_closed(CLIENTS, IPS[0], NOW)
-    quotas.remove_listener(CLIENTS)
+    quotas.remove_listener(CLIENTS, NOW)
     with pytest.raises(UnknownListenerError):
         quotas.on_accepted(CLIENTS, IPS[0], NOW)
 
@@ -89,6 +90,35 @@ def test_a_broker_rate_of_zero_is_refused_where_a_listener_would_inherit_it() ->
         QuotaSettings(max_connection_creation_rate=0, listener_max_connection_creation_rate={CLIENTS: 5}), NOW
     )
     assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.WAIT_UNTIL
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_connections": 1},
+        {"max_connection_creation_rate": 1},
+        {"max_connections_per_ip": 0, "max_connections_per_ip_overrides": {"10.9.9.9": 1}},
+        {"max_connection_creation_rate_per_ip": 1},
+    ],
+)
+def test_no_limit_for_clients_reaches_the_listener_that_brokers_and_the_operator_use(limits: dict[str, Any]) -> None:
+    settings = QuotaSettings(inter_broker_listener=BROKERS)
+    quotas = quotas_of(settings, CLIENTS, BROKERS)
+    quotas.on_accepted(CLIENTS, IPS[0], NOW)
+    quotas.update(replace(settings, **limits), NOW)
+    for _ in range(50):
+        assert quotas.on_accepted(BROKERS, IPS[0], NOW).outcome is Outcome.ADMIT
+    assert quotas.ip_count(IPS[0]) == 1
+    for _ in range(50):
+        quotas.on_closed(BROKERS, IPS[0], NOW)
+    assert quotas.total == 1
+
+
+def test_a_limit_of_its_own_holds_on_the_listener_between_brokers() -> None:
+    settings = QuotaSettings(inter_broker_listener=BROKERS, listener_max_connections={BROKERS: 1})
+    quotas = quotas_of(settings, CLIENTS, BROKERS)
+    assert quotas.on_accepted(BROKERS, IPS[0], NOW).outcome is Outcome.ADMIT
+    assert quotas.on_accepted(BROKERS, IPS[0], NOW).outcome is Outcome.WAIT_FOR_SLOT
 
 
 def test_a_negative_limit_is_refused() -> None:
@@ -156,8 +186,10 @@ class QuotaMachine(RuleBasedStateMachine):
         if decision_outcome is Outcome.ADMIT:
             if name == CLIENTS:
                 assert len(self.open) < settings.max_connections
-            assert sum(1 for listener, _ in self.open if listener == name) < settings.max_connections_of(name)
-            assert sum(1 for _, address in self.open if address == ip) < settings.max_connections_per_ip
+            limit = settings.max_connections_of(name, protected=name == BROKERS)
+            assert sum(1 for listener, _ in self.open if listener == name) < limit
+            if name == CLIENTS:
+                assert self.open.count((CLIENTS, ip)) < settings.max_connections_per_ip
             self.open.append((name, ip))
         elif decision_outcome in (Outcome.WAIT_UNTIL, Outcome.WAIT_FOR_SLOT):
             if decision_outcome is Outcome.WAIT_UNTIL:
@@ -227,7 +259,7 @@ class QuotaMachine(RuleBasedStateMachine):
         for name, listener in self.quotas.listeners.items():
             assert listener.count == sum(1 for owner, _ in self.open if owner == name)
         for ip in IPS:
-            assert self.quotas.ip_count(ip) == sum(1 for _, address in self.open if address == ip)
+            assert self.quotas.ip_count(ip) == self.open.count((CLIENTS, ip))
         assert {name for name, known in self.quotas.listeners.items() if known.waiting} == set(self.held)
         assert all(0 <= known.blocked.fraction(self.now_ms) <= 1 for known in self.quotas.listeners.values())
 
