@@ -38,3 +38,22 @@ def test_a_service_of_somebody_else_outlives_a_listener_of_its_name(shop: Shop) 
     finally:
         shop.delete("brokerlistener", "payments")
         shop.delete("service", "payments")
+
+
+def test_a_pod_that_loses_its_label_runs_on_unfenced_and_gets_it_back(shop: Shop) -> None:
+    pod, before = shop.pod(2), shop.fingerprint()
+    shop.plane.kubectl("label", "pod", pod.name, "sluicegate.dev/cluster-", "app.kubernetes.io/component-")
+
+    def mended() -> bool:
+        assert all(broker["state"] == "Online" for broker in shop.controllers_view().values())
+        found = shop.plane.get("pod", pod.name)["metadata"]
+        assert (found["uid"], found["labels"].get("sluicegate.dev/cluster")) == (pod.uid, CLUSTER), found
+        # Its StatefulSet takes it back.
+        return any(owner["kind"] == "StatefulSet" for owner in found.get("ownerReferences", []))
+
+    wait_for("the pod has its labels and its StatefulSet again", mended, timeout_s=60, interval_s=0.1)
+    messages = [event["message"] for event in shop.events() if event["reason"] == "LabelsMended"]
+    assert [message for message in messages if pod.name in message]
+    gone = [event["message"] for event in shop.events() if event["reason"] == "BrokerGone"]
+    assert not [message for message in gone if "broker 2" in message]
+    assert shop.fingerprint() == before

@@ -7,6 +7,7 @@ same rule as in KubeClient. Pods are put there by the test.
 from collections.abc import Mapping
 from copy import deepcopy
 from itertools import count
+from types import MappingProxyType
 from typing import Any
 
 from sluicegate_operator.kube.children import name_taken
@@ -105,3 +106,29 @@ class MemoryKube:
         managed = self._statuses.setdefault(key, {})
         managed[manager] = deepcopy(dict(status))
         self._objects[key]["status"] = {field: value for one in managed.values() for field, value in one.items()}
+
+    async def mark_pod(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        labels: Mapping[str, str] = MappingProxyType({}),
+        annotations: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        meta = self._pod(namespace, name, uid)["metadata"]
+        meta["labels"] = {**meta.get("labels", {}), **labels}
+        meta["annotations"] = {**meta.get("annotations", {}), **annotations}
+
+    async def set_pod_condition(self, namespace: str, name: str, uid: str, condition: Mapping[str, Any]) -> None:
+        status = self._pod(namespace, name, uid).setdefault("status", {})
+        others = [one for one in status.get("conditions", []) if one["type"] != condition["type"]]
+        status["conditions"] = [*others, dict(condition)]
+
+    def _pod(self, namespace: str, name: str, uid: str) -> Json:
+        found = self._objects.get(("Pod", namespace, name))
+        if found is None:
+            raise KubeError(f"{name} not found", 404)
+        if found["metadata"]["uid"] != uid:
+            raise KubeConflictError(f"{name} is another one by now")
+        return found

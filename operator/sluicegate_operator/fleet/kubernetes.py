@@ -14,7 +14,8 @@ from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.config_maps import collect_config_maps, taken_up
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
-from sluicegate_operator.fleet.pods import NodePod, node_pod
+from sluicegate_operator.fleet.finding_pods import all_pods, listed_pods
+from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.fleet.rolls import NodeSetSeen
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import NameTakenError
@@ -23,7 +24,7 @@ from sluicegate_operator.planning.children import cluster_children, listener_chi
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
 from sluicegate_operator.planning.restart_reasons import NodeRevision
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name
+from sluicegate_operator.resources.labels import REVISION, node_set_name
 from sluicegate_operator.resources.owner import why_not_ours
 from sluicegate_operator.resources.statefulset import node_set_metadata
 
@@ -117,20 +118,18 @@ class KubernetesFleet:
 
     async def pods(self, cluster: BrokerCluster) -> list[NodePod]:
         """Also those that are going."""
-        selector = f"{CLUSTER_LABEL}={cluster.name}"
-        found = await self._kube.list(POD, cluster.namespace, selector)
-        return [node for pod in found if (node := node_pod(pod)) is not None]
+        return await listed_pods(self._kube, cluster)
 
     async def look(self, cluster: BrokerCluster) -> Sighting:
         """Raises KubeError; what controllers do not say is in the view."""
         key = (cluster.namespace, cluster.name)
         places = self._controllers.get(key) or _controllers(await self.pods(cluster))
         view = await controller_view(places)
-        pods = await self.pods(cluster)
+        pods = await all_pods(self._kube, cluster, view.overview)
         now = self._controllers[key] = _controllers(pods)
         if view.overview is None and now != places:
             view = await controller_view(now)
-            pods = await self.pods(cluster)
+            pods = await all_pods(self._kube, cluster, view.overview)
         seen_in = self._session_pods.get(key, {})
         if view.overview is not None:
             seen_in = self._session_pods[key] = session_pods(view.overview, _broker_pods(pods), seen_in)

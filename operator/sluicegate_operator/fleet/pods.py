@@ -45,7 +45,7 @@ class PodCondition:
 class NodePod:
     """A broker's or controller's pod; `host` is empty before it has an address, `node` before it is on a Kubernetes
     node. `ready` is the pod's own Ready, `containers_ready` leaves the readiness gates out. `failing` says why it does
-    not start, `ended` when its container last ended."""
+    not start, `ended` when its container last ended. `lost_labels`: those that it should have and has not."""
 
     name: str
     role: Role
@@ -62,6 +62,7 @@ class NodePod:
     ended: ContainerEnd | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
     conditions: Mapping[str, PodCondition] = field(default_factory=dict)
+    lost_labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def node_id(self) -> int:
@@ -75,11 +76,12 @@ class NodePod:
         return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, up=self.ready)
 
 
-def node_pod(pod: Json) -> NodePod | None:
-    """None for a pod that is no node of a cluster, or whose containers have all ended for good."""
+def node_pod(pod: Json, of_role: Role | None = None) -> NodePod | None:
+    """None for a pod that is no node of a cluster, or whose containers have all ended for good. Its role is that of its
+    label, unless it is known."""
     meta = pod["metadata"]
     ordinal = _ORDINAL.search(meta["name"])
-    role = (meta.get("labels") or {}).get(ROLE_LABEL)
+    role = of_role or (meta.get("labels") or {}).get(ROLE_LABEL)
     status = pod.get("status") or {}
     if ordinal is None or role not in set(Role) or status.get("phase") in ("Failed", "Succeeded"):
         return None

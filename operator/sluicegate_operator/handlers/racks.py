@@ -55,7 +55,7 @@ class RackReconciler:
     async def _tell(self, cluster: BrokerCluster, telling: Telling) -> None:
         pod = telling.pod
         try:
-            await self._context.kube.annotate_pod(cluster.namespace, pod.name, pod.uid, {RACK: telling.rack})
+            await self._context.kube.mark_pod(cluster.namespace, pod.name, pod.uid, annotations={RACK: telling.rack})
         except KubeError as error:
             if error.status not in (404, 409):
                 raise

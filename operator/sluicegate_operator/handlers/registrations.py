@@ -54,6 +54,7 @@ class RegistrationReconciler:
         seen = await context.fleet.look(cluster)
         fenced = await self._fence(cluster, seen)
         await self._set_gates(cluster, seen)
+        await self._mend_labels(cluster, seen)
         if seen.view.overview is not None:
             await self._write(cluster, seen, seen.view.overview)
         if fenced or not settled(cluster, seen):
@@ -77,6 +78,22 @@ class RegistrationReconciler:
             FENCED_AT_ONCE.inc()
             await self._context.post(cluster, "Warning", "BrokerGone", f"{order.why}: fenced at once")
         return True
+
+    async def _mend_labels(self, cluster: BrokerCluster, seen: Sighting) -> None:
+        """Without its labels a pod is found by neither its StatefulSet nor Services nor a PodDisruptionBudget."""
+        for pod in seen.pods:
+            if not pod.lost_labels or pod.deleting or cluster.spec.paused:
+                continue
+            try:
+                await self._context.kube.mark_pod(cluster.namespace, pod.name, pod.uid, labels=pod.lost_labels)
+            except KubeError as error:
+                if error.status not in (404, 409):
+                    raise
+                log.info("pod %s has gone before its labels were put back: %s", pod.name, error)
+                continue
+            labels = ", ".join(f"{key}={value}" for key, value in sorted(pod.lost_labels.items()))
+            message = f"pod {pod.name} runs and had lost its labels: {labels} put back"
+            await self._context.post(cluster, "Warning", "LabelsMended", message)
 
     async def _set_gates(self, cluster: BrokerCluster, seen: Sighting) -> None:
         for pod in seen.of(Role.BROKER):

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -138,9 +139,18 @@ class KubeClient:
         body = {"metadata": {"uid": uid}, "status": {"conditions": [dict(condition)]}}
         await self._patch_pod(POD.path(namespace, name) + "/status", body)
 
-    async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
+    async def mark_pod(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        labels: Mapping[str, str] = MappingProxyType({}),
+        annotations: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Others stay as they are. A KubeConflictError when the pod is another one by now."""
-        await self._patch_pod(POD.path(namespace, name), {"metadata": {"uid": uid, "annotations": dict(annotations)}})
+        marks = {"labels": dict(labels), "annotations": dict(annotations)}
+        await self._patch_pod(POD.path(namespace, name), {"metadata": {"uid": uid, **marks}})
 
     async def _patch_pod(self, path: str, body: Mapping[str, Any]) -> None:
         await self._request("PATCH", path, body=body, content_type=_STRATEGIC_MERGE_TYPE)

@@ -1,0 +1,74 @@
+"""The pods of a cluster: those that a label selects, and those that are known by name and were not selected.
+
+Anybody who may edit a pod may take a label away, and the pod runs on: that it is not in a list proves nothing. So
+whoever acts on the absence of a node's pod has asked for it by name.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.pods import NodePod, node_pod
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.kinds import POD
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.overview import ClusterOverview
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, node_set_name, selector
+
+Json = Mapping[str, Any]
+
+
+async def listed_pods(kube: KubeClient, cluster: BrokerCluster) -> list[NodePod]:
+    """Those that have the cluster's label and a name of its nodes, also those that are going. Raises KubeError."""
+    found = await kube.list(POD, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
+    nodes = [_node(cluster, pod) for pod in found]
+    return [node for node in nodes if node is not None and node.name == _name(cluster, node.role, node.ordinal)]
+
+
+async def all_pods(kube: KubeClient, cluster: BrokerCluster, overview: ClusterOverview | None) -> list[NodePod]:
+    """With those that lack a label. `overview` must have been read before: a session that it shows belongs to a pod
+    that is found, or is gone. Raises KubeError."""
+    listed = await listed_pods(kube, cluster)
+    names = {node.name for node in listed}
+    missing = [(name, role) for name, role in _expected(cluster, overview) if name not in names]
+    found = await asyncio.gather(*(_by_name(kube, cluster, name, role) for name, role in missing))
+    return listed + [node for node in found if node is not None]
+
+
+def _expected(cluster: BrokerCluster, overview: ClusterOverview | None) -> Iterator[tuple[str, Role]]:
+    brokers = set(range(cluster.spec.brokers.replicas if cluster.spec.brokers else 0))
+    if overview is not None:
+        brokers |= {broker.id for broker in overview.brokers if broker.has_session}
+    yield from ((_name(cluster, Role.BROKER, ordinal), Role.BROKER) for ordinal in sorted(brokers))
+    controllers = range(cluster.spec.controller_count)
+    yield from ((_name(cluster, Role.CONTROLLER, ordinal), Role.CONTROLLER) for ordinal in controllers)
+
+
+async def _by_name(kube: KubeClient, cluster: BrokerCluster, name: str, role: Role) -> NodePod | None:
+    found = await kube.get(POD, cluster.namespace, name)
+    if found is None or not _is_of(node_set_name(cluster.name, role), found["metadata"]):
+        return None
+    return _node(cluster, found, role)
+
+
+def _is_of(node_set: str, meta: Json) -> bool:
+    """Only our StatefulSets' templates have the annotation. One that lacks a label is let go of by its StatefulSet."""
+    references = meta.get("ownerReferences") or ()
+    controller = next((reference for reference in references if reference.get("controller")), None)
+    released = controller is None or (controller["kind"], controller["name"]) == ("StatefulSet", node_set)
+    return released and REVISION in (meta.get("annotations") or {})
+
+
+def _node(cluster: BrokerCluster, pod: Json, role: Role | None = None) -> NodePod | None:
+    node = node_pod(pod, role)
+    if node is None:
+        return None
+    has = pod["metadata"].get("labels") or {}
+    wanted = selector(cluster.name, node.role)
+    return replace(node, lost_labels={key: value for key, value in wanted.items() if has.get(key) != value})
+
+
+def _name(cluster: BrokerCluster, role: Role, ordinal: int) -> str:
+    return f"{node_set_name(cluster.name, role)}-{ordinal}"

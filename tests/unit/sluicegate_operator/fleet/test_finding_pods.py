@@ -1,0 +1,114 @@
+"""Which pods a cluster has, also when they lack the labels by which they are found."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.controllers import ControllerView
+from sluicegate_operator.fleet.finding_pods import all_pods, listed_pods
+from sluicegate_operator.fleet.kubernetes import Sighting
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.registrations import RegistrationReconciler, fence_orders
+from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL, selector
+from sluicegate_operator.settings import read_settings
+from tests.support.memory_kube import Json, MemoryKube
+
+BROKERS = 2
+CLUSTER = BrokerCluster.model_validate(
+    {"metadata": {"name": "shop"}, "spec": {"brokers": {"replicas": BROKERS, "storage": {"size": "1Gi"}}}}
+)
+NAME_LABEL = "app.kubernetes.io/name"
+
+
+def pod(name: str, role: str, ordinal: int) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "uid": f"uid-of-{name}",
+            "labels": selector("shop", role),
+            "annotations": {REVISION: "{}"},
+            "ownerReferences": [{"kind": "StatefulSet", "name": f"shop-{role}s", "controller": True}],
+        },
+        "status": {"phase": "Running", "podIP": f"10.0.0.{ordinal}"},
+    }
+
+
+def stripped(found: Json, *labels: str, **metadata: Any) -> Json:
+    left = {key: value for key, value in found["metadata"]["labels"].items() if key not in labels}
+    return found | {"metadata": found["metadata"] | {"labels": left} | metadata}
+
+
+CONTROLLER = pod("shop-controllers-0", "controller", 9)
+FIRST, SECOND = pod("shop-brokers-0", "broker", 0), pod("shop-brokers-1", "broker", 1)
+
+
+def overview(brokers: int = BROKERS) -> ClusterOverview:
+    known = [BrokerOverview(i, 7, "i", BrokerState.ONLINE, host=f"10.0.0.{i}") for i in range(brokers)]
+    return ClusterOverview("c", 1000, 1, 9, tuple(known))
+
+
+async def fenced(*pods: Json, brokers: int = BROKERS) -> list[int]:
+    view = overview(brokers)
+    found = await all_pods(MemoryKube(*pods), CLUSTER, view)  # type: ignore[arg-type]
+    return [order.broker_id for order in fence_orders(Sighting(ControllerView(view), tuple(found)))]
+
+
+@pytest.mark.parametrize("label", [CLUSTER_LABEL, ROLE_LABEL, NAME_LABEL])
+@pytest.mark.parametrize("released", [False, True])
+async def test_a_pod_that_lost_a_label_is_there_and_its_broker_is_not_fenced(label: str, released: bool) -> None:
+    second = stripped(SECOND, label, **({"ownerReferences": []} if released else {}))
+    kube = MemoryKube(CONTROLLER, FIRST, second)
+    found = await all_pods(kube, CLUSTER, overview())  # type: ignore[arg-type]
+    assert {node.name: set(node.lost_labels) for node in found} == {
+        "shop-controllers-0": set(),
+        "shop-brokers-0": set(),
+        "shop-brokers-1": {label},
+    }
+    assert await fenced(CONTROLLER, FIRST, second) == []
+
+
+async def test_a_pod_that_is_gone_is_fenced_and_so_is_one_whose_name_a_stranger_has() -> None:
+    assert await fenced(CONTROLLER, FIRST) == [1]
+    stranger = stripped(SECOND, *SECOND["metadata"]["labels"], annotations={}, ownerReferences=[])
+    assert await fenced(CONTROLLER, FIRST, stranger) == [1]
+    controlled = stripped(SECOND, CLUSTER_LABEL, ownerReferences=[{"kind": "Job", "name": "load", "controller": True}])
+    assert await fenced(CONTROLLER, FIRST, controlled) == [1]
+    evicted = stripped(SECOND, CLUSTER_LABEL) | {"status": {"phase": "Failed"}}
+    assert await fenced(CONTROLLER, FIRST, evicted) == [1]
+
+
+async def test_a_broker_beyond_the_specs_number_is_asked_for_by_name_too() -> None:
+    third = stripped(pod("shop-brokers-2", "broker", 2), CLUSTER_LABEL)
+    assert await fenced(CONTROLLER, FIRST, SECOND, third, brokers=3) == []
+    assert await fenced(CONTROLLER, FIRST, SECOND, brokers=3) == [2]
+
+
+async def test_a_strangers_pod_with_the_clusters_label_is_no_node() -> None:
+    job = pod("load-1", "broker", 1)
+    assert await listed_pods(MemoryKube(FIRST, job), CLUSTER) != []  # type: ignore[arg-type]
+    assert [node.name for node in await listed_pods(MemoryKube(FIRST, job), CLUSTER)] == [  # type: ignore[arg-type]
+        "shop-brokers-0"
+    ]
+
+
+async def test_lost_labels_are_put_back_with_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def view(_: object) -> ControllerView:
+        return ControllerView(overview())
+
+    monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.controller_view", view)
+    document = CLUSTER.model_dump(mode="json", by_alias=True, exclude={"status"}, exclude_none=True)
+    kube = MemoryKube(document, CONTROLLER, FIRST, stripped(SECOND, CLUSTER_LABEL, ROLE_LABEL))
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    reconciler = RegistrationReconciler(context)
+    for _ in range(2):
+        await reconciler.reconcile(("default", "shop"))
+    assert kube.take("Pod", "shop-brokers-1")["metadata"]["labels"] == selector("shop", "broker")
+    [event] = kube.events("LabelsMended")
+    assert (event["type"], event["count"], event["involvedObject"]["name"]) == ("Warning", 1, "shop")
+    assert "pod shop-brokers-1 runs and had lost its labels" in event["message"]
+    assert kube.events("BrokerGone") == []
+    await context.close()
