@@ -7,7 +7,6 @@ could not start or go on, 2 for a configuration that cannot be used.
 import argparse
 import asyncio
 import logging
-import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from broker_runtime.broker import Broker, StartError
 from broker_runtime.cluster.rack import RackUnknownError, with_rack
 from broker_runtime.config import BrokerSettings, broker_settings, parse_properties
 from broker_runtime.errors import ConfigError
+from broker_runtime.open_files import raise_descriptor_limit, with_replicas_max
 
 log = logging.getLogger("broker_runtime")
 
@@ -31,14 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as error:
         print(f"configuration: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    _raise_descriptor_limit()
-    return uvloop.run(_serve(settings))
-
-
-def _raise_descriptor_limit() -> None:
-    """Every connection and segment is a descriptor; the soft limit of a shell is far below what is allowed."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return uvloop.run(_serve(with_replicas_max(settings, raise_descriptor_limit())))
 
 
 def _parser() -> argparse.ArgumentParser:

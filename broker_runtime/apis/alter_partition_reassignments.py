@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.capacity import Capacity, check_records
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.reassignments import reassign
 from broker_runtime.controller.records import Record
@@ -31,6 +32,7 @@ def _reassign_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Recor
     counts = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
     keep = not _factor_may_change(request)
     records: list[Record] = []
+    capacity = Capacity(image)
     responses: list[Fields] = []
     for topic in request.topics:
         partitions = []
@@ -39,7 +41,9 @@ def _reassign_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Recor
             try:
                 if counts[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition is in the request more than once.")
-                records += reassign(topic.name, asked.partition_index, asked.replicas, image, keep_factor=keep)
+                moved = reassign(topic.name, asked.partition_index, asked.replicas, image, keep_factor=keep)
+                check_records(len(records) + len(moved))
+                records += capacity.take(moved)
             except KafkaError as refusal:
                 error = refusal
             partitions.append(_answer(asked.partition_index, error))

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.capacity import Capacity, check_records
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.records import Record
 from broker_runtime.controller.topics import grow_topic
@@ -25,6 +26,7 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
 def _grow_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
     counts = Counter(topic.name for topic in request.topics)
     records: list[Record] = []
+    capacity = Capacity(image)
     results = [
         _result(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         for name, count in counts.items()
@@ -35,7 +37,9 @@ def _grow_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Record], 
             continue
         assignments = None if topic.assignments is None else [each.broker_ids for each in topic.assignments]
         try:
-            records += grow_topic(topic.name, topic.count, assignments, image)
+            new = grow_topic(topic.name, topic.count, assignments, image)
+            check_records(len(records) + len(new))
+            records += capacity.take(new)
         except KafkaError as error:
             results.append(_result(topic.name, error))
         else:

@@ -5,10 +5,18 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.capacity import Capacity, check_partitions, check_records
 from broker_runtime.controller.describe import describe_topic
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.records import Record
-from broker_runtime.controller.topics import CreatedTopic, NewTopic, TopicDefaults, collision_key, create_topic
+from broker_runtime.controller.topics import (
+    CreatedTopic,
+    NewTopic,
+    TopicDefaults,
+    collision_key,
+    create_topic,
+    partitions_asked_for,
+)
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import CREATE_TOPICS
@@ -35,17 +43,19 @@ def _create_all(request: Entity, image: MetadataImage, node: Node) -> tuple[Sequ
         if count > 1
     ]
     taken: dict[str, str] = {}
-    for topic in request.topics:
-        if counts[topic.name] > 1:
-            continue
+    capacity = Capacity(image)
+    wanted = [_wanted(topic) for topic in request.topics if counts[topic.name] == 1]
+    check_partitions(partitions_asked_for(topic, defaults) for topic in wanted)
+    for topic in wanted:
         try:
-            new, created = create_topic(_wanted(topic), image, defaults, uuid4, taken)
+            new, created = create_topic(topic, image, defaults, uuid4, taken)
+            records += capacity.take(new)
         except KafkaError as error:
             answers.append(_refused(topic.name, error))
             continue
         taken[collision_key(topic.name)] = topic.name
-        records += new
         answers.append(_created(topic.name, created, image, node))
+    check_records(len(records))
     return ((), answers) if request.validate_only else (records, answers)
 
 

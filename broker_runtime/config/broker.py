@@ -200,6 +200,15 @@ _CLUSTER = [
     _static("initial.broker.registration.timeout.ms", INT, 60_000, "The broker exits when not registered by then."),
     _static("controller.request.queue.max", INT, 10_000, "Requests waiting for the controller's journal.", at_least(1)),
     _static("request.timeout.ms", INT, 30_000, "Longest wait for the controller.", at_least(1)),
+    _static(
+        "sluicegate.broker.replicas.max",
+        INT,
+        None,
+        "Replicas of partitions that one broker may have; what would need more is refused. By default it follows from "
+        "the limit of open files (RLIMIT_NOFILE) of the controller's process: two for each replica, beside a quarter "
+        "for connections.",
+        at_least(1),
+    ),
     _static("fetch.max.bytes", INT, 57_671_680, "Largest fetch response.", between(1024, INT_MAX)),
     _static("max.incremental.fetch.session.cache.slots", INT, 0, "Fetch sessions are not kept: 0.", between(0, 0)),
     _static("transactional.id.expiration.ms", INT, 604_800_000, "Kept for Kafka's tools; no transactions yet."),

@@ -58,6 +58,9 @@ class BrokerSettings:
             raise TypeError(f"{name} is not a number")
         return value
 
+    def whole_or_none(self, name: str) -> int | None:
+        return None if self.values[name] is None else self.integer(name)
+
     def text(self, name: str) -> str:
         value = self.values[name]
         if not isinstance(value, str):

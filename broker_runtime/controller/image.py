@@ -151,8 +151,9 @@ class MetadataImage:
         self.next_producer_id = 0
         self.unclean_by_default = False
         self.min_insync_by_default = 1
-        """unclean.leader.election.enable and min.insync.replicas of this controller's own properties file; no part of
-        the metadata."""
+        self.replicas_max: int | None = None
+        """unclean.leader.election.enable, min.insync.replicas and sluicegate.broker.replicas.max of this controller's
+        own properties file; no part of the metadata."""
         self._topics_by_id: dict[UUID, Topic] = {}
         self._topic_configs: dict[str, dict[str, str]] = {}
         self._broker_configs: dict[int | None, dict[str, str]] = {}

@@ -208,6 +208,7 @@ class ControllerService:
         image = self.image = await self.history.load()
         image.unclean_by_default = self._settings.flag("unclean.leader.election.enable")
         image.min_insync_by_default = self._settings.integer("min.insync.replicas")
+        image.replicas_max = self._settings.whole_or_none("sluicegate.broker.replicas.max")
         if image.cluster_id not in (None, self.cluster_id):
             raise ReplayError(f"the metadata journal belongs to cluster {image.cluster_id}, not {self.cluster_id}")
         # Until this is committed nothing is decided: it is what keeps the controller before from committing anything.

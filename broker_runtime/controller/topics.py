@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from broker_runtime.controller.capacity import check_partitions
 from broker_runtime.controller.configs import check_topic_configs
 from broker_runtime.controller.image import MetadataImage, ResourceType, Topic
 from broker_runtime.controller.placement import check_assignment, place
@@ -23,8 +24,6 @@ from broker_runtime.controller.records import (
 from broker_runtime.controller.topic_names import check_topic_name
 from broker_runtime.errors import ErrorCode, KafkaError
 
-PARTITIONS_MAX = 10_000
-"""Of one topic and request; Kafka's limit of records in one controller batch is the same."""
 USE_DEFAULT = -1
 
 
@@ -49,6 +48,12 @@ class CreatedTopic:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
+
+
+def partitions_asked_for(wanted: NewTopic, defaults: TopicDefaults) -> int:
+    if wanted.assignments:
+        return len(wanted.assignments)
+    return defaults.partitions if wanted.partitions == USE_DEFAULT else wanted.partitions
 
 
 def create_topic(
@@ -88,8 +93,8 @@ def grow_topic(
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
         )
-    _check_count(count)
     extra = count - have
+    check_partitions([extra])
     # While a partition is moved it has more replicas than it will have.
     factor = len(set(topic.partitions[0].replicas) - set(topic.partitions[0].removing))
     if assignments is None:
@@ -157,16 +162,7 @@ def _replicas(
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     partitions = defaults.partitions if wanted.partitions == USE_DEFAULT else wanted.partitions
     factor = defaults.replication_factor if wanted.replication_factor == USE_DEFAULT else wanted.replication_factor
-    _check_count(partitions)
     return place(partitions, factor, image, topic_id.int % 1_000_003)
-
-
-def _check_count(partitions: int) -> None:
-    if partitions > PARTITIONS_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"Excessively large number of partitions per request: {partitions}; at most {PARTITIONS_MAX} are allowed.",
-        )
 
 
 def _assigned(wanted: NewTopic, image: MetadataImage) -> Sequence[Sequence[int]]:
@@ -176,7 +172,6 @@ def _assigned(wanted: NewTopic, image: MetadataImage) -> Sequence[Sequence[int]]
                 ErrorCode.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {name} was not set to -1.",
             )
-    _check_count(len(wanted.assignments))
     chosen: dict[int, Sequence[int]] = {}
     factor = None
     for index, replicas in wanted.assignments:

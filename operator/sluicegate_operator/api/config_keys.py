@@ -107,6 +107,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "replica.lag.time.max.ms": long(1),
     "request.timeout.ms": Whole(1),
     "sluicegate.broker.rack.timeout.ms": long(1),
+    "sluicegate.broker.replicas.max": Whole(1),
     "sluicegate.connection.turn.max.us": Whole(1),
     "sluicegate.connection.turn.requests.max": Whole(1),
     "sluicegate.frame.receive.timeout.ms": long(1),

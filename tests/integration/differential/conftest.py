@@ -21,6 +21,8 @@ PROPERTIES: Mapping[str, str] = {
 }
 KAFKA_ONLY = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
 """With one broker Kafka cannot make these topics: it has no coordinators then, just as ours."""
+OURS_ONLY = {"sluicegate.broker.replicas.max": "100000"}
+"""Kafka has no such limit, and by default ours depends on the machine."""
 
 LISTENERS = ("EXTERNAL", *connections.LISTENERS)
 
@@ -53,7 +55,7 @@ def limited_pair() -> Iterator[Pair]:
 @contextmanager
 def running(listeners: Sequence[str], properties: Mapping[str, str]) -> Iterator[Pair]:
     kafka = ApacheKafka(listeners=listeners, properties={**properties, **KAFKA_ONLY})
-    ours = BrokerProcess(listeners=listeners, properties=properties)
+    ours = BrokerProcess(listeners=listeners, properties={**properties, **OURS_ONLY})
     with kafka, ours:
         both = Pair(kafka, ours)
         both.play(level)

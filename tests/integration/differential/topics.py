@@ -88,6 +88,13 @@ def creation(on: Play) -> None:
     create(on, "a name twice", new("twice"), new("twice"), new("once"))
     create(on, "two that clash", new("pair.one"), new("pair_one"))
     create(on, "no topics")
+    too_many = [new("many-1", 6_000), new("many-2", 4_000, assigned=()), new("many-3", -1)]
+    create(on, "more partitions than one request may make", *too_many, validate_only=True)
+    create(on, "as many with what is refused", *too_many[:2], new("no name"), new("made"), validate_only=True)
+    create(on, "as many by hand", *too_many[:2], new("many-4", -1, -1, assigned=[(0, [NODE])]), validate_only=True)
+    create(on, "as many with a name twice", *too_many[:2], new("twice"), new("twice"), validate_only=True)
+    create(on, "as many with none", *too_many[:2], new("none", 0), new("less", -2), validate_only=True)
+    create(on, "as many as one request may make", *too_many[:2], validate_only=True)
     for version in range(2, 8):
         create(on, f"version {version}", new(f"made-in-{version}", 2), version=version)
         create(on, f"again in version {version}", new(f"made-in-{version}", 2), version=version)
@@ -178,6 +185,13 @@ def growth(on: Play) -> None:
             on.ask(told, "create_partitions", 3, topics=topics, timeout=TIMEOUT_MS, validate_only=validate_only)
     twice = [{"name": "growing", "count": count, "assignments": None} for count in (5, 6)]
     on.ask("twice", "create_partitions", 3, topics=twice, timeout=TIMEOUT_MS, validate_only=False)
+    on.quietly("create_topics", 7, topics=[new("growing-too", 1)], timeout=TIMEOUT_MS, validate_only=False)
+    settle(on)
+    both = [{"name": name, "count": 6_000, "assignments": None} for name in ("growing", "growing-too")]
+    on.ask("two by many", "create_partitions", 3, topics=both, timeout=TIMEOUT_MS, validate_only=True)
+    for count in (9_000, 10_000, 10_001, 10_002, 10_010, 12_000):
+        many = [{"name": "growing-too", "count": count, "assignments": None}]
+        on.ask(f"one to {count}", "create_partitions", 3, topics=many, timeout=TIMEOUT_MS, validate_only=True)
     for version in range(4):
         topics = [{"name": "growing", "count": 10 + version, "assignments": None}]
         fields = {"topics": topics, "timeout": TIMEOUT_MS, "validate_only": False}

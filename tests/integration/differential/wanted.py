@@ -202,6 +202,13 @@ TABLE: Sequence[Wanted] = (
         "*",
         "The answer waits for the topic that is made; Kafka's says that it is unknown, and clients ask again.",
     ),
+    Wanted(
+        "topics grown",
+        "*/growing-too/error_code",
+        "unknown_server_error",
+        "policy_violation",
+        "More partitions than one request may make are refused as for new topics; Kafka fails over them.",
+    ),
     Wanted("topics grown", "*/error_message", "None", "?*", TELLS_MORE),
     Wanted(
         "topics deleted",

@@ -59,3 +59,21 @@ async def test_a_disk_that_fails_sends_the_client_to_the_next_controller() -> No
         node.fs.failing_fsync = True
         answer = await node.ask(API, 7, request(topic("a"), topic("b")))
         assert [each["error_code"] for each in answer["topics"]] == [ErrorCode.NOT_CONTROLLER] * 2
+
+
+async def test_partitions_are_counted_over_the_request() -> None:
+    async with ControllerInMemory() as node:
+        await node.broker()
+        many = [topic(f"many-{number}", 10_000) for number in range(60)]
+        answer = await node.ask(API, 7, request(*many, validate_only=True))
+        assert {each["error_code"] for each in answer["topics"]} == {ErrorCode.POLICY_VIOLATION}
+        assert len(answer["topics"]) == 60
+
+
+async def test_a_broker_takes_no_more_replicas_than_it_may_have() -> None:
+    async with ControllerInMemory(properties={"sluicegate.broker.replicas.max": "5"}) as node:
+        await node.broker()
+        answer = await node.ask(API, 7, request(topic("a", 3), topic("b", 3), topic("c", 2)))
+        codes = [each["error_code"] for each in answer["topics"]]
+        assert codes == [ErrorCode.NONE, ErrorCode.POLICY_VIOLATION, ErrorCode.NONE]
+        assert "Broker 1 would have 6 replicas" in answer["topics"][1]["error_message"]

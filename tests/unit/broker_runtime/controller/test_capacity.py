@@ -1,0 +1,78 @@
+"""What one request may make, and how many replicas a broker may have."""
+
+from collections import Counter
+
+import pytest
+
+from broker_runtime.config import broker_settings
+from broker_runtime.controller.capacity import Capacity, check_partitions, check_records, replicas_by_broker
+from broker_runtime.controller.reassignments import reassign
+from broker_runtime.controller.topics import grow_topic
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.open_files import replicas_for, with_replicas_max
+from tests.support.controller import Metadata
+
+
+@pytest.fixture
+def metadata() -> Metadata:
+    metadata = Metadata()
+    for broker in (1, 2):
+        metadata.broker(broker)
+    metadata.topic("orders", [1], [1], [1, 2])
+    metadata.image.replicas_max = 5
+    return metadata
+
+
+def test_partitions_of_a_request_are_summed() -> None:
+    check_partitions([6_000, 4_000, -1])
+    with pytest.raises(KafkaError, match="Excessively large number of partitions per request") as refused:
+        check_partitions([6_000, 4_000, 1])
+    assert refused.value.code == ErrorCode.POLICY_VIOLATION
+
+
+def test_records_of_a_request_are_limited() -> None:
+    check_records(10_000)
+    with pytest.raises(KafkaError, match="excessively large batch operation"):
+        check_records(10_001)
+
+
+def test_replicas_are_counted_by_broker(metadata: Metadata) -> None:
+    assert replicas_by_broker(metadata.image) == Counter({1: 3, 2: 1})
+
+
+def test_what_a_broker_has_no_room_for_is_refused_and_takes_nothing(metadata: Metadata) -> None:
+    capacity = Capacity(metadata.image)
+    with pytest.raises(KafkaError, match=r"Broker 1 would have 6 replicas .* may have 5 .*replicas\.max") as refused:
+        capacity.take(grow_topic("orders", 6, [[1], [1], [1]], metadata.image))
+    assert refused.value.code == ErrorCode.POLICY_VIOLATION
+    capacity.take(grow_topic("orders", 5, [[1], [1]], metadata.image))
+    with pytest.raises(KafkaError, match="Broker 1 would have 6 replicas"):
+        capacity.take(grow_topic("orders", 4, [[1]], metadata.image))
+
+
+def test_a_move_takes_room_where_it_goes(metadata: Metadata) -> None:
+    metadata.image.replicas_max = 2
+    capacity = Capacity(metadata.image)
+    capacity.take(reassign("orders", 2, [2, 1], metadata.image))
+    capacity.take(reassign("orders", 0, [2], metadata.image))
+    with pytest.raises(KafkaError, match="Broker 2 would have 3 replicas"):
+        capacity.take(reassign("orders", 1, [2], metadata.image))
+
+
+def test_without_a_limit_there_is_room(metadata: Metadata) -> None:
+    metadata.image.replicas_max = None
+    assert Capacity(metadata.image).take(grow_topic("orders", 900, None, metadata.image))
+
+
+@pytest.mark.parametrize(("open_files", "replicas"), [(256, 1), (1_024, 384), (20_000, 7_500), (1_048_576, 393_216)])
+def test_the_limit_follows_from_the_files_that_may_be_open(open_files: int, replicas: int) -> None:
+    assert replicas_for(open_files) == replicas
+    settings = with_replicas_max(broker_settings({"node.id": "1"}), open_files)
+    assert settings.whole_or_none("sluicegate.broker.replicas.max") == replicas
+
+
+def test_what_the_file_says_wins_and_no_limit_is_none() -> None:
+    given = broker_settings({"node.id": "1", "sluicegate.broker.replicas.max": "9"})
+    assert with_replicas_max(given, 20_000) is given
+    endless = with_replicas_max(broker_settings({"node.id": "1"}), None)
+    assert endless.whole_or_none("sluicegate.broker.replicas.max") is None
