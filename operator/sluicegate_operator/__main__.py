@@ -11,9 +11,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
+from sluicegate_operator.handlers.health import Liveness, Readiness
 from sluicegate_operator.handlers.operator import lead
-from sluicegate_operator.handlers.telemetry import LEADING, Liveness, TelemetryServer
+from sluicegate_operator.handlers.telemetry import LEADING
+from sluicegate_operator.handlers.telemetry_server import TelemetryServer
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.lease import LeaseElector
@@ -32,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=options.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # It would say of every event of every pod that it was looked at.
     logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    # It would warn that signals are not its own.
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
     try:
         settings = read_settings(os.environ, options.namespace, options.kubeconfig, options.metrics_listener)
         if settings.kubeconfig:
@@ -50,14 +55,16 @@ def _parser() -> argparse.ArgumentParser:
     scope.add_argument("--namespace", help="watch only this namespace")
     scope.add_argument("--all-namespaces", action="store_true", help="watch every namespace (the default)")
     parser.add_argument("--kubeconfig", help="a kubeconfig file; the pod's own account when absent")
-    parser.add_argument("--metrics-listener", metavar="HOST:PORT", help="/metrics and /healthz; off when absent")
+    parser.add_argument(
+        "--metrics-listener", metavar="HOST:PORT", help="/metrics, /healthz and /readyz; off when absent"
+    )
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
     return parser
 
 
 async def _run(lease_client: KubeClient, settings: Settings) -> int:
     stop = asyncio.Event()
-    liveness = Liveness()
+    liveness, readiness = Liveness(), Readiness()
     elector = LeaseElector(
         lease_client,
         settings.lease_namespace,
@@ -69,23 +76,32 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
     )
     with LeaseThread(elector) as lease:
         kube = KubeClient(settings.kubeconfig, timeout_s=settings.request_timeout_s, may_write=lease.held)
-        telemetry = TelemetryServer(*settings.metrics, liveness) if settings.metrics else None
+        telemetry = _telemetry(settings, liveness, readiness)
         beating = asyncio.create_task(_beat(liveness))
+        _stop_on_signals(stop)
         try:
-            while not stop.is_set():
-                await _term(kube, settings, lease, stop)
+            with telemetry:
+                while not stop.is_set():
+                    await _term(kube, settings, lease, stop, readiness)
         finally:
             beating.cancel()
-            if telemetry is not None:
-                telemetry.close()
             kube.close()
             lease_client.close()
     return 0
 
 
-async def _term(kube: KubeClient, settings: Settings, lease: LeaseThread, stop: asyncio.Event) -> None:
+def _telemetry(
+    settings: Settings, liveness: Liveness, readiness: Readiness
+) -> AbstractContextManager[TelemetryServer | None]:
+    if settings.metrics is None:
+        return nullcontext()
+    return TelemetryServer(*settings.metrics, liveness, readiness, connections_max=settings.metrics_connections)
+
+
+async def _term(
+    kube: KubeClient, settings: Settings, lease: LeaseThread, stop: asyncio.Event, readiness: Readiness
+) -> None:
     """Wait for the Lease, lead until it is lost or `stop`, give it back."""
-    _stop_on_signals(stop)
     log.info("%s waits for the Lease %s/%s", settings.identity, settings.lease_namespace, settings.lease_name)
     if not await _first(lease.acquire(), stop):
         return
@@ -97,10 +113,7 @@ async def _term(kube: KubeClient, settings: Settings, lease: LeaseThread, stop: 
     for ender in (lost, stopping):
         ender.add_done_callback(lambda _: over.set())
     try:
-        await lead(kube, settings, over, lease.held)
-        if not over.is_set():
-            # kopf was told to stop by a signal, and took it from us.
-            stop.set()
+        await lead(kube, settings, over, lease.held, readiness)
     finally:
         LEADING.set(0)
         if lost.done():

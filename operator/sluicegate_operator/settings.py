@@ -12,6 +12,7 @@ LEASE_S = 15
 LEASE_MIN_S = 3.0
 REQUEST_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_MIN_S = 0.5
+METRICS_CONNECTIONS = 64
 LEASE_REQUEST_PART = 1 / 3
 """Of the Lease: what a request may take. It is held for two thirds after a renewal, see kube.lease."""
 
@@ -24,7 +25,8 @@ class SettingsError(Exception):
 class Settings:
     """`namespace` None watches all of them. `resync_s` None leaves it to each cluster's spec.resyncSeconds.
     `view_every_s`: how often the controllers of a settled cluster are asked for their view of the brokers. `lease_s`: a
-    successor waits so long for an operator that went silent. `request_timeout_s`: of one request to the API server."""
+    successor waits so long for an operator that went silent. `request_timeout_s`: of one request to the API server.
+    `metrics_connections`: to the metrics listener without a request; the oldest gives way to the next one."""
 
     namespace: str | None
     kubeconfig: str | None
@@ -33,6 +35,7 @@ class Settings:
     lease_name: str = "sluicegate-operator"
     resync_s: float | None = None
     metrics: tuple[str, int] | None = None
+    metrics_connections: int = METRICS_CONNECTIONS
     view_every_s: float = VIEW_EVERY_S
     lease_s: float = LEASE_S
     request_timeout_s: float = REQUEST_TIMEOUT_S
@@ -43,8 +46,8 @@ def read_settings(
 ) -> Settings:
     """Raises SettingsError."""
     own = environment.get("POD_NAMESPACE") or "default"
-    lease_s = _seconds(environment, "SLUICEGATE_LEASE_SECONDS", LEASE_MIN_S) or LEASE_S
-    request_s = _seconds(environment, "SLUICEGATE_REQUEST_TIMEOUT_SECONDS", REQUEST_TIMEOUT_MIN_S)
+    lease_s = _number(environment, "SLUICEGATE_LEASE_SECONDS", LEASE_MIN_S) or LEASE_S
+    request_s = _number(environment, "SLUICEGATE_REQUEST_TIMEOUT_SECONDS", REQUEST_TIMEOUT_MIN_S)
     request_max_s = lease_s * LEASE_REQUEST_PART
     if request_s is not None and request_s > request_max_s:
         raise SettingsError(
@@ -56,25 +59,26 @@ def read_settings(
         kubeconfig=kubeconfig or environment.get("KUBECONFIG") or None,
         identity=environment.get("SLUICEGATE_IDENTITY") or f"{socket.gethostname()}-{os.getpid()}",
         lease_namespace=namespace or own,
-        resync_s=_seconds(environment, "SLUICEGATE_RESYNC_SECONDS", RESYNC_MIN_S),
+        resync_s=_number(environment, "SLUICEGATE_RESYNC_SECONDS", RESYNC_MIN_S),
+        metrics_connections=int(_number(environment, "SLUICEGATE_METRICS_CONNECTIONS", 1.0) or METRICS_CONNECTIONS),
         metrics=_listener(metrics or environment.get("SLUICEGATE_METRICS_LISTENER")),
-        view_every_s=_seconds(environment, "SLUICEGATE_VIEW_SECONDS", VIEW_MIN_S) or VIEW_EVERY_S,
+        view_every_s=_number(environment, "SLUICEGATE_VIEW_SECONDS", VIEW_MIN_S) or VIEW_EVERY_S,
         lease_s=lease_s,
         request_timeout_s=request_s or min(REQUEST_TIMEOUT_S, request_max_s),
     )
 
 
-def _seconds(environment: Mapping[str, str], name: str, least_s: float) -> float | None:
+def _number(environment: Mapping[str, str], name: str, least: float) -> float | None:
     text = environment.get(name)
     if not text:
         return None
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = 0.0
-    if seconds < least_s:
-        raise SettingsError(f"{name}: {text} must be a number of at least {least_s:g}")
-    return seconds
+        number = 0.0
+    if number < least:
+        raise SettingsError(f"{name}: {text} must be a number of at least {least:g}")
+    return number
 
 
 def _listener(text: str | None) -> tuple[str, int] | None:

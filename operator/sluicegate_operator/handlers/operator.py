@@ -1,15 +1,14 @@
-"""One term of leadership: queues, reconcilers and kopf, from the moment the Lease is held until it is lost."""
+"""One term of leadership: queues, reconcilers and the watch, from the moment the Lease is held until it is lost."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
-
-import kopf
 
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.configs import ConfigReconciler
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.health import Readiness
+from sluicegate_operator.handlers.kopf_thread import KopfThread
 from sluicegate_operator.handlers.quotas import QuotaReconciler
 from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
@@ -27,11 +26,14 @@ log = logging.getLogger(__name__)
 Reconcile = Callable[[ClusterKey], Awaitable[Again]]
 
 
-async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event, may_write: Callable[[], bool]) -> None:
-    """Runs until `stop`, or until SIGTERM or SIGINT, whose handlers kopf takes over while it runs.
-
-    Raises what ends kopf or a queue, neither of which may end by itself.
-    """
+async def lead(
+    kube: KubeClient,
+    settings: Settings,
+    stop: asyncio.Event,
+    may_write: Callable[[], bool],
+    readiness: Readiness,
+) -> None:
+    """Runs until `stop`. Raises what ends a queue, which none may by itself."""
     context = Context(kube, settings, may_write)
     topics = TopicReconciler(context)
     reconcilers: dict[str, Reconcile] = {
@@ -48,31 +50,16 @@ async def lead(kube: KubeClient, settings: Settings, stop: asyncio.Event, may_wr
     context.is_due = lambda name, key: queues[name].is_due(key)
     for name, queue in queues.items():
         QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
-    registry = kopf.OperatorRegistry()
-    kopf.on.startup(registry=registry)(configure)
-    kopf.on.login(registry=registry)(login)
-    Watch(context.first_seen, queues, topics).register(registry)
+    watching = KopfThread(kube, settings, Watch(context.first_seen, queues, topics), readiness)
     try:
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(queue.run()) for queue in queues.values()]
-            watching = group.create_task(watch(registry, settings, stop))
-            await watching
+            running.append(group.create_task(watching.run()))
+            await stop.wait()
             for task in running:
                 task.cancel()
     finally:
         await context.close()
-
-
-async def watch(registry: kopf.OperatorRegistry, settings: Settings, stop: asyncio.Event) -> None:
-    await kopf.operator(
-        registry=registry,
-        standalone=True,
-        clusterwide=settings.namespace is None,
-        namespaces=[settings.namespace] if settings.namespace else [],
-        # Without it kopf asks for the name of the user, and a container's uid need not have one.
-        identity=cast(Any, settings.identity),
-        stop_flag=stop,
-    )
 
 
 def counted(name: str, reconcile: Reconcile) -> Reconcile:
@@ -91,22 +78,3 @@ def counted(name: str, reconcile: Reconcile) -> Reconcile:
             RECONCILES.labels(name, result).inc()
 
     return run
-
-
-async def configure(settings: kopf.OperatorSettings, **_: object) -> None:
-    """Limits on everything that kopf leaves open; the Lease decides who acts, not kopf's peering."""
-    settings.peering.standalone = True
-    settings.watching.server_timeout = 300
-    settings.watching.client_timeout = 310
-    settings.watching.connect_timeout = 15
-    settings.watching.inactivity_timeout = 70
-    settings.networking.request_timeout = 30
-    settings.networking.connect_timeout = 5
-    settings.execution.default_backoff = 5
-    settings.queueing.worker_limit = 100
-    settings.posting.enabled = False
-    settings.scanning.disabled = True
-
-
-def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-    return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)

@@ -3,9 +3,11 @@
 on.event handlers leave no finalizer and no annotation on anybody's object.
 """
 
+import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import kopf
@@ -18,7 +20,7 @@ from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.snapshot import ClusterKey, cluster_keys
 from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.work_queue import WorkQueue
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, CUSTOM, TOPIC, Kind
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC, Kind
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK
 
@@ -39,16 +41,21 @@ class Watch:
         self._objects: dict[str, int] = {}
         """By uid, what people have written of each object, as a hash."""
 
-    def register(self, registry: kopf.OperatorRegistry) -> None:
-        for kind in CUSTOM:
-            kopf.on.event(GROUP, VERSION, kind.plural, registry=registry, id=kind.plural)(self._handler(kind))
-        kopf.on.event("v1", "pods", labels={CLUSTER_LABEL: kopf.PRESENT}, registry=registry, id="pods")(self.on_pod)
+    def register(self, registry: kopf.OperatorRegistry, kinds: Collection[Kind]) -> None:
+        """The handlers only carry the events to the caller's loop: kopf runs on one of its own."""
+        loop = asyncio.get_running_loop()
 
-    def _handler(self, kind: Kind) -> Any:
-        async def on_object(event: Mapping[str, Any], **_: Any) -> None:
-            self.on_object(kind, event["type"], event["object"])
+        def handler(take: Callable[[str | None, Mapping[str, Any]], None]) -> Any:
+            async def carry(event: Mapping[str, Any], **_: Any) -> None:
+                loop.call_soon_threadsafe(take, event["type"], event["object"])
 
-        return on_object
+            return carry
+
+        for kind in kinds:
+            take = partial(self.on_object, kind)
+            kopf.on.event(GROUP, VERSION, kind.plural, registry=registry, id=kind.plural)(handler(take))
+        labels = {CLUSTER_LABEL: kopf.PRESENT}
+        kopf.on.event("v1", "pods", labels=labels, registry=registry, id="pods")(handler(self.on_pod))
 
     def on_object(self, kind: Kind, type_: str | None, body: Mapping[str, Any]) -> None:
         """A change of nothing but its status is our own hand, and no news."""
@@ -76,13 +83,12 @@ class Watch:
         if isinstance(topic, Topic):
             self._topic_reconciler.note_deleted(key, topic)
 
-    async def on_pod(self, event: Mapping[str, Any], **_: Any) -> None:
+    def on_pod(self, type_: str | None, body: Mapping[str, Any]) -> None:
         """Only what changes where a node is and how it does is news: pods change their status often."""
-        body = event["object"]
         meta = body["metadata"]
         before = self._pods.pop(meta["uid"], _PodNews())
-        now = _pod_news(None if event["type"] == "DELETED" else node_pod(body))
-        if event["type"] != "DELETED":
+        now = _pod_news(None if type_ == "DELETED" else node_pod(body))
+        if type_ != "DELETED":
             self._pods[meta["uid"]] = now
         key = (meta["namespace"], meta["labels"][CLUSTER_LABEL])
         if now != before:

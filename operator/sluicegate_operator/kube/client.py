@@ -69,8 +69,12 @@ class KubeClient:
         )
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
+        return await self.read(kind.path(namespace, name))
+
+    async def read(self, path: str) -> Json | None:
+        """Any document of the API server; None when it is not there."""
         try:
-            return await self._request("GET", kind.path(namespace, name))
+            return await self._request("GET", path)
         except KubeError as error:
             if error.status == 404:
                 return None

@@ -13,6 +13,11 @@ class Kind:
     kind: str
     plural: str
 
+    @property
+    def crd(self) -> str:
+        """The name of its CustomResourceDefinition, for kinds of ours."""
+        return f"{self.plural}.{self.api_version.partition('/')[0]}"
+
     def path(self, namespace: str | None, name: str = "") -> str:
         root = f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
         scope = f"/namespaces/{namespace}" if namespace else ""

@@ -4,16 +4,11 @@ The elector decides and keeps the times; this only carries calls to its loop and
 """
 
 import asyncio
-import threading
-from collections.abc import Coroutine
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self
 
 from sluicegate_operator.kube.lease import LeaseElector
-
-T = TypeVar("T")
-
-JOIN_TIMEOUT_S = 5.0
+from sluicegate_operator.kube.loop_thread import LoopThread
 
 
 class LeaseThread:
@@ -24,35 +19,31 @@ class LeaseThread:
 
     def __init__(self, elector: LeaseElector) -> None:
         self._elector = elector
-        self._loop = asyncio.new_event_loop()
         self._keeping: asyncio.Task[None] | None = None
-        self._thread = threading.Thread(target=self._loop.run_forever, name="lease", daemon=True)
+        self._thread = LoopThread("lease")
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._thread.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(JOIN_TIMEOUT_S)
-        if not self._thread.is_alive():
-            self._loop.close()
+        self._thread.__exit__(kind, error, trace)
 
     def held(self) -> bool:
         return self._elector.held
 
     async def acquire(self) -> None:
         """Waits as long as it takes, and renews from then on. Raises KubeError as the elector does."""
-        await self._there(self._acquire())
+        await self._thread.run(self._acquire())
 
     async def lost(self) -> None:
         """Returns when it is."""
-        await self._there(self._lost())
+        await self._thread.run(self._lost())
 
     async def release(self) -> None:
-        await self._there(self._release())
+        await self._thread.run(self._release())
 
     async def _acquire(self) -> None:
         await self._elector.acquire()
@@ -69,6 +60,3 @@ class LeaseThread:
             await asyncio.gather(self._keeping, return_exceptions=True)
         if not self._elector.lost.is_set():
             await self._elector.release()
-
-    async def _there(self, call: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))

@@ -114,9 +114,9 @@ def test_a_pod_is_news_only_when_its_address_or_readiness_changes(queues: dict[s
     async def run() -> None:
         watch = watch_of(queues)
         for state in (("10.0.0.1", False), ("10.0.0.1", False), ("10.0.0.1", True), ("10.0.0.1", True)):
-            await watch.on_pod({"type": "MODIFIED", "object": pod(*state)})
-        await watch.on_pod({"type": "DELETED", "object": pod("10.0.0.1", True)})
-        await watch.on_pod({"type": "DELETED", "object": pod("10.0.0.1", True)})
+            watch.on_pod("MODIFIED", pod(*state))
+        watch.on_pod("DELETED", pod("10.0.0.1", True))
+        watch.on_pod("DELETED", pod("10.0.0.1", True))
 
     asyncio.run(run())
     assert queues["quotas"].keys == [SHOP] * 3
@@ -129,8 +129,8 @@ def test_a_pod_whose_node_is_lost_is_news_for_the_registrations_alone(queues: di
 
     async def run() -> None:
         watch = watch_of(queues)
-        await watch.on_pod({"type": "MODIFIED", "object": pod("10.0.0.1", False)})
-        await watch.on_pod({"type": "MODIFIED", "object": lost})
+        watch.on_pod("MODIFIED", pod("10.0.0.1", False))
+        watch.on_pod("MODIFIED", lost)
 
     asyncio.run(run())
     assert (len(queues["quotas"].keys), len(queues["registrations"].keys)) == (1, 2)
@@ -143,7 +143,7 @@ def test_a_pod_that_has_come_to_a_node_or_was_told_its_rack_is_news_for_the_rack
     async def run() -> None:
         watch = watch_of(queues)
         for seen in (pod("", False), bound, bound, told, told):
-            await watch.on_pod({"type": "MODIFIED", "object": seen})
+            watch.on_pod("MODIFIED", seen)
 
     asyncio.run(run())
     assert (queues["racks"].keys, queues["quotas"].keys) == ([SHOP] * 2, [])
@@ -160,9 +160,9 @@ def test_a_container_that_ended_is_news_also_when_the_next_one_runs_already(queu
 
     async def run() -> None:
         watch = watch_of(queues)
-        await watch.on_pod({"type": "MODIFIED", "object": pod("10.0.0.1", False)})
+        watch.on_pod("MODIFIED", pod("10.0.0.1", False))
         for end in ("2026-01-01T00:00:05Z", "2026-01-01T00:00:05Z", "2026-01-01T00:00:09Z"):
-            await watch.on_pod({"type": "MODIFIED", "object": after(end)})
+            watch.on_pod("MODIFIED", after(end))
 
     asyncio.run(run())
     assert queues["registrations"].keys == [SHOP] * 3

@@ -1,0 +1,37 @@
+"""Whether the operator lives, and whether it can do its work: facts that any thread may note and ask for."""
+
+import time
+from collections.abc import Callable
+
+
+class Liveness:
+    """Alive while the event loop turns: `beat` is called from it."""
+
+    STALE_S = 60.0
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = clock
+        self._last_s = clock()
+
+    def beat(self) -> None:
+        self._last_s = self._now_s()
+
+    @property
+    def alive(self) -> bool:
+        return self._now_s() - self._last_s < self.STALE_S
+
+
+class Readiness:
+    """Ready while nobody has a reason against it; who waits for the Lease is ready to take it."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def note(self, part: str, reason: str) -> None:
+        """`reason` is a sentence about `part`, empty when nothing is wrong with it (any more)."""
+        # Replaced, never changed: another thread may be reading it.
+        self._reasons = {**self._reasons, part: reason}
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return tuple(reason for reason in self._reasons.values() if reason)
