@@ -64,14 +64,20 @@ class MemoryKube:
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
         return deepcopy(self._objects.get((kind.kind, namespace, name)))
 
-    async def list(self, kind: Kind, namespace: str | None, label_selector: str = "") -> list[Json]:
-        wanted = dict(part.split("=") for part in label_selector.split(",") if part)
+    async def list(
+        self, kind: Kind, namespace: str | None, label_selector: str = "", *, field_selector: str = ""
+    ) -> list[Json]:
+        wanted, fields = (
+            dict(part.split("=") for part in selector.split(",") if part)
+            for selector in (label_selector, field_selector)
+        )
         return [
             deepcopy(item)
             for (found, where, _), item in self._objects.items()
             if found == kind.kind
             and namespace in (None, where)
             and wanted.items() <= (item["metadata"].get("labels") or {}).items()
+            and all(_field(item, path) == value for path, value in fields.items())
         ]
 
     async def apply(self, manifest: Mapping[str, Any]) -> Json:
@@ -132,3 +138,10 @@ class MemoryKube:
         if found["metadata"]["uid"] != uid:
             raise KubeConflictError(f"{name} is another one by now")
         return found
+
+
+def _field(item: Json, path: str) -> object:
+    found: Any = item
+    for name in path.split("."):
+        found = found.get(name) or {}
+    return found

@@ -13,6 +13,7 @@ from typing import Any
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT, Role
 from sluicegate_operator.planning.fencing import ContainerEnd
+from sluicegate_operator.planning.start_failures import StartFailure
 from sluicegate_operator.resources.labels import ROLE_LABEL
 
 Json = Mapping[str, Any]
@@ -24,6 +25,7 @@ FAILING_REASONS = frozenset(
         "CrashLoopBackOff",
         "ImagePullBackOff",
         "ErrImagePull",
+        "ErrImageNeverPull",
         "InvalidImageName",
         "CreateContainerConfigError",
         "CreateContainerError",
@@ -32,6 +34,10 @@ FAILING_REASONS = frozenset(
     }
 )
 """A kubelet's or the scheduler's words for a pod that does not start by being waited for."""
+
+
+FAILED_CREATE = "FailedCreate"
+LAST_WORDS_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class PodCondition:
 @dataclass(frozen=True, slots=True)
 class NodePod:
     """A broker's or controller's pod; `host` is empty before it has an address, `node` before it is on a Kubernetes
-    node. `ready` is the pod's own Ready, `containers_ready` leaves the readiness gates out. `failing` says why it does
+    node. `ready` is the pod's own Ready, `containers_ready` leaves the readiness gates out. `failure` says why it does
     not start, `ended` when its container last ended. `lost_labels`: those that it should have and has not."""
 
     name: str
@@ -57,12 +63,16 @@ class NodePod:
     containers_ready: bool = False
     deleting: bool = False
     node_lost: bool = False
-    failing: str = ""
+    failure: StartFailure | None = None
     node: str = ""
     ended: ContainerEnd | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
     conditions: Mapping[str, PodCondition] = field(default_factory=dict)
     lost_labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failing(self) -> str:
+        return str(self.failure or "")
 
     @property
     def node_id(self) -> int:
@@ -103,7 +113,7 @@ def node_pod(pod: Json, of_role: Role | None = None) -> NodePod | None:
         containers_ready=_holds(conditions, "ContainersReady"),
         deleting=bool(meta.get("deletionTimestamp")),
         node_lost=_node_lost(status, conditions, gates),
-        failing=_failing(status, conditions),
+        failure=_failure(status, conditions),
         node=(pod.get("spec") or {}).get("nodeName") or "",
         ended=_ended(status, role),
         annotations=meta.get("annotations") or {},
@@ -125,16 +135,37 @@ def _node_lost(status: Json, conditions: Mapping[str, PodCondition], gates: Sequ
     return "Ready" in conditions and not _holds(conditions, "Ready") and all(_holds(conditions, kind) for kind in own)
 
 
-def _failing(status: Json, conditions: Mapping[str, PodCondition]) -> str:
+def _failure(status: Json, conditions: Mapping[str, PodCondition]) -> StartFailure | None:
     scheduled = conditions.get("PodScheduled")
     if scheduled is not None and scheduled.status == "False" and scheduled.reason in FAILING_REASONS:
-        return f"{scheduled.reason}: {scheduled.message}" if scheduled.message else scheduled.reason
+        return StartFailure(scheduled.reason, scheduled.message)
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason = waiting.get("reason") or ""
         if reason in FAILING_REASONS:
-            return f"{reason}: {waiting['message']}" if waiting.get("message") else reason
-    return ""
+            return StartFailure(reason, _last_words(container) or waiting.get("message") or "")
+    return None
+
+
+def _last_words(container: Json) -> str:
+    """The last line that the process wrote before it ended with an error: there it says why."""
+    end = (container.get("lastState") or {}).get("terminated") or {}
+    lines = (end.get("message") or "").strip().splitlines() if end.get("exitCode") else []
+    return lines[-1][:LAST_WORDS_MAX] if lines else ""
+
+
+def why_missing(pod: str, events: Sequence[Json]) -> StartFailure | None:
+    """Why the StatefulSet, of which these are the Events, has no such pod: the newest of them that speaks of it."""
+    about = [event for event in events if f"Pod {pod} in StatefulSet" in (event.get("message") or "")]
+    newest = max(about, key=lambda event: (_event_time(event), event.get("reason") == FAILED_CREATE), default=None)
+    if newest is None or newest.get("reason") != FAILED_CREATE:
+        return None
+    _, _, refusal = newest["message"].partition(" failed error: ")
+    return StartFailure(FAILED_CREATE, (refusal or newest["message"])[:LAST_WORDS_MAX])
+
+
+def _event_time(event: Json) -> str:
+    return event.get("lastTimestamp") or event.get("eventTime") or ""
 
 
 def _ended(status: Json, container_name: str) -> ContainerEnd | None:

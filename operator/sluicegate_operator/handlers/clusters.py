@@ -1,6 +1,8 @@
 """A BrokerCluster and its BrokerListeners: their children, and what is seen of their pods in their status."""
 
+import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,6 +10,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.fleet.asking import NoBrokerError
+from sluicegate_operator.fleet.failing import failing_nodes
 from sluicegate_operator.fleet.kubernetes import broker_addresses
 from sluicegate_operator.fleet.listeners import ask_ports
 from sluicegate_operator.fleet.pods import NodePod
@@ -19,9 +22,11 @@ from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
-from sluicegate_operator.planning.conditions import NAME_TAKEN, STALLED
+from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.planning.listeners import ServingBroker, listener_seen
+from sluicegate_operator.planning.start_failures import FailureHistory, NodesNotStarting
+from sluicegate_operator.planning.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +34,10 @@ _Life = tuple[str, ContainerEnd | None]
 """Of one process: its pod's uid, and how the one before it in that pod ended."""
 
 STARTING_RETRY = Retry(2.0, 10.0)
+REFUSED_RETRY = Retry(10.0, 60.0)
+"""Nothing tells when a quota has room again."""
+CALLED_FOR = frozenset({"Paused", "RolloutPaused", UNREADABLE})
+"""Somebody has asked for these, or hears of them by Context.say_unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,7 @@ class ClusterReconciler:
         self._context = context
         self._ports: dict[ClusterKey, dict[_Life, Mapping[str, int]]] = {}
         """What brokers have open, which is fixed as long as their processes live."""
+        self._failures: defaultdict[ClusterKey, FailureHistory] = defaultdict(FailureHistory)
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -60,6 +70,7 @@ class ClusterReconciler:
         if cluster is None or cluster.spec.brokers is None:
             await context.forget_cluster(key)
             self._ports.pop(key, None)
+            self._failures.pop(key, None)
             await self._write_listeners(snapshot, None, (), _Applied())
             return None
         layout = plan_cluster(cluster, snapshot.listeners)
@@ -70,7 +81,9 @@ class ClusterReconciler:
         serving = await self._serving(key, pods) if snapshot.listeners else ()
         await self._write_listeners(snapshot, layout, serving, applied)
         told = all(broker.ports is not None for broker in serving)
-        settled = not applied.refusal and told and seen.brokers_ready >= seen.brokers_expected
+        if seen.refusal:
+            return REFUSED_RETRY
+        settled = told and seen.brokers_ready >= seen.brokers_expected
         return context.resync_s(cluster) if settled else STARTING_RETRY
 
     async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> _Applied:
@@ -85,7 +98,6 @@ class ClusterReconciler:
         except KubeError as error:
             if error.retriable:
                 raise
-            await self._context.post(cluster, "Warning", "ApplyFailed", str(error))
             return _Applied(refusal=str(error))
         self._context.mark("rolls", (cluster.namespace, cluster.name))
         return _Applied(services_taken=taken)
@@ -103,15 +115,24 @@ class ClusterReconciler:
             controllers_ready=sum(pod.ready for pod in controllers),
             cluster_id=layout.cluster_id,
             controller_id=await self._controller_id(cluster, brokers),
-            error=applied.refusal,
+            refusal=applied.refusal,
+            not_starting=await self._not_starting(cluster, layout, pods),
             name_taken=applied.name_taken,
             unreadable=applied.unreadable,
             roll=progress.roll,
             scale=progress.scale,
             racks=progress.racks,
             config_lagging=progress.config_lagging,
+            config_refused=progress.config_refused,
             unreachable=progress.unreachable,
         )
+
+    async def _not_starting(
+        self, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
+    ) -> NodesNotStarting | None:
+        seen = await failing_nodes(self._context.kube, cluster, layout, pods)
+        history, now_s = self._failures[cluster.namespace, cluster.name], asyncio.get_running_loop().time()
+        return history.note(cluster.metadata.generation, seen.failing, seen.unwell, now_s)
 
     async def _controller_id(self, cluster: BrokerCluster, brokers: list[NodePod]) -> int:
         if not any(pod.ready for pod in brokers):
@@ -149,11 +170,13 @@ class ClusterReconciler:
     async def _write(
         self, resource: BrokerCluster | BrokerListener, status: Status, *, without: Collection[str] = ()
     ) -> None:
-        """With a Warning when it turns out that a name is taken."""
+        """With a Warning when it turns out that a person is needed."""
         await self._context.write_status(resource, status, without=without)
         before, after = resource.status.condition(STALLED), status.condition(STALLED)
-        if after is not None and after.reason == NAME_TAKEN and (before is None or before.message != after.message):
-            await self._context.post(resource, "Warning", NAME_TAKEN, after.message)
+        if after is None or after.status != "True" or after.reason in CALLED_FOR:
+            return
+        if before is None or (before.status, before.reason) != (after.status, after.reason):
+            await self._context.post(resource, "Warning", after.reason, after.message)
 
 
 def _life(pod: NodePod) -> _Life:

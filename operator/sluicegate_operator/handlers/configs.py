@@ -11,6 +11,7 @@ from sluicegate_operator.fleet.dynamic_config import ConfigResult, WantedConfig,
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster
 from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER
 from sluicegate_operator.planning.cluster_layout import dynamic_config
@@ -40,17 +41,17 @@ class ConfigReconciler:
         remember = partial(self._remember, cluster)
         result = await enforce_config(pool, WantedConfig(desired, managed, remember))
         await self._tell(cluster, result, drifted=self._in_force.get(key) == desired)
-        self._note(key, {**result.lagging, **_refused(result)})
+        self._note(key, result.lagging, _refused(result))
         if result.lagging or result.failures:
             self._in_force.pop(key, None)
         else:
             self._in_force[key] = desired
         return context.resync_s(cluster) if result.is_complete else LAGGING_RETRY
 
-    def _note(self, key: ClusterKey, lagging: Mapping[int, str]) -> None:
+    def _note(self, key: ClusterKey, lagging: Mapping[int, str], refused: str = "") -> None:
         progress = self._context.progress[key]
-        if progress.config_lagging != lagging:
-            progress.config_lagging = lagging
+        if (progress.config_lagging, progress.config_refused) != (lagging, refused):
+            progress.config_lagging, progress.config_refused = lagging, refused
             self._context.mark("clusters", key)
 
     async def _remember(self, cluster: BrokerCluster, managed: tuple[str, ...]) -> None:
@@ -61,8 +62,8 @@ class ConfigReconciler:
 
     async def _tell(self, cluster: BrokerCluster, result: ConfigResult, *, drifted: bool) -> None:
         post = self._context.post
-        for failure in result.failures:
-            await post(cluster, "Warning", "ConfigRefused", f"{failure.action}: {failure.error}")
+        if refused := _refused(result):
+            await post(cluster, "Warning", "ConfigRefused", refused)
         if result.failures or not result.changes:
             return
         sentence = "without a restart: " + "; ".join(str(action) for action in result.changes)
@@ -72,6 +73,7 @@ class ConfigReconciler:
             await post(cluster, "Normal", "ConfigApplied", sentence)
 
 
-def _refused(result: ConfigResult) -> dict[int, str]:
-    """Of no broker in particular."""
-    return {-1: "; ".join(str(failure.error) for failure in result.failures)} if result.failures else {}
+def _refused(result: ConfigResult) -> str:
+    """What brokers say of values that they will not take whenever they are asked."""
+    refusals = (failure.error for failure in result.failures)
+    return "; ".join(str(error) for error in refusals if isinstance(error, KafkaApiError) and not error.retriable)

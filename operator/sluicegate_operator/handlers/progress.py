@@ -17,5 +17,6 @@ class ClusterProgress:
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)
+    config_refused: str = ""
     unreachable: Mapping[int, str] = field(default_factory=dict)
     """Brokers that have not answered the quota path for long, with why."""

@@ -217,7 +217,7 @@ def _why(result: EnforcementResult | None) -> str:
 def _why_behind(plan: QuotaPlan, quota: str, observed: Mapping[int, ObservedLimits], error: str) -> str:
     target = plan.verdicts[quota].target
     closed = any(not has_open(target, limits) for limits in observed.values())
-    return error or (f"they do not have listener {target.name} open" if closed else "")
+    return f"they do not have listener {target.name} open" if closed else error
 
 
 def _wall_time(result: EnforcementResult | None) -> datetime:

@@ -80,8 +80,11 @@ class KubeClient:
                 return None
             raise
 
-    async def list(self, kind: Kind, namespace: str | None, label_selector: str = "") -> list[Json]:
-        query = {"labelSelector": label_selector} if label_selector else {}
+    async def list(
+        self, kind: Kind, namespace: str | None, label_selector: str = "", *, field_selector: str = ""
+    ) -> list[Json]:
+        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        query = {name: selector for name, selector in selectors.items() if selector}
         found = await self._request("GET", kind.path(namespace), query=query)
         # The items of a list come without their kind.
         return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in found["items"]]

@@ -21,6 +21,7 @@ from sluicegate_operator.planning.listeners import ListenerSeen
 from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
+from sluicegate_operator.planning.start_failures import NodesNotStarting
 from sluicegate_operator.planning.unreadable import UNREADABLE
 
 ADDRESSES_MAX = 100
@@ -30,12 +31,12 @@ BROKERS_SHOWN_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
-    """`error` is why the cluster could not be looked at or its children not be applied; empty when all went well.
-    `name_taken`: which child's name an object has that is not ours, and what to do. `unreadable`: what the children
-    follow from and cannot be read. `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the
-    plan of planning.racks where brokers have any. `config_lagging`: brokers without all of the dynamic configuration,
-    with what they lack. `unreachable`: brokers that are ready by their pods and have not answered for long, with
-    why."""
+    """`refusal` is the API server's sentence where it does not take a child, empty when all went well. `not_starting`:
+    what keeps a node from starting, if anything does. `name_taken`: which child's name an object has that is not ours,
+    and what to do. `unreadable`: what the children follow from and cannot be read. `roll` is the step of planning.roll,
+    `scale` that of planning.scale, `racks` the plan of planning.racks where brokers have any. `config_lagging`: brokers
+    without all of the dynamic configuration, with what they lack; `config_refused`: what brokers say of a value that
+    they do not take. `unreachable`: brokers that are ready by their pods and have not answered for long, with why."""
 
     brokers_expected: int
     brokers_ready: int
@@ -43,13 +44,15 @@ class ObservedCluster:
     controllers_ready: int = 0
     cluster_id: str = ""
     controller_id: int = -1
-    error: str = ""
+    refusal: str = ""
+    not_starting: NodesNotStarting | None = None
     name_taken: str = ""
     unreadable: str = ""
     roll: RollStep | None = None
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)
+    config_refused: str = ""
     unreachable: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -85,22 +88,42 @@ def _all(ready_nodes: int, expected: int) -> bool:
 
 
 def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
+    return _stuck(cluster, seen) or _moving(seen) or _settled(seen)
+
+
+def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
+    """What keeps everything else from going on until a person has done something."""
     if cluster.spec.paused:
         return stalled("Paused", "spec.paused is true: nothing is changed until it is false")
     if seen.unreadable:
         return stalled(UNREADABLE, f"{seen.unreadable}; nodes and Services stay as they are until then")
     if seen.name_taken:
         return stalled(NAME_TAKEN, seen.name_taken)
-    if seen.error:
-        return working("Failed", seen.error)
+    if seen.refusal:
+        return stalled("Refused", seen.refusal)
     if stuck := [wait for wait in seen.racks.waiting if wait.needs_a_person] if seen.racks else []:
         return stalled("RackUnknown", stuck[0].message)
+    failing = seen.not_starting
+    if failing is not None and failing.needs_a_person and not isinstance(seen.roll, Restart):
+        return stalled(failing.node.failure.reason, failing.node.sentence)
+    return None
+
+
+def _moving(seen: ObservedCluster) -> Progress | None:
+    """What nodes wait for."""
     if isinstance(seen.roll, Restart | Wait):
         return _rolling(seen.roll)
+    if failing := seen.not_starting:
+        return working(failing.node.failure.reason, failing.node.sentence)
     if seen.controllers_ready < seen.controllers_expected:
         return working("ControllersStarting", f"{seen.controllers_ready}/{seen.controllers_expected} controllers ready")
     if not _all(seen.brokers_ready, seen.brokers_expected):
         return working("BrokersStarting", f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready")
+    return None
+
+
+def _settled(seen: ObservedCluster) -> Progress:
+    """All nodes are there."""
     if seen.unreachable:
         named = "; ".join(f"broker {broker_id}: {why}" for broker_id, why in sorted(seen.unreachable.items()))
         message = f"{len(seen.unreachable)}/{seen.brokers_expected} brokers do not answer the operator: {named}"
@@ -108,6 +131,8 @@ def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress
     if seen.scale is not None and seen.scale.reason is not ScaleReason.SCALED:
         say = stalled if seen.scale.reason in NEEDS_A_PERSON else working
         return say(seen.scale.reason.value, seen.scale.message)
+    if seen.config_refused:
+        return stalled("ConfigRefused", seen.config_refused)
     if seen.config_lagging:
         broker_id, what = min(seen.config_lagging.items())
         return working(

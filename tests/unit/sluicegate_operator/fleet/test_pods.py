@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.pods import NodePod, node_pod
+from sluicegate_operator.fleet.pods import NodePod, node_pod, why_missing
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.fencing import ContainerEnd
+from sluicegate_operator.planning.start_failures import StartFailure
 from sluicegate_operator.resources.labels import READINESS_GATE, ROLE_LABEL
 
 
@@ -105,6 +106,73 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
 )
 def test_a_pod_that_does_not_start_by_waiting_says_why(status: dict[str, Any], failing: str) -> None:
     assert node(pod(**status)).failing == failing
+
+
+CRASHED = {"exitCode": 2, "message": "2026-01-01 INFO starts\nconfiguration: num.partitions: abc is no number\n"}
+
+
+def test_a_crash_loop_is_told_in_the_nodes_own_last_words() -> None:
+    loop = {**waiting("CrashLoopBackOff", "back-off 40s"), "lastState": {"terminated": CRASHED}}
+    assert node(pod(containerStatuses=[loop])).failing == (
+        "CrashLoopBackOff: configuration: num.partitions: abc is no number"
+    )
+    silent = {**loop, "lastState": {"terminated": {"exitCode": 137}}}
+    assert node(pod(containerStatuses=[silent])).failing == "CrashLoopBackOff: back-off 40s"
+
+
+REFUSED = 'pods "shop-brokers-1" is forbidden: exceeded quota: small'
+
+
+def event(second: int, reason: str, message: str) -> dict[str, Any]:
+    return {"reason": reason, "message": message, "lastTimestamp": f"2026-01-01T00:00:{second:02}Z"}
+
+
+@pytest.mark.parametrize(
+    ("events", "why"),
+    [
+        ([], None),
+        (
+            [
+                event(
+                    1, "FailedCreate", f"create Pod shop-brokers-1 in StatefulSet shop-brokers failed error: {REFUSED}"
+                )
+            ],
+            REFUSED,
+        ),
+        (
+            [
+                event(
+                    1, "FailedCreate", f"create Pod shop-brokers-1 in StatefulSet shop-brokers failed error: {REFUSED}"
+                ),
+                event(9, "SuccessfulCreate", "create Pod shop-brokers-1 in StatefulSet shop-brokers successful"),
+            ],
+            None,
+        ),
+        (
+            [
+                event(
+                    3, "FailedCreate", f"create Pod shop-brokers-1 in StatefulSet shop-brokers failed error: {REFUSED}"
+                ),
+                event(9, "SuccessfulCreate", "create Pod shop-brokers-0 in StatefulSet shop-brokers successful"),
+            ],
+            REFUSED,
+        ),
+        (
+            [
+                event(
+                    1,
+                    "FailedCreate",
+                    "create Claim data-shop-brokers-1 Pod shop-brokers-1 in StatefulSet shop-brokers failed error: no",
+                )
+            ],
+            "no",
+        ),
+    ],
+    ids=["nothing is told", "refused", "refused before", "another pod was made", "its claim is refused"],
+)
+def test_why_a_statefulset_has_no_such_pod(events: list[dict[str, Any]], why: str | None) -> None:
+    found = why_missing("shop-brokers-1", events)
+    assert found == (StartFailure("FailedCreate", why) if why else None)
 
 
 def container(name: str = "broker", last: Any = None, **state: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import UnreadableClusterError
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import Json, MemoryKube
@@ -34,6 +35,13 @@ def listener(name: str, kafka_name: str, port: int, **spec: Any) -> Json:
 
 def theirs(kind: str, name: str, api_version: str = "v1") -> Json:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": {"selector": {"app": name}}}
+
+
+def pod(kube: MemoryKube, name: str, **status: Any) -> Json:
+    """Of the StatefulSet that the operator has made, as it is now."""
+    of = name.rpartition("-")[0]
+    template = kube.take("StatefulSet", of)["spec"]["template"]["metadata"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **template}, "status": status}
 
 
 async def reconcile(kube: MemoryKube) -> dict[str, list[tuple[str, str]]]:
@@ -162,3 +170,73 @@ async def test_a_value_that_was_stored_before_the_schema_said_so_reaches_no_brok
     assert stalled["status"] == "True"
     assert "num.partitions must be a whole number from 1 to 2147483647" in stalled["message"]
     assert {name: kube.take("ConfigMap", name) for name in kube.names("ConfigMap")} == before
+
+
+CRASH_LOOP = {
+    "name": "broker",
+    "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}},
+    "lastState": {"terminated": {"exitCode": 2, "message": "configuration: num.partitions: must be a number\n"}},
+}
+
+
+def stalled_of(kube: MemoryKube) -> tuple[str, str, str]:
+    found = kube.condition("BrokerCluster", "shop", "Stalled")
+    return found["status"], found["reason"], kube.condition("BrokerCluster", "shop")["message"]
+
+
+async def test_a_broker_that_crashes_again_and_again_says_why_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = MemoryKube(cluster())
+    await reconcile(kube)
+    kube.put(pod(kube, "shop-controllers-0", conditions=[{"type": "Ready", "status": "True"}]))
+    kube.put(pod(kube, "shop-brokers-0", containerStatuses=[CRASH_LOOP]))
+    sentence = "shop-brokers-0 does not start: CrashLoopBackOff: configuration: num.partitions: must be a number"
+    await reconcile(kube)
+    assert stalled_of(kube) == ("False", "CrashLoopBackOff", sentence), "it may pass"
+    assert kube.events("CrashLoopBackOff") == []
+    monkeypatch.setattr("sluicegate_operator.planning.start_failures.LASTING_S", 0.0)
+    await reconcile(kube)
+    assert stalled_of(kube) == ("True", "CrashLoopBackOff", sentence)
+    [event] = kube.events("CrashLoopBackOff")
+    assert (event["type"], event["message"]) == ("Warning", sentence)
+
+
+async def test_a_pod_that_is_still_to_be_restarted_says_nothing_of_what_is_wanted_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sluicegate_operator.planning.start_failures.LASTING_S", 0.0)
+    kube = MemoryKube(cluster(config={"num.partitions": "2"}))
+    await reconcile(kube)
+    kube.put(pod(kube, "shop-brokers-0", containerStatuses=[CRASH_LOOP]))
+    kube.put(cluster(config={"num.partitions": "3"}))
+    await reconcile(kube)
+    assert stalled_of(kube)[:2] == ("False", "ControllersStarting")
+
+
+async def test_a_pod_that_the_api_server_refuses_is_told_by_its_statefulset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate_operator.planning.start_failures.LASTING_S", 0.0)
+    refusal = 'pods "shop-controllers-0" is forbidden: failed quota: small: must specify limits.memory'
+    told = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "one"},
+        "involvedObject": {"kind": "StatefulSet", "name": "shop-controllers"},
+        "reason": "FailedCreate",
+        "message": f"create Pod shop-controllers-0 in StatefulSet shop-controllers failed error: {refusal}",
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    }
+    kube = MemoryKube(cluster(), told)
+    await reconcile(kube)
+    assert stalled_of(kube) == ("True", "FailedCreate", f"shop-controllers-0 does not start: FailedCreate: {refusal}")
+
+
+async def test_what_the_api_server_refuses_is_a_matter_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = MemoryKube(cluster())
+    refusal = KubeError('POST /statefulsets: 422 StatefulSet.apps "shop-brokers" is invalid: requests', 422)
+
+    async def refuse(*_: Any) -> Any:
+        raise refusal
+
+    monkeypatch.setattr(kube, "apply", refuse)
+    await reconcile(kube)
+    assert stalled_of(kube) == ("True", "Refused", str(refusal))
+    assert len(kube.events("Refused")) == 1

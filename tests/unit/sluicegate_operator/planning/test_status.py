@@ -18,6 +18,7 @@ from sluicegate_operator.planning.racks import RackPod, RacksPlan, RackWait, Tel
 from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
 from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
+from sluicegate_operator.planning.start_failures import FailingNode, NodesNotStarting, StartFailure
 from tests.support.bad_manifests import cluster, listener, quota
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -172,6 +173,9 @@ RESTART = Restart(
 )
 BLOCKED = Wait(WaitReason.BELOW_MIN_ISR, "orders-0 would have 1", ("shop-brokers-0",))
 PAUSED = Wait(WaitReason.PAUSED, "rollout.paused is true", ("shop-brokers-0",))
+FAILS = Wait(WaitReason.NODE_FAILING, "shop-brokers-2 does not start", ("shop-brokers-0",))
+BAD_VALUE = FailingNode("shop-brokers-2", "u", StartFailure("CrashLoopBackOff", "num.partitions: abc is no number"))
+CRASHES, GIVEN_UP = (NodesNotStarting(BAD_VALUE, needs_a_person) for needs_a_person in (False, True))
 REMAIN = ScaleStep(5, ScaleReason.REPLICAS_REMAIN, "replicas are left on broker 4")
 RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controllers_expected": 1, "controllers_ready": 1}
 
@@ -184,7 +188,30 @@ RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controlle
         pytest.param(
             {}, {"controllers_ready": 0, "brokers_ready": 0}, "ControllersStarting", "InProgress", id="no controller"
         ),
-        pytest.param({}, {"error": "no API server"}, "Failed", "InProgress", id="trouble that may pass by itself"),
+        pytest.param({}, {"refusal": "422 StatefulSet is invalid"}, "Refused", "Failed", id="a child that is refused"),
+        pytest.param(
+            {},
+            {"not_starting": CRASHES, "brokers_ready": 2},
+            "CrashLoopBackOff",
+            "InProgress",
+            id="a crash that is new",
+        ),
+        pytest.param(
+            {}, {"not_starting": GIVEN_UP, "brokers_ready": 2}, "CrashLoopBackOff", "Failed", id="a crash loop"
+        ),
+        pytest.param(
+            {},
+            {"not_starting": GIVEN_UP, "roll": FAILS, "brokers_ready": 2},
+            "CrashLoopBackOff",
+            "Failed",
+            id="a roll that waits for a node that crashes",
+        ),
+        pytest.param(
+            {}, {"not_starting": GIVEN_UP, "roll": RESTART}, "Rolling", "InProgress", id="a restart that may mend it"
+        ),
+        pytest.param(
+            {}, {"roll": Done(), "config_refused": "INVALID_CONFIG"}, "ConfigRefused", "Failed", id="a refused value"
+        ),
         pytest.param({"paused": True}, {}, "Paused", "Failed", id="a paused cluster waits for a person"),
         pytest.param({}, {"roll": Done()}, "Running", "Current", id="a roll that is over"),
         pytest.param(

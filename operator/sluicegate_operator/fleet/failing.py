@@ -1,0 +1,59 @@
+"""Which nodes of a cluster do not start: their pods say so, and of those that have none their StatefulSet's Events."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.pods import NodePod, why_missing
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.kinds import EVENT
+from sluicegate_operator.planning.children import wanted_revision
+from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, ClusterLayout, Role
+from sluicegate_operator.planning.start_failures import FailingNode
+from sluicegate_operator.resources.labels import REVISION, node_set_name
+
+
+@dataclass(frozen=True, slots=True)
+class NodesSeen:
+    """`unwell`: uids of all pods that are not ready, and names of nodes that have none."""
+
+    failing: tuple[FailingNode, ...]
+    unwell: frozenset[str]
+
+
+async def failing_nodes(
+    kube: KubeClient, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
+) -> NodesSeen:
+    """A pod that is still to be restarted is left out: how it does says nothing of what is wanted now."""
+    failing: list[FailingNode] = []
+    unwell: set[str] = set()
+    # Brokers wait for controllers.
+    for role in (Role.CONTROLLER, Role.BROKER):
+        wanted = wanted_revision(cluster, layout, role).encode()
+        of_role = [pod for pod in pods if pod.role is role]
+        unwell |= {pod.uid for pod in of_role if not pod.ready}
+        failing += [
+            FailingNode(pod.name, pod.uid, pod.failure)
+            for pod in sorted(of_role, key=lambda pod: pod.ordinal)
+            if pod.failure is not None and pod.annotations.get(REVISION) == wanted
+        ]
+        missing = _missing(layout, role, of_role)
+        unwell |= set(missing)
+        failing += await _refused(kube, cluster, role, missing)
+    return NodesSeen(tuple(failing), frozenset(unwell))
+
+
+def _missing(layout: ClusterLayout, role: Role, pods: Sequence[NodePod]) -> list[str]:
+    first = 0 if role is Role.BROKER else FIRST_CONTROLLER_ID
+    there = {pod.ordinal for pod in pods}
+    ordinals = [node_id - first for node_id in layout.node_ids(role)]
+    return [f"{node_set_name(layout.name, role)}-{ordinal}" for ordinal in ordinals if ordinal not in there]
+
+
+async def _refused(kube: KubeClient, cluster: BrokerCluster, role: Role, missing: Sequence[str]) -> list[FailingNode]:
+    if not missing:
+        return []
+    of = f"involvedObject.kind=StatefulSet,involvedObject.name={node_set_name(cluster.name, role)}"
+    events = await kube.list(EVENT, cluster.namespace, field_selector=of)
+    found = ((name, why_missing(name, events)) for name in missing)
+    return [FailingNode(name, name, failure) for name, failure in found if failure is not None]

@@ -1,0 +1,85 @@
+"""Why nodes do not start, in the words of whoever knows: a kubelet, the scheduler, the API server, the node itself.
+
+Much of it passes by itself within seconds, or comes and goes while it lasts: a container that crashes again and again
+runs in between. So a failure is remembered until its node is well, and a person is called when it has lasted.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+LASTING_S = 15.0
+FORGOTTEN_AFTER_S = 60.0
+"""A container may run for so long before it crashes the next time."""
+PATIENT = frozenset({"Unschedulable"})
+"""A scheduler, or whoever adds machines for it, goes on by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailure:
+    """`reason` is Kubernetes' word, for example CrashLoopBackOff; `message` is a sentence, or empty."""
+
+    reason: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}" if self.message else self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class FailingNode:
+    """`uid` is its pod's, or its own name while it has none."""
+
+    name: str
+    uid: str
+    failure: StartFailure
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.name} does not start: {self.failure}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodesNotStarting:
+    """The one to be told of; `needs_a_person` when it has lasted and will not pass by itself."""
+
+    node: FailingNode
+    needs_a_person: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    first_s: float
+    last_s: float
+    node: FailingNode
+
+
+@dataclass(slots=True)
+class FailureHistory:
+    """Of one cluster. Another generation of its spec is another attempt: it begins anew."""
+
+    _generation: int = -1
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+
+    def note(
+        self, generation: int, failing: Sequence[FailingNode], unwell: Collection[str], now_s: float
+    ) -> NodesNotStarting | None:
+        """`failing` are those that fail at this moment, the most important first; `unwell`: uids of all that are not
+        ready, the others are forgotten."""
+        if generation != self._generation:
+            self._generation, self._seen = generation, {}
+        now_failing = {node.uid: _Seen(self._first_s(node, now_s), now_s, node) for node in failing}
+        remembered = {
+            uid: seen
+            for uid, seen in self._seen.items()
+            if uid in unwell and uid not in now_failing and now_s - seen.last_s <= FORGOTTEN_AFTER_S
+        }
+        self._seen = now_failing | remembered
+        found = [NodesNotStarting(seen.node, _needs_a_person(seen, now_s)) for seen in self._seen.values()]
+        return min(found, key=lambda one: not one.needs_a_person, default=None)
+
+    def _first_s(self, node: FailingNode, now_s: float) -> float:
+        return self._seen[node.uid].first_s if node.uid in self._seen else now_s
+
+
+def _needs_a_person(seen: _Seen, now_s: float) -> bool:
+    return seen.node.failure.reason not in PATIENT and now_s - seen.first_s >= LASTING_S
