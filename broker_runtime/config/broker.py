@@ -158,7 +158,7 @@ _NETWORK = [
         "sluicegate.frame.receive.timeout.ms",
         LONG,
         30_000,
-        "How long a request may take to arrive after its first byte, and a second for each megabyte.",
+        "A request that has begun to arrive is given up when 16 KiB more, or its end, take longer than this.",
         at_least(1),
     ),
     _static(
@@ -186,7 +186,7 @@ _NETWORK = [
         "queued.max.request.bytes",
         LONG,
         536_870_912,
-        "Bytes of unfinished requests held for all connections together.",
+        "Bytes of unfinished requests held for all connections; who would go beyond its share of it is not read.",
         at_least(1),
     ),
 ]

@@ -20,6 +20,7 @@ from broker_runtime.errors import ProtocolError
 from broker_runtime.network.frames import SIZE_BYTES, UnfinishedFrame, check_size, frame_length, read_size
 from broker_runtime.network.output import Output, TruncatedRegionError, sent_at_once
 from broker_runtime.network.poller import Poller
+from broker_runtime.network.request_memory import RequestMemory
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.turns import Turns
 from broker_runtime.wire.reply import Chunk, FileRegion, PendingReply, Reply
@@ -27,8 +28,13 @@ from broker_runtime.wire.reply import Chunk, FileRegion, PendingReply, Reply
 SCRATCH_BYTES = 256 * 1024
 _DIRECT_BYTES = 16 * 1024
 """A frame that misses at least so much is received into its own buffer instead of the scratch."""
+_SHORT_READ_BYTES = 16 * 1024
+"""Read at once while memory for unfinished requests is short, as more of it would have to be kept."""
+_PROGRESS_BYTES = 16 * 1024
+"""A request that gains so much within the time-out goes on arriving; a byte now and then does not count."""
 _OUTPUT_TURN_BYTES = 256 * 1024
 """Replies are sent when they add up to so much, so that many small requests cannot pile up huge replies."""
+_DEAL_S = 0.01
 _GONE = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
 )
@@ -62,13 +68,14 @@ class Shared:
     """What all connections of one event loop have in common."""
 
     __slots__ = (
-        "buffered_bytes",
+        "_dealing",
         "clock",
         "established_used_s",
         "handler",
         "host",
         "limits",
         "loop",
+        "memory",
         "now",
         "poller",
         "scratch",
@@ -88,10 +95,23 @@ class Shared:
         self.host: ConnectionHost
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.turns = Turns(loop, self.now, limits.turn_s)
-        self.buffered_bytes = 0
+        self.memory = RequestMemory(limits.max_buffered_bytes, limits.max_request_bytes, limits.frame_receive_timeout_s)
+        self._dealing = False
         self.established_used_s = float("-inf")
         """When a connection that is no new one last sent something."""
         self.unfinished: set[Connection] = set()
+
+    def deal_memory(self) -> None:
+        """Some was given back: those that wait for it ask again, soon and all at once."""
+        if len(self.memory) and not self._dealing:
+            self._dealing = True
+            self.loop.call_later(_DEAL_S, self._deal)
+
+    def _deal(self) -> None:
+        self._dealing = False
+        for connection in self.memory.waiting:
+            assert isinstance(connection, Connection)
+            connection.go_on()
 
 
 class Connection:
@@ -154,12 +174,10 @@ class Connection:
 
     def frame_overdue(self, now_s: float) -> bool:
         """Never while the connection is muted: then it is we who do not read."""
-        return (
-            self._unfinished is not None
-            and now_s > self._frame_deadline_s
-            and not self.busy
-            and not self._unfinished.complete
-        )
+        if self._unfinished is None or self.busy or self._read_paused or self._unfinished.complete:
+            return False
+        memory = self._shared.memory
+        return now_s > self._frame_deadline_s or (memory.favoured is self and now_s > memory.favoured_until_s)
 
     # Events
 
@@ -197,14 +215,19 @@ class Connection:
         try:
             if frame is None:
                 filled = 0
-                received = os.readv(self._fd, (shared.scratch,))
-            elif frame.missing >= _DIRECT_BYTES or frame.filled > SCRATCH_BYTES // 2:
-                self._receive_directly(frame)
-                return
+                space = shared.scratch if shared.memory.ample else shared.scratch[:_SHORT_READ_BYTES]
+                received = os.readv(self._fd, (space,))
             else:
+                room = self._room(frame)
+                if not room:
+                    self._pause_reading()
+                    return
+                if frame.missing >= _DIRECT_BYTES or frame.filled > SCRATCH_BYTES // 2:
+                    self._receive_directly(frame, room)
+                    return
                 filled = frame.filled
                 shared.scratch[:filled] = memoryview(frame.buffer)[:filled]
-                received = os.readv(self._fd, (shared.scratch[filled:],))
+                received = os.readv(self._fd, (shared.scratch[filled : filled + max(room, _SHORT_READ_BYTES)],))
         except BlockingIOError:
             return
         except OSError as error:
@@ -218,14 +241,9 @@ class Connection:
             shared.established_used_s = now_s
         self._handle_bytes(shared.scratch[: filled + received])
 
-    def _receive_directly(self, frame: UnfinishedFrame) -> None:
+    def _receive_directly(self, frame: UnfinishedFrame, room: int) -> None:
         shared = self._shared
-        before = len(frame.buffer)
-        space = frame.free_space()
-        shared.buffered_bytes += len(frame.buffer) - before
-        if shared.buffered_bytes > shared.limits.max_buffered_bytes:
-            self._refuse_for_memory()
-            return
+        space = frame.free_space()[:room]
         received = os.readv(self._fd, (space,))
         space.release()
         if received == 0:
@@ -233,8 +251,17 @@ class Connection:
             return
         self.last_used_s = shared.now()
         frame.filled += received
+        shared.memory.take(self, self.peer[0], received)
         if frame.missing == 0:
             self._handle_bytes(memoryview(frame.buffer))
+        elif frame.filled - frame.noted >= _PROGRESS_BYTES:
+            self._restart_frame_deadline(frame)
+
+    def _room(self, frame: UnfinishedFrame) -> int:
+        """How many bytes more may be kept of `frame`; 0 while memory is short and it is not this connection's turn."""
+        shared = self._shared
+        missing = max(frame.missing, 1)
+        return shared.memory.room(self, self.peer[0], frame.filled, missing, shared.now())
 
     def _end_of_stream(self) -> None:
         if self._unfinished is not None:
@@ -266,7 +293,7 @@ class Connection:
             self._forget_unfinished()
         self._end_pass(replies)
         if self._fd >= 0 and self._leftover() and not self.busy:
-            self._schedule_resume()
+            self.go_on()
 
     def _handle_frames(self, data: memoryview, replies: list[Chunk]) -> int:
         """The position after the last request that was handled."""
@@ -318,23 +345,23 @@ class Connection:
             return
         self._forget_unfinished()
         frame = self._unfinished = UnfinishedFrame(rest, needed)
-        shared.buffered_bytes += len(frame.buffer)
+        shared.memory.take(self, self.peer[0], frame.filled)
         shared.unfinished.add(self)
         if is_new:
             self._restart_frame_deadline(frame)
-        if shared.buffered_bytes > shared.limits.max_buffered_bytes:
-            self._refuse_for_memory()
 
     def _restart_frame_deadline(self, frame: UnfinishedFrame) -> None:
         shared = self._shared
-        self._frame_deadline_s = shared.now() + shared.limits.frame_receive_timeout_s + frame.needed / 1_000_000
+        self._frame_deadline_s = shared.now() + shared.limits.frame_receive_timeout_s
+        frame.noted = frame.filled
 
     def _forget_unfinished(self) -> None:
         frame = self._unfinished
         if frame is not None:
-            self._shared.buffered_bytes -= len(frame.buffer)
-            self._shared.unfinished.discard(self)
             self._unfinished = None
+            self._shared.unfinished.discard(self)
+            self._shared.memory.give_back(self, self.peer[0], frame.filled)
+            self._shared.deal_memory()
 
     def _leftover(self) -> bool:
         """Complete requests that came while an earlier one was not answered yet."""
@@ -356,9 +383,10 @@ class Connection:
             return
         if self._unfinished is not None:
             self._restart_frame_deadline(self._unfinished)
-        self._schedule_resume()
+        self.go_on()
 
-    def _schedule_resume(self) -> None:
+    def go_on(self) -> None:
+        """Ask for a turn, if there is something to do that had to wait."""
         if not self._turn_asked and (self._read_paused or self._leftover()):
             self._turn_asked = True
             self._shared.turns.add(self)
@@ -371,8 +399,12 @@ class Connection:
             self.last_used_s = self._shared.now()
             self._handle_bytes(self._unfinished.arrived)
         if self._fd >= 0 and self._read_paused and not self.busy and not self._leftover():
-            self._read_paused = False
-            self._change_interest()
+            frame = self._unfinished
+            if frame is None or self._room(frame):
+                if frame is not None:
+                    self._restart_frame_deadline(frame)
+                self._read_paused = False
+                self._change_interest()
 
     # Writing
 
@@ -417,11 +449,6 @@ class Connection:
         else:
             self.refuse("socket-error", str(error))
 
-    def _refuse_for_memory(self) -> None:
-        self.refuse(
-            "frame-memory-full", "unfinished requests fill queued.max.request.bytes; this client must send again"
-        )
-
     def refuse(self, kind: str, text: str) -> None:
         """End the connection for what the client sent: counted by `kind`, logged now and then.
 
@@ -432,7 +459,11 @@ class Connection:
             self.close()
 
     def refuse_overdue(self) -> None:
-        self.refuse("frame-too-slow", "a request was not complete in time")
+        if self._shared.memory.favoured is self:
+            text = "unfinished requests fill queued.max.request.bytes, and the one that was let through came too slowly"
+            self.refuse("frame-memory-full", text)
+        else:
+            self.refuse("frame-too-slow", "a request went no further within sluicegate.frame.receive.timeout.ms")
 
     def close_when_idle(self) -> None:
         """Answer what is being handled, take nothing more, then close."""

@@ -9,7 +9,9 @@ from broker_runtime.errors import ProtocolError
 
 SIZE_BYTES = 4
 _FIRST_CAPACITY = 64 * 1024
-_GROWTH = 4
+_SMALL_BYTES = 256 * 1024
+_GROWTH_OF_SMALL, _GROWTH = 4, 2
+"""A request of a megabyte is copied once or twice; a large one never has much more space than has arrived."""
 
 read_size = Struct(">i").unpack_from
 
@@ -37,20 +39,22 @@ def frame_length(data: memoryview, max_bytes: int) -> int:
 class UnfinishedFrame:
     """`buffer[start:filled]` has arrived; `needed` is the whole frame with its size field, 0 while that is not known.
 
-    More than one frame may be there when requests wait for their turn: `skip` goes over those that are done.
+    `noted` is what had arrived when progress was last noted. More than one frame may be there when requests wait for
+    their turn: `skip` goes over those that are done.
     """
 
-    __slots__ = ("buffer", "filled", "needed", "start")
+    __slots__ = ("buffer", "filled", "needed", "noted", "start")
 
     def __init__(self, data: memoryview, needed: int) -> None:
         self.start = 0
-        self.filled = len(data)
+        self.filled = self.noted = len(data)
         self.needed = needed
         self.buffer = bytearray(max(self.filled, self._capacity(_FIRST_CAPACITY)) if needed else self.filled)
         self.buffer[: self.filled] = data
 
     def _capacity(self, floor: int) -> int:
-        return min(self.needed, max(floor, _GROWTH * self.filled))
+        growth = _GROWTH_OF_SMALL if self.filled <= _SMALL_BYTES else _GROWTH
+        return min(self.needed, max(floor, growth * self.filled))
 
     @property
     def missing(self) -> int:
@@ -70,7 +74,7 @@ class UnfinishedFrame:
         self.needed = needed
 
     def free_space(self) -> memoryview:
-        """Where the next bytes of this frame go; grows the buffer fourfold when it is full."""
+        """Where the next bytes of this frame go; grows the buffer when it is full."""
         if self.filled == len(self.buffer):
             grown = bytearray(self._capacity(_FIRST_CAPACITY))
             grown[: self.filled] = self.buffer

@@ -31,13 +31,20 @@ class Sample:
 
 
 class NetworkFigures:
-    __slots__ = ("buffered_bytes", "evicted_total", "idle_closed_total", "unfinished_requests")
+    __slots__ = (
+        "buffered_bytes",
+        "evicted_total",
+        "idle_closed_total",
+        "requests_without_memory",
+        "unfinished_requests",
+    )
 
     def __init__(self) -> None:
         self.evicted_total = 0
         self.idle_closed_total = 0
         self.buffered_bytes = 0
         self.unfinished_requests = 0
+        self.requests_without_memory = 0
 
 
 class AcceptorFigures(Protocol):
@@ -101,6 +108,12 @@ def _broker(quotas: ConnectionQuotas, figures: NetworkFigures, now_ms: int) -> I
     )
     yield Sample(
         _SERVER + "unfinished_requests", figures.unfinished_requests, "gauge", "Requests of which a part has arrived"
+    )
+    yield Sample(
+        _SERVER + "requests_without_memory",
+        figures.requests_without_memory,
+        "gauge",
+        "Requests whose rest is not read because unfinished ones fill queued.max.request.bytes",
     )
     yield Sample(
         _SERVER + "tracked_ips", len(quotas.ip_rates), "gauge", "Addresses whose connection rate is remembered"

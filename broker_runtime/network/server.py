@@ -184,8 +184,9 @@ class SocketServer:
     # Figures
 
     def collect(self) -> Iterable[Sample]:
-        self.figures.buffered_bytes = self._shared.buffered_bytes
+        self.figures.buffered_bytes = self._shared.memory.total
         self.figures.unfinished_requests = len(self._shared.unfinished)
+        self.figures.requests_without_memory = len(self._shared.memory)
         return collect(self.quotas, self.figures, self.refusals, self._acceptors.values(), self._now_ms())
 
     # The end

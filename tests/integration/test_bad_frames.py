@@ -241,17 +241,6 @@ def test_two_hundred_announcements_of_a_hundred_megabytes_leave_memory_flat(
     assert bench.ask(good)
 
 
-def test_unfinished_requests_of_all_connections_together_have_a_bound(bench: Bench) -> None:
-    bench.serve(limits=NetworkLimits(max_buffered_bytes=300_000))
-    good = bench.connect()
-    clients = [bench.connect() for _ in range(6)]
-    for client in clients:
-        client.sendall(size(1_000_000) + bytes(20_000))
-    bench.run_until(lambda: bench.server.refusals.totals.get("frame-memory-full", 0) > 0)
-    assert bench.buffered_bytes <= 300_000
-    assert bench.ask(good)
-
-
 def test_the_second_line_says_how_many_it_stands_for(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.serve(limits=NetworkLimits(log_interval_s=0.3))
     end_s = bench.loop.time() + 30

@@ -1,0 +1,110 @@
+"""Who may hold how much of the memory for requests that have not arrived as a whole. Pure; times are seconds, given.
+
+What counts is what has arrived, never what a client announces. A connection may hold as much as its address leaves, an
+address as much as all of them leave: so whatever some addresses hold there is room for the others. Large requests leave
+a quarter of it, so that ordinary ones have room beside those of their own address. Who may not have more is not read
+from, as Kafka mutes a channel when queued.max.request.bytes is used up; its bytes wait in the kernel.
+
+Shares alone could leave every large request unfinished. So a part of the memory, a request of the largest size at most,
+is kept for one of those that wait, the one that has waited longest: it may go beyond its share, but not for ever.
+"""
+
+from collections.abc import Hashable, Iterable
+
+_WORTH_READING_BYTES = 4_096
+_ORDINARY_BYTES = 2 * 1024 * 1024
+"""Most producers send a megabyte at most in one request."""
+_SECONDS_PER_BYTE = 1e-6
+"""Who is let through beyond its share sends a megabyte a second at least."""
+
+
+class RequestMemory:
+    """`limit` bytes for all together; requests have at most `largest` bytes."""
+
+    __slots__ = (
+        "_asked",
+        "_beyond",
+        "_by_address",
+        "_numbers",
+        "_shared",
+        "_timeout_s",
+        "_waiting",
+        "favoured",
+        "favoured_until_s",
+        "used",
+    )
+
+    def __init__(self, limit: int, largest: int, timeout_s: float) -> None:
+        self._shared = limit - min(largest, limit // 2)
+        self._timeout_s = timeout_s
+        self._by_address: dict[str, int] = {}
+        self._asked = 0
+        self._numbers: dict[Hashable, int] = {}
+        """In which order holders had to wait first, kept until their requests are done."""
+        self._waiting: set[Hashable] = set()
+        self.used = 0
+        """Without what the favoured one has beyond its share."""
+        self._beyond = 0
+        self.favoured: Hashable | None = None
+        self.favoured_until_s = 0.0
+
+    @property
+    def ample(self) -> bool:
+        """Less than half of what is shared is in use."""
+        return 2 * self.used < self._shared
+
+    @property
+    def total(self) -> int:
+        return self.used + self._beyond
+
+    @property
+    def waiting(self) -> Iterable[Hashable]:
+        """Those that were told to wait, the first one first."""
+        return sorted(self._waiting, key=self._numbers.__getitem__)
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def take(self, holder: Hashable, address: str, count: int) -> None:
+        if holder == self.favoured:
+            self._beyond += count
+            return
+        self.used += count
+        self._by_address[address] = self._by_address.get(address, 0) + count
+
+    def give_back(self, holder: Hashable, address: str, count: int) -> None:
+        """`holder` has its request as a whole, or gives it up."""
+        if self.favoured == holder:
+            count -= self._beyond
+            self._beyond = 0
+            self.favoured = None
+        self.used -= count
+        self._by_address[address] -= count
+        if not self._by_address[address]:
+            del self._by_address[address]
+        self._waiting.discard(holder)
+        self._numbers.pop(holder, None)
+
+    def room(self, holder: Hashable, address: str, held: int, missing: int, now_s: float) -> int:
+        """How many bytes of the `missing` ones `holder`, which has `held`, may take now; 0: it waits."""
+        # A byte more leaves a byte less to all, to the address and to the connection.
+        if self.favoured == holder:
+            return missing
+        left = self._shared - self.used - self._by_address.get(address, 0) - held
+        if held + missing > _ORDINARY_BYTES:
+            left -= self._shared // 4
+        share = left // 3
+        if share >= min(missing, _WORTH_READING_BYTES):
+            self._waiting.discard(holder)
+            return share
+        if holder not in self._numbers:
+            self._asked += 1
+            self._numbers[holder] = self._asked
+        self._waiting.add(holder)
+        if self.favoured is not None or min(self._waiting, key=self._numbers.__getitem__) != holder:
+            return 0
+        self.favoured = holder
+        self.favoured_until_s = now_s + self._timeout_s + missing * _SECONDS_PER_BYTE
+        self._waiting.discard(holder)
+        return missing
