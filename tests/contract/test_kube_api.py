@@ -310,9 +310,9 @@ async def test_a_pod_is_deleted_only_as_it_was_seen(plane: ControlPlane, client:
     with pytest.raises(KubeConflictError):
         await client.set_pod_condition("default", "seen", "another", {"type": "example.org/open", "status": "False"})
     with pytest.raises(KubeConflictError):
-        await client.mark_pod("default", "seen", "another", labels={"a": "1"})
-    await client.mark_pod("default", "seen", seen["uid"], labels={"a": "1"})
-    await client.mark_pod("default", "seen", seen["uid"], labels={"b": "2"}, annotations={"c": "3"})
+        await client.mark(POD, "default", "seen", "another", labels={"a": "1"})
+    await client.mark(POD, "default", "seen", seen["uid"], labels={"a": "1"})
+    await client.mark(POD, "default", "seen", seen["uid"], labels={"b": "2"}, annotations={"c": "3"})
     now = (await client.get(POD, "default", "seen") or {})["metadata"]
     assert (now["labels"], now["annotations"]["c"]) == ({"a": "1", "b": "2"}, "3")
     await client.delete(POD, "default", "seen", uid=now["uid"], resource_version=now["resourceVersion"])

@@ -96,6 +96,8 @@ GOOD = (
                 "storage": {"size": "1.5Ti", "storageClassName": "fast"},
                 "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
             },
+            storage={"deleteClaims": True},
+            clusterId="NKr8a1QYQ0yqmZ0Jb1m7eA",
             controllers={"replicas": 1, "storage": {"size": "1Gi"}},
             image="registry.example.org/sluicegate:0.1.0",
             config={"num.partitions": "3", "log.retention.ms": "86400000"},
@@ -217,6 +219,8 @@ BAD = (
         "spec.brokers.storage.size",
         "must be a Kubernetes quantity of at least 1Mi",
     ),
+    BadManifest("an id that is none", cluster(clusterId="shop"), "spec.clusterId", "must be an id as Kafka makes them"),
+    BadManifest("claims that go in words", cluster(storage={"deleteClaims": "no"}), "spec.storage.deleteClaims"),
     BadManifest(
         "a storage class that is no name",
         cluster(brokers={"replicas": 1, "storage": {"size": "1Gi", "storageClassName": "Fast Disks"}}),

@@ -113,8 +113,9 @@ class MemoryKube:
         managed[manager] = deepcopy(dict(status))
         self._objects[key]["status"] = {field: value for one in managed.values() for field, value in one.items()}
 
-    async def mark_pod(
+    async def mark(
         self,
+        kind: Kind,
         namespace: str,
         name: str,
         uid: str,
@@ -122,17 +123,17 @@ class MemoryKube:
         labels: Mapping[str, str] = MappingProxyType({}),
         annotations: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        meta = self._pod(namespace, name, uid)["metadata"]
+        meta = self._object(kind.kind, namespace, name, uid)["metadata"]
         meta["labels"] = {**meta.get("labels", {}), **labels}
         meta["annotations"] = {**meta.get("annotations", {}), **annotations}
 
     async def set_pod_condition(self, namespace: str, name: str, uid: str, condition: Mapping[str, Any]) -> None:
-        status = self._pod(namespace, name, uid).setdefault("status", {})
+        status = self._object("Pod", namespace, name, uid).setdefault("status", {})
         others = [one for one in status.get("conditions", []) if one["type"] != condition["type"]]
         status["conditions"] = [*others, dict(condition)]
 
-    def _pod(self, namespace: str, name: str, uid: str) -> Json:
-        found = self._objects.get(("Pod", namespace, name))
+    def _object(self, kind: str, namespace: str, name: str, uid: str) -> Json:
+        found = self._objects.get((kind, namespace, name))
         if found is None:
             raise KubeError(f"{name} not found", 404)
         if found["metadata"]["uid"] != uid:

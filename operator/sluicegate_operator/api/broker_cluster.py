@@ -30,6 +30,7 @@ IMAGE_PATTERN = (
     "(@[a-zA-Z][a-zA-Z0-9]*([-_+.][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,})?$"
 )
 OBJECT_NAME_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+CLUSTER_ID_PATTERN = "^[-_A-Za-z0-9]{22}$"
 STORAGE_MIN = "1Mi"
 
 
@@ -158,6 +159,14 @@ class Brokers(Model):
     rack: Rack | None = None
     """Tells each broker the rack or zone of its node; no broker knows a rack when absent. A change rolls the brokers,
     and moves no replica that is there already."""
+
+
+class VolumeClaims(Model):
+    """What becomes of the volumes of all nodes."""
+
+    delete_claims: bool = False
+    """Whether the volume claims go with the cluster: false keeps them and their data when the BrokerCluster is deleted,
+    true deletes them with its StatefulSets. Claims of brokers that are scaled away stay until then."""
 
 
 class Rollout(Model):
@@ -314,6 +323,12 @@ class BrokerClusterSpec(Model):
             holds=lambda spec: spec.image is None or re.fullmatch(IMAGE_PATTERN, spec.image) is not None,
             field="image",
         ),
+        Rule(
+            cel=f"!has(self.clusterId) || self.clusterId.matches('{CLUSTER_ID_PATTERN}')",
+            message="clusterId must be an id as Kafka makes them: 22 letters, digits, '-' and '_'",
+            holds=lambda spec: spec.cluster_id is None or re.fullmatch(CLUSTER_ID_PATTERN, spec.cluster_id) is not None,
+            field="clusterId",
+        ),
         *_CONFIG_RULES,
     )
     transitions: ClassVar = (
@@ -341,6 +356,12 @@ class BrokerClusterSpec(Model):
     """host:port of an existing Kafka cluster; for runtime External only."""
     brokers: Brokers | None = None
     """The brokers; needed for runtime Bundled."""
+    storage: VolumeClaims | None = None
+    """What becomes of volumes when the cluster is deleted; they are kept when absent."""
+    cluster_id: str | None = Field(default=None, max_length=64)
+    """Kafka's id of the cluster, to go on with volumes that an earlier BrokerCluster left behind: the id is in the
+    annotation sluicegate.dev/cluster-id of their claims. Made from the object's uid when absent; fixed once nodes have
+    started."""
     controllers: Controllers | None = None
     """The controllers; one with 1Gi of storage when absent."""
     image: str | None = Field(default=None, min_length=1, max_length=512)
@@ -357,6 +378,10 @@ class BrokerClusterSpec(Model):
     """The operator leaves this cluster and everything that refers to it alone while true."""
     resync_seconds: int = Field(default=60, ge=5, le=3600)
     """How often the operator looks for limits that someone changed by hand on a broker, and mends them."""
+
+    @property
+    def deletes_claims(self) -> bool:
+        return self.storage is not None and self.storage.delete_claims
 
     @property
     def topology_key(self) -> str | None:
@@ -421,6 +446,19 @@ class BrokerCluster(Kind):
         AGE_COLUMN,
     )
     rules: ClassVar = (cluster_name_rule(),)
+    transitions: ClassVar = (
+        TransitionRule(
+            cel="(has(self.spec.clusterId) ? self.spec.clusterId : '')"
+            " == (has(oldSelf.spec.clusterId) ? oldSelf.spec.clusterId : '')"
+            " || !has(oldSelf.status) || !has(oldSelf.status.clusterId) || oldSelf.status.clusterId == ''"
+            " || (has(self.spec.clusterId) && self.spec.clusterId == oldSelf.status.clusterId)",
+            message="spec.clusterId cannot be changed once nodes have started: their data has the id in"
+            " status.clusterId",
+            holds=lambda old, new: (
+                new.spec.cluster_id == old.spec.cluster_id or old.status.cluster_id in ("", new.spec.cluster_id)
+            ),
+        ),
+    )
 
     kind: Literal["BrokerCluster"] = "BrokerCluster"
     spec: BrokerClusterSpec

@@ -12,6 +12,7 @@ from typing import Any
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.fleet.base import BrokerAddress
+from sluicegate_operator.fleet.claims import look_after_claims
 from sluicegate_operator.fleet.config_maps import collect_config_maps, taken_up
 from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerView, controller_view
 from sluicegate_operator.fleet.finding_pods import all_pods, listed_pods
@@ -24,7 +25,7 @@ from sluicegate_operator.planning.children import cluster_children, listener_chi
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
 from sluicegate_operator.planning.restart_reasons import NodeRevision
-from sluicegate_operator.resources.labels import REVISION, node_set_name
+from sluicegate_operator.resources.labels import REVISION, ROLE_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
 from sluicegate_operator.resources.statefulset import node_set_metadata
 
@@ -61,26 +62,33 @@ class KubernetesFleet:
     async def apply(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
     ) -> dict[str, str]:
-        """Raises KubeError, for templates of pods before anything is applied; what was applied before it stays, and
-        nothing is applied that may need what was refused. Without `broker_count` there are never fewer brokers than
-        before: which may go is planning.scale's decision. Returns the listeners whose Service's name is taken, with a
-        sentence each: the others have theirs."""
+        """Raises KubeError, for claims and templates of pods before anything is applied; what was applied before it
+        stays, and nothing is applied that may need what was refused. Without `broker_count` there are never fewer
+        brokers than before: which may go is planning.scale's decision. Returns the listeners whose Service's name is
+        taken, with a sentence each: the others have theirs."""
         async with self._applying[cluster.namespace, cluster.name]:
+            there = {role: await self._node_set(cluster, role) for role in Role}
             count = broker_count
             if count is None and cluster.spec.brokers is not None:
-                count = max(cluster.spec.brokers.replicas, await self._replicas(cluster, Role.BROKER))
+                brokers = there[Role.BROKER]
+                count = max(cluster.spec.brokers.replicas, int(brokers["spec"]["replicas"]) if brokers else 0)
+            started = any(found is not None and _belongs_to(found, cluster) for found in there.values())
+            await look_after_claims(self._kube, cluster, count or 0, started=started)
             children = cluster_children(cluster, listeners, count)
-            await self._try_out(cluster, children)
+            await self._try_out(there, children)
             for child in children:
                 await self._kube.apply(child)
             await collect_config_maps(self._kube, cluster)
             return await self._apply_listeners(cluster, listeners)
 
-    async def _try_out(self, cluster: BrokerCluster, children: Sequence[Mapping[str, Any]]) -> None:
+    async def _try_out(
+        self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]
+    ) -> None:
         """What only the API server can say of templates of pods it says before anything is written."""
-        wanted = {child["metadata"]["name"]: child for child in children if child["kind"] == STATEFUL_SET.kind}
-        for role in Role:
-            found, child = await self._node_set(cluster, role), wanted[node_set_name(cluster.name, role)]
+        for child in children:
+            if child["kind"] != STATEFUL_SET.kind:
+                continue
+            found = there[Role(child["metadata"]["labels"][ROLE_LABEL])]
             if found is None or _revision(found) != _revision(child):
                 await self._kube.try_out(child)
 
@@ -92,10 +100,6 @@ class KubernetesFleet:
             except NameTakenError as error:
                 taken[child["metadata"]["name"]] = str(error)
         return taken
-
-    async def _replicas(self, cluster: BrokerCluster, role: Role) -> int:
-        found = await self._node_set(cluster, role)
-        return int(found["spec"]["replicas"]) if found else 0
 
     async def _node_set(self, cluster: BrokerCluster, role: Role) -> Mapping[str, Any] | None:
         """None where there is none of ours."""
@@ -164,6 +168,12 @@ def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:
 def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSeen:
     observed = taken_up(found) and _revision(found) == wanted.encode()
     return NodeSetSeen(int(found["spec"]["replicas"]), wanted, observed)
+
+
+def _belongs_to(found: Mapping[str, Any], cluster: BrokerCluster) -> bool:
+    """Not to one that was deleted and had its name."""
+    owners = found["metadata"].get("ownerReferences") or ()
+    return cluster.metadata.uid in [owner["uid"] for owner in owners]
 
 
 def _revision(node_set: Mapping[str, Any]) -> str | None:

@@ -18,7 +18,7 @@ from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, UnreadableClusterError, gather_snapshot
 from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.kube.errors import KubeError, NameTakenError
+from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
@@ -42,11 +42,12 @@ CALLED_FOR = frozenset({"Paused", "RolloutPaused", UNREADABLE})
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """What became of the children: `refusal` and `name_taken` are sentences about the cluster's own, `services_taken`
-    by listener. `unreadable`: what they follow from and cannot be read."""
+    """What became of the children: `refusal`, `name_taken` and `claims_taken` are sentences about the cluster's own,
+    `services_taken` by listener. `unreadable`: what they follow from and cannot be read."""
 
     refusal: str = ""
     name_taken: str = ""
+    claims_taken: str = ""
     unreadable: str = ""
     services_taken: Mapping[str, str] = field(default_factory=dict)
 
@@ -95,6 +96,8 @@ class ClusterReconciler:
             taken = await self._context.fleet.apply(cluster, snapshot.listeners)
         except NameTakenError as error:
             return _Applied(name_taken=str(error))
+        except ClaimsTakenError as error:
+            return _Applied(claims_taken=str(error))
         except KubeError as error:
             if error.retriable:
                 raise
@@ -113,11 +116,12 @@ class ClusterReconciler:
             brokers_ready=sum(pod.ready for pod in brokers),
             controllers_expected=len(layout.controller_ids),
             controllers_ready=sum(pod.ready for pod in controllers),
-            cluster_id=layout.cluster_id,
+            cluster_id="" if applied.claims_taken else layout.cluster_id,
             controller_id=await self._controller_id(cluster, brokers),
             refusal=applied.refusal,
             not_starting=await self._not_starting(cluster, layout, pods),
             name_taken=applied.name_taken,
+            claims_taken=applied.claims_taken,
             unreadable=applied.unreadable,
             roll=progress.roll,
             scale=progress.scale,

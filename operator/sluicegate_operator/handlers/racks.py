@@ -11,6 +11,7 @@ from sluicegate_operator.fleet.racks import rack_pods, read_labels
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster
 from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import POD
 from sluicegate_operator.planning.racks import RacksPlan, Telling, nodes_to_read, plan_racks
 from sluicegate_operator.resources.labels import RACK
 
@@ -55,7 +56,7 @@ class RackReconciler:
     async def _tell(self, cluster: BrokerCluster, telling: Telling) -> None:
         pod = telling.pod
         try:
-            await self._context.kube.mark_pod(cluster.namespace, pod.name, pod.uid, annotations={RACK: telling.rack})
+            await self._context.kube.mark(POD, cluster.namespace, pod.name, pod.uid, annotations={RACK: telling.rack})
         except KubeError as error:
             if error.status not in (404, 409):
                 raise

@@ -19,7 +19,7 @@ from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable, gather
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
-from sluicegate_operator.kube.kinds import BROKER_REGISTRATION
+from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, POD
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.conditions import NAME_TAKEN
 from sluicegate_operator.planning.fencing import FenceOrder, plan_fencing
@@ -85,7 +85,7 @@ class RegistrationReconciler:
             if not pod.lost_labels or pod.deleting or cluster.spec.paused:
                 continue
             try:
-                await self._context.kube.mark_pod(cluster.namespace, pod.name, pod.uid, labels=pod.lost_labels)
+                await self._context.kube.mark(POD, cluster.namespace, pod.name, pod.uid, labels=pod.lost_labels)
             except KubeError as error:
                 if error.status not in (404, 409):
                     raise

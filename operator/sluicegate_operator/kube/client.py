@@ -146,8 +146,9 @@ class KubeClient:
         body = {"metadata": {"uid": uid}, "status": {"conditions": [dict(condition)]}}
         await self._patch_pod(POD.path(namespace, name) + "/status", body)
 
-    async def mark_pod(
+    async def mark(
         self,
+        kind: Kind,
         namespace: str,
         name: str,
         uid: str,
@@ -155,9 +156,9 @@ class KubeClient:
         labels: Mapping[str, str] = MappingProxyType({}),
         annotations: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Others stay as they are. A KubeConflictError when the pod is another one by now."""
-        marks = {"labels": dict(labels), "annotations": dict(annotations)}
-        await self._patch_pod(POD.path(namespace, name), {"metadata": {"uid": uid, **marks}})
+        """Others stay as they are. A KubeConflictError when the object is another one by now."""
+        body = {"metadata": {"uid": uid, "labels": dict(labels), "annotations": dict(annotations)}}
+        await self._request("PATCH", kind.path(namespace, name), body=body, content_type=_MERGE_TYPE)
 
     async def _patch_pod(self, path: str, body: Mapping[str, Any]) -> None:
         await self._request("PATCH", path, body=body, content_type=_STRATEGIC_MERGE_TYPE)

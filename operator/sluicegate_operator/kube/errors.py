@@ -31,5 +31,9 @@ class KubeFencedError(KubeError):
         super().__init__(message, retriable=True)
 
 
+class ClaimsTakenError(KubeError):
+    """Volume claims that nodes would get hold data of another cluster; nothing was made."""
+
+
 class NameTakenError(KubeError):
     """An object that is not ours has the name of one of our children; it was not touched."""

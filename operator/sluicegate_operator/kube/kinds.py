@@ -35,6 +35,7 @@ BROKER_REGISTRATION = Kind(API_VERSION, "BrokerRegistration", "brokerregistratio
 POD = Kind("v1", "Pod", "pods")
 NODE = Kind("v1", "Node", "nodes")
 """Has no namespace."""
+PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 EVENT = Kind("v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")

@@ -147,11 +147,15 @@ def _journal(cluster: BrokerCluster) -> dict[str, str]:
 
 def cluster_id(cluster: BrokerCluster) -> str:
     """Kafka's form, 22 characters of base64."""
+    if cluster.spec.cluster_id is not None:
+        return cluster.spec.cluster_id
     return base64.urlsafe_b64encode(_identity(cluster).bytes).decode().rstrip("=")
 
 
 def _identity(cluster: BrokerCluster) -> uuid.UUID:
-    """The object's uid; without an API server, made of its name."""
+    """Of the data: what spec.clusterId says, else the object's uid; without an API server, made of its name."""
+    if cluster.spec.cluster_id is not None:
+        return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{cluster.spec.cluster_id}=="))
     uid = cluster.metadata.uid
     return uuid.UUID(uid) if _is_uuid(uid) else uuid.uuid5(uuid.NAMESPACE_DNS, f"{cluster.name}.{cluster.namespace}")
 

@@ -8,6 +8,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterS
 from sluicegate_operator.api.broker_listener import BrokerListener, BrokerListenerStatus
 from sluicegate_operator.planning.cluster_layout import ClusterLayout
 from sluicegate_operator.planning.conditions import (
+    CLAIMS_TAKEN,
     NAME_TAKEN,
     Finding,
     Progress,
@@ -33,10 +34,11 @@ BROKERS_SHOWN_MAX = 10
 class ObservedCluster:
     """`refusal` is the API server's sentence where it does not take a child, empty when all went well. `not_starting`:
     what keeps a node from starting, if anything does. `name_taken`: which child's name an object has that is not ours,
-    and what to do. `unreadable`: what the children follow from and cannot be read. `roll` is the step of planning.roll,
-    `scale` that of planning.scale, `racks` the plan of planning.racks where brokers have any. `config_lagging`: brokers
-    without all of the dynamic configuration, with what they lack; `config_refused`: what brokers say of a value that
-    they do not take. `unreachable`: brokers that are ready by their pods and have not answered for long, with why."""
+    and what to do; `claims_taken`: see planning.claims. `unreadable`: what the children follow from and cannot be read.
+    `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the plan of planning.racks where there
+    are any. `config_lagging`: brokers without all of the dynamic configuration, with what they lack; `config_refused`:
+    what brokers say of a value that they do not take. `unreachable`: brokers that are ready by their pods and have not
+    answered for long, with why."""
 
     brokers_expected: int
     brokers_ready: int
@@ -47,6 +49,7 @@ class ObservedCluster:
     refusal: str = ""
     not_starting: NodesNotStarting | None = None
     name_taken: str = ""
+    claims_taken: str = ""
     unreadable: str = ""
     roll: RollStep | None = None
     scale: ScaleStep | None = None
@@ -99,6 +102,8 @@ def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
         return stalled(UNREADABLE, f"{seen.unreadable}; nodes and Services stay as they are until then")
     if seen.name_taken:
         return stalled(NAME_TAKEN, seen.name_taken)
+    if seen.claims_taken:
+        return stalled(CLAIMS_TAKEN, seen.claims_taken)
     if seen.refusal:
         return stalled("Refused", seen.refusal)
     if stuck := [wait for wait in seen.racks.waiting if wait.needs_a_person] if seen.racks else []:

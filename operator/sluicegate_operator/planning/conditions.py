@@ -14,6 +14,8 @@ from sluicegate_operator.api.metadata import Condition, Kind, Status
 READY, RECONCILING, STALLED = "Ready", "Reconciling", "Stalled"
 NAME_TAKEN = "NameTaken"
 """Reason: an object that is not ours has the name of a child."""
+CLAIMS_TAKEN = "ClaimsTaken"
+"""Reason: the volume claims of the nodes hold another cluster's data."""
 MESSAGE_MAX = 32768
 
 

@@ -26,6 +26,8 @@ from sluicegate_operator.resources.owner import child_metadata
 from sluicegate_operator.resources.rack import rack_mount, rack_volume, spread
 
 DEFAULT_IMAGE = "sluicegate:0.1.0"
+CLAIM = "data"
+"""Of a node: its claim's name is this, the StatefulSet's name and the ordinal."""
 DATA_PATH = "/var/lib/sluicegate"
 CONFIG_PATH = "/etc/sluicegate"
 LOG_DIR = f"{DATA_PATH}/data"
@@ -83,6 +85,10 @@ def statefulset(cluster: BrokerCluster, nodes: NodeSet, revision: str) -> dict[s
             # Brokers need no order among themselves, and a broker that is down must not keep others from starting.
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "OnDelete"},
+            "persistentVolumeClaimRetentionPolicy": {
+                "whenDeleted": "Delete" if cluster.spec.deletes_claims else "Retain",
+                "whenScaled": "Retain",
+            },
             "selector": {"matchLabels": selector(cluster.name, nodes.role)},
             "template": {
                 "metadata": {
@@ -150,7 +156,7 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
         # What a node says before it ends reaches its pod's status, and from there the status of its cluster.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            {"name": "data", "mountPath": DATA_PATH},
+            {"name": CLAIM, "mountPath": DATA_PATH},
             {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
             *([rack_mount()] if nodes.topology_key is not None else []),
         ],
@@ -207,4 +213,4 @@ def _claim(storage: Storage) -> dict[str, Any]:
     }
     if storage.storage_class_name is not None:
         spec["storageClassName"] = storage.storage_class_name
-    return {"metadata": {"name": "data"}, "spec": spec}
+    return {"metadata": {"name": CLAIM}, "spec": spec}
