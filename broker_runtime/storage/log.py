@@ -261,7 +261,10 @@ class Log:
     # The fetch path
 
     def read(self, offset: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
-        """Whole batches from the one that holds `offset`, below `up_to`; one that is too large only with `min_one`."""
+        """Whole batches from the one that holds `offset`, below `up_to`; one that is too large only with `min_one`.
+
+        Raises KafkaError: OFFSET_OUT_OF_RANGE, and KAFKA_STORAGE_ERROR when a file cannot be read.
+        """
         if offset < self.log_start_offset or offset > self.log_end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -273,11 +276,14 @@ class Log:
         number = len(segments) - 1
         if offset < segments[number].base_offset:
             number = max(bisect_right(segments, offset, key=_BASE_OFFSET) - 1, 0)
-        while number < len(segments):
-            start = segments[number].position_of(offset)
-            if start is not None:
-                return segments[number].region(start, max_bytes, min_one=min_one, up_to=up_to)
-            number += 1
+        try:
+            while number < len(segments):
+                start = segments[number].position_of(offset)
+                if start is not None:
+                    return segments[number].region(start, max_bytes, min_one=min_one, up_to=up_to)
+                number += 1
+        except OSError as error:
+            raise self.files.read_failed(error) from error
         return None
 
     def add_waiter(self, min_offset: int, callback: Callable[[], None]) -> Callable[[], None]:
@@ -302,12 +308,18 @@ class Log:
     # Offsets by time
 
     def offset_for_timestamp(self, timestamp_ms: int) -> Found | None:
-        """The first record that is not older. Inside a compressed batch: the batch's first offset."""
-        for segment in self.segments:
-            if segment.max_timestamp >= timestamp_ms and segment.next_offset > self.log_start_offset:
-                found = segment.first_at_or_after(timestamp_ms, self.log_start_offset)
-                if found is not None and found[0] < self.high_watermark:
-                    return Found(*found)
+        """The first record that is not older. Inside a compressed batch: the batch's first offset.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR when a file cannot be read.
+        """
+        try:
+            for segment in self.segments:
+                if segment.max_timestamp >= timestamp_ms and segment.next_offset > self.log_start_offset:
+                    found = segment.first_at_or_after(timestamp_ms, self.log_start_offset)
+                    if found is not None and found[0] < self.high_watermark:
+                        return Found(*found)
+        except OSError as error:
+            raise self.files.read_failed(error) from error
         return None
 
     def max_timestamp(self) -> Found | None:

@@ -168,6 +168,10 @@ class LogFiles:
         # what is really there, can say what survived.
         self.take_offline(f"{self.place} takes no records since {what} failed ({error}); restart")
 
+    def read_failed(self, error: OSError) -> KafkaError:
+        """For who asked to read; the log goes on, as the next read may succeed (descriptors were short, say)."""
+        return self._failure("read", error)
+
     def _failure(self, what: str, error: Exception) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what} on {self.place} failed: {error}")
 

@@ -142,6 +142,8 @@ class Segment:
             if at + HEADER_BYTES > len(chunk):
                 start, at = position, 0
                 chunk = self.file.pread(min(_LOOK_BYTES, self.size - position), position)
+                if len(chunk) < HEADER_BYTES:
+                    raise self._damaged(position)
             base_offset, length, magic, last_delta = unpack(chunk, at)
             if magic != MAGIC or length < HEADER_BYTES - OVERHEAD_BYTES:
                 raise self._damaged(position)

@@ -82,6 +82,8 @@ class _Folder:
 class MemoryFileSystem:
     """`capacity_bytes` limits all contents together; `failing_*` and `read_only` make those calls raise EIO.
 
+    With `no_descriptors` no file can be opened any more (EMFILE).
+
     `before_change` is called before each change to the disk or the page cache: a test looks there what a crash leaves.
     """
 
@@ -90,6 +92,7 @@ class MemoryFileSystem:
         self.failing_fsync = False
         self.failing_truncate = False
         self.read_only = False
+        self.no_descriptors = False
         self.fsyncs = 0
         self.before_change: Callable[[], None] = _nothing
         self._root = _Folder()
@@ -97,7 +100,7 @@ class MemoryFileSystem:
 
     def mend(self) -> None:
         self.capacity_bytes = None
-        self.failing_fsync = self.failing_truncate = self.read_only = False
+        self.failing_fsync = self.failing_truncate = self.read_only = self.no_descriptors = False
 
     def room_for(self, extra: int) -> int:
         self.check_writable()
@@ -140,6 +143,8 @@ class MemoryFileSystem:
         return found
 
     def open(self, path: Path, *, create: bool = False) -> MemoryFile:
+        if self.no_descriptors:
+            raise OSError(errno.EMFILE, "too many open files")
         if create:
             entries = self._folder(path.parent).entries
             self.check_writable()

@@ -7,7 +7,8 @@ import pytest
 
 from broker_runtime.apis import fetch, produce
 from broker_runtime.config import TopicConfig
-from broker_runtime.errors import ErrorCode
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_response
@@ -69,6 +70,63 @@ def test_a_partition_that_failed_tells_no_offsets() -> None:
     node.house.append(b"value")
     (part,) = node.ask(FETCH, 12, question(9)).responses[0].partitions
     assert (part.error_code, part.high_watermark, part.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1, -1)
+
+
+class TwoLogsNode(OneLogNode):
+    """Partition 1 lies on a disk of its own."""
+
+    def __init__(self) -> None:
+        small = TopicConfig(segment_bytes=2_000, index_interval_bytes=100)
+        super().__init__(small)
+        self.other = LogHouse(small)
+        self._other_leader = leading(self.other.log, 1, epoch=LEADER_EPOCH)
+
+    def led(self, topic: str, partition: int) -> LeaderReplica:
+        return self._other_leader if (topic, partition) == ("orders", 1) else super().led(topic, partition)
+
+
+def of_both(offset: int) -> dict[str, Any]:
+    asked = question(offset)
+    (part,) = asked["topics"][0]["partitions"]
+    return asked | {"topics": [{"topic": "orders", "partitions": [part, part | {"partition": 1}]}]}
+
+
+def damage(house: LogHouse, how: str) -> None:
+    """Of the oldest segment, which was sealed long ago."""
+    oldest = house.log.segments[0]
+    if how == "no descriptor left":
+        for _ in range(2):
+            oldest.release()
+        house.fs.no_descriptors = True
+    else:
+        oldest.file.truncate(oldest.size // 2)
+
+
+@pytest.mark.parametrize("how", ["no descriptor left", "cut on disk"])
+def test_a_file_that_cannot_be_read_is_an_error_of_its_partition_only(how: str) -> None:
+    node = TwoLogsNode()
+    for house in (node.house, node.other):
+        for _ in range(60):
+            house.append(bytes(100))
+    damage(node.house, how)
+    offset = node.house.log.segments[0].next_offset - 2
+    failed, healthy = node.ask(FETCH, 12, of_both(offset)).responses[0].partitions
+    assert (failed.error_code, failed.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
+    assert healthy.error_code == ErrorCode.NONE
+    assert len(healthy.records) > 100
+    # What does not need that file is served.
+    behind = node.house.log.segments[-1].base_offset
+    assert {part.error_code for part in node.ask(FETCH, 12, of_both(behind)).responses[0].partitions} == {0}
+
+
+def test_looking_up_a_time_in_a_file_that_cannot_be_read_is_an_error_of_its_partition() -> None:
+    node = TwoLogsNode()
+    for _ in range(60):
+        node.house.append(bytes(100))
+    damage(node.house, "no descriptor left")
+    with pytest.raises(KafkaError) as failed:
+        node.house.log.offset_for_timestamp(0)
+    assert failed.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_aborted_transactions_are_for_those_who_read_committed_records() -> None:
