@@ -18,8 +18,9 @@ RESYNC_S = 3
 
 
 class OperatorProcess:
-    def __init__(self, kubeconfig: Path, log: Path, identity: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, identity: str, resync_s: int = RESYNC_S) -> None:
         self.log = log
+        self._resync_s = resync_s
         self.identity = identity
         self._kubeconfig = kubeconfig
         self._process: subprocess.Popen[bytes] | None = None
@@ -35,12 +36,18 @@ class OperatorProcess:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("the operator was not started")
+        return self._process.pid
+
     def start(self) -> None:
         settings = {
             "KUBECONFIG": str(self._kubeconfig),
             "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "operator")]),
             "PYTHONUNBUFFERED": "1",
-            "SLUICEGATE_RESYNC_SECONDS": str(RESYNC_S),
+            "SLUICEGATE_RESYNC_SECONDS": str(self._resync_s),
             "SLUICEGATE_IDENTITY": self.identity,
             "POD_NAMESPACE": OPERATOR_NAMESPACE,
         }

@@ -62,11 +62,18 @@ class ScriptedCluster:
         self.ip_rates: dict[str | None, float] = {}
         self.lags: set[int] = set()
         self.alterations = 0
+        self._altered = asyncio.Event()
         for number, peer in enumerate(self.peers):
             peer.script(32, self._answer(DescribeConfigsRequest, partial(self._describe, number)))
             peer.script(44, self._answer(IncrementalAlterConfigsRequest, partial(self._alter, number)))
             peer.script(49, self._answer(AlterClientQuotasRequest, self._alter_rates))
             peer.script(48, self._describe_rates(number))
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Looked at after each change that the brokers are told."""
+        while not holds():
+            self._altered.clear()
+            await self._altered.wait()
 
     def pool(self, ask_timeout_s: float = 0.2) -> BrokerPool:
         async def connect(address: tuple[str, int], factory: Callable[[], asyncio.Protocol]) -> object:
@@ -114,6 +121,7 @@ class ScriptedCluster:
                 layer.pop(config.name, None)
             else:
                 layer[config.name] = config.value
+        self._altered.set()
         response = AlterConfigsResourceResponse(
             error_code=ErrorCode.invalid_request if refused else ErrorCode.none,
             error_message="no such value" if refused else None,
@@ -132,6 +140,7 @@ class ScriptedCluster:
                 self.ip_rates.pop(entity.entity_name, None)
             elif not refused:
                 self.ip_rates[entity.entity_name] = op.value
+            self._altered.set()
             altered = AlteredEntity(entity_type=entity.entity_type, entity_name=entity.entity_name)
             code = ErrorCode.invalid_request if refused else ErrorCode.none
             results.append(AlteredEntry(error_code=code, error_message=None, entity=(altered,)))

@@ -92,10 +92,13 @@ class ScriptedPeer:
         api_key, version, correlation_id = struct.unpack_from(">hhi", frame, 0)
         request = PeerRequest(api_key, version, correlation_id, frame)
         self.requests.append(request)
-        script = self._answers.get(api_key)
-        answer = script(request) if script is not None else None
+        answer = self.answer_to(request)
         if answer is not None:
             transport.send(answer)
+
+    def answer_to(self, request: PeerRequest) -> bytes | None:
+        script = self._answers.get(request.api_key)
+        return script(request) if script is not None else None
 
 
 class PeerTransport(asyncio.Transport):

@@ -21,6 +21,7 @@ from kubernetes.config import ConfigException
 from sluicegate_operator.kube.children import CHILD_MANAGER, applied_fields, name_taken
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeFencedError, KubeUnavailableError
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
+from sluicegate_operator.kube.rounds import Rounds
 from sluicegate_operator.resources.owner import why_not_ours
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class KubeClient:
         self._threads = ThreadPoolExecutor(threads_max, "kube")
         self._timeout = urllib3.Timeout(total=timeout_s)
         self._may_write = may_write
+        self._lists: Rounds[list[Json]] = Rounds()
         self._retries = urllib3.Retry(
             total=BUSY_RETRIES_MAX,
             connect=0,
@@ -83,11 +85,16 @@ class KubeClient:
     async def list(
         self, kind: Kind, namespace: str | None, label_selector: str = "", *, field_selector: str = ""
     ) -> list[Json]:
-        selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        query = {name: selector for name, selector in selectors.items() if selector}
-        found = await self._request("GET", kind.path(namespace), query=query)
-        # The items of a list come without their kind.
-        return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in found["items"]]
+        """Begun after it was asked for, and shared by all who ask at the time: nobody may change what is in it."""
+
+        async def fetch() -> list[Json]:
+            selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
+            query = {name: selector for name, selector in selectors.items() if selector}
+            found = await self._request("GET", kind.path(namespace), query=query)
+            # The items of a list come without their kind.
+            return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in found["items"]]
+
+        return await self._lists.ask((kind, namespace, label_selector, field_selector), fetch)
 
     async def apply(self, manifest: Mapping[str, Any]) -> Json:
         """Make a child, or bring our child of that name to what `manifest` says. Raises NameTakenError where what has
