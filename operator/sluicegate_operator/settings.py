@@ -8,6 +8,8 @@ from dataclasses import dataclass
 RESYNC_MIN_S = 1.0
 VIEW_EVERY_S = 3.0
 VIEW_MIN_S = 0.2
+TOPIC_DELETION_S = 300.0
+TOPIC_DELETION_MIN_S = 1.0
 LEASE_S = 15
 LEASE_MIN_S = 3.0
 REQUEST_TIMEOUT_S = 5.0
@@ -26,7 +28,8 @@ class Settings:
     """`namespace` None watches all of them. `resync_s` None leaves it to each cluster's spec.resyncSeconds.
     `view_every_s`: how often the controllers of a settled cluster are asked for their view of the brokers. `lease_s`: a
     successor waits so long for an operator that went silent. `request_timeout_s`: of one request to the API server.
-    `metrics_connections`: to the metrics listener without a request; the oldest gives way to the next one."""
+    `metrics_connections`: to the metrics listener without a request; the oldest gives way to the next one.
+    `topic_deletion_s`: how long a deleted Topic waits for its topic to be deleted."""
 
     namespace: str | None
     kubeconfig: str | None
@@ -39,6 +42,7 @@ class Settings:
     view_every_s: float = VIEW_EVERY_S
     lease_s: float = LEASE_S
     request_timeout_s: float = REQUEST_TIMEOUT_S
+    topic_deletion_s: float = TOPIC_DELETION_S
 
 
 def read_settings(
@@ -64,6 +68,8 @@ def read_settings(
         metrics=_listener(metrics or environment.get("SLUICEGATE_METRICS_LISTENER")),
         view_every_s=_number(environment, "SLUICEGATE_VIEW_SECONDS", VIEW_MIN_S) or VIEW_EVERY_S,
         lease_s=lease_s,
+        topic_deletion_s=_number(environment, "SLUICEGATE_TOPIC_DELETION_SECONDS", TOPIC_DELETION_MIN_S)
+        or TOPIC_DELETION_S,
         request_timeout_s=request_s or min(REQUEST_TIMEOUT_S, request_max_s),
     )
 

@@ -11,6 +11,7 @@ import pytest
 
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.cluster.waiting import wait_for
+from sluicegate_operator.api.topic import FINALIZER
 from sluicegate_operator.kube.children import CHILD_MANAGER
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError, NameTakenError
@@ -280,6 +281,34 @@ async def test_status_is_a_subresource(plane: ControlPlane, client: KubeClient) 
     plane.kubectl("delete", "topic", "orders")
 
 
+async def test_finalizers_are_those_of_the_object_that_was_seen(plane: ControlPlane, client: KubeClient) -> None:
+    topic = {
+        "apiVersion": TOPIC.api_version,
+        "kind": TOPIC.kind,
+        "metadata": {"name": "held", "finalizers": ["example.org/other"]},
+        "spec": {"clusterRef": {"name": "shop"}, "partitions": 1, "replicas": 1},
+    }
+    plane.kubectl("apply", "-f", "-", input=json.dumps(topic))
+    first = seen_as(await client.get(TOPIC, "default", "held"))
+    await client.set_finalizers(TOPIC, "default", "held", ["example.org/other", FINALIZER], first)
+    plane.kubectl("delete", "topic", "held", "--wait=false")
+    found = await client.get(TOPIC, "default", "held") or {}
+    assert found["metadata"]["finalizers"] == ["example.org/other", FINALIZER]
+    assert found["metadata"]["deletionTimestamp"]
+    with pytest.raises(KubeConflictError):
+        await client.set_finalizers(TOPIC, "default", "held", [], first)
+    await client.set_finalizers(TOPIC, "default", "held", [], seen_as(found))
+    assert await client.get(TOPIC, "default", "held") is None
+    with pytest.raises(KubeError) as gone:
+        await client.set_finalizers(TOPIC, "default", "held", [], seen_as(found))
+    assert gone.value.status in (404, 409)
+
+
+def seen_as(found: dict[str, Any] | None) -> dict[str, str]:
+    assert found is not None
+    return {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+
+
 async def test_the_operators_rights_end_where_its_work_ends(plane: ControlPlane, client: KubeClient) -> None:
     with pytest.raises(KubeError) as refused:
         await client.delete(STATEFUL_SET, "default", "kept")
@@ -291,7 +320,7 @@ async def test_the_operators_rights_end_where_its_work_ends(plane: ControlPlane,
         ("create", "pods"),
         ("create", "clusterroles.rbac.authorization.k8s.io"),
         ("delete", "services"),
-        ("patch", "topics.sluicegate.dev"),
+        ("update", "topics.sluicegate.dev"),
         ("patch", "brokerclusters.sluicegate.dev"),
     ):
         with pytest.raises(KubectlError):

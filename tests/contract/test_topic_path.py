@@ -1,6 +1,6 @@
 """Topics as the operator makes them, against running brokers: Apache Kafka and ours."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -20,26 +20,38 @@ async def pool(node: SingleNode) -> AsyncIterator[BrokerPool]:
         yield BrokerPool(admin, (BrokerAddress(node.node_id, node.host, node.port),))
 
 
-def topic(name: str, *, partitions: int, replicas: int = 1, config: dict[str, str] | None = None) -> Topic:
+def topic(
+    name: str, *, partitions: int, replicas: int = 1, config: dict[str, str] | None = None, managed: Sequence[str] = ()
+) -> Topic:
     spec = {"clusterRef": {"name": "shop"}, "partitions": partitions, "replicas": replicas, "config": config or {}}
     manifest = {"apiVersion": "sluicegate.dev/v1alpha1", "kind": "Topic", "metadata": {"name": name}, "spec": spec}
-    return Topic.model_validate(manifest)
+    return Topic.model_validate(manifest | {"status": {"configKeys": tuple(managed)}})
+
+
+class Remembered:
+    def __init__(self) -> None:
+        self.keys: list[tuple[str, ...]] = []
+
+    async def __call__(self, keys: tuple[str, ...]) -> None:
+        self.keys.append(keys)
 
 
 async def test_a_topic_is_created_grown_reconfigured_left_alone_and_deleted(pool: BrokerPool) -> None:
     assert await observe_topic(pool, "orders") is None
     versions = [
         topic("orders", partitions=2, config={"retention.ms": "60000"}),
-        topic("orders", partitions=5, config={"max.message.bytes": "5000"}),
+        topic("orders", partitions=5, config={"max.message.bytes": "5000"}, managed=["retention.ms"]),
     ]
+    remembered = Remembered()
     for wanted in versions:
-        result = await enforce_topic(pool, wanted)
+        result = await enforce_topic(pool, wanted, remembered)
         assert result.settled
         assert result.observed is not None
         assert (result.observed.partitions, result.observed.replicas) == (wanted.spec.partitions, 1)
         assert result.observed.configs == wanted.spec.config
         assert len(result.observed.topic_id) == 22
-    assert (await enforce_topic(pool, versions[-1])).changes == ()
+    assert remembered.keys == [("retention.ms",), ("max.message.bytes", "retention.ms"), ("max.message.bytes",)]
+    assert (await enforce_topic(pool, versions[-1], remembered)).changes == ()
     assert await delete_topic(pool, "orders")
     assert await observe_topic(pool, "orders") is None
 
@@ -53,11 +65,11 @@ async def test_what_is_so_already_is_no_error(pool: BrokerPool) -> None:
 
 async def test_a_refusal_has_kafkas_name(pool: BrokerPool) -> None:
     with pytest.raises(KafkaApiError, match="creating topic wide: INVALID_REPLICATION_FACTOR"):
-        await enforce_topic(pool, topic("wide", partitions=1, replicas=7))
+        await enforce_topic(pool, topic("wide", partitions=1, replicas=7), Remembered())
 
 
 async def test_no_broker_is_an_error_of_its_own() -> None:
     async with AdminClient([("127.0.0.1", 1)]) as admin:
         pool = BrokerPool(admin, (BrokerAddress(0, "127.0.0.1", 1),))
         with pytest.raises(NoBrokerError, match=r"broker 127\.0\.0\.1:1: cannot connect"):
-            await enforce_topic(pool, topic("orders", partitions=1))
+            await enforce_topic(pool, topic("orders", partitions=1), Remembered())

@@ -4,7 +4,7 @@ Statuses are kept by field manager, as server-side apply does for whole fields; 
 same rule as in KubeClient. Pods are put there by the test.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import count
 from types import MappingProxyType
@@ -35,6 +35,9 @@ class MemoryKube:
         meta = {"namespace": "default", **item["metadata"]}
         key = (item["kind"], meta["namespace"], meta["name"])
         before = self._objects.get(key)
+        for kept in ("finalizers", "deletionTimestamp"):
+            if before is not None and kept in before["metadata"]:
+                meta.setdefault(kept, before["metadata"][kept])
         meta["uid"] = meta.get("uid") or (before["metadata"]["uid"] if before else next(self._uids))
         meta["generation"] = (before["metadata"]["generation"] if before else 0) + 1
         meta["resourceVersion"] = next(self._uids)
@@ -47,6 +50,17 @@ class MemoryKube:
 
     def remove(self, kind: str, name: str, namespace: str = "default") -> None:
         del self._objects[kind, namespace, name]
+
+    def delete_as_a_person(self, kind: str, name: str, namespace: str = "default") -> None:
+        """What has a finalizer stays until the last is taken away."""
+        meta = self.take(kind, name, namespace)["metadata"]
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        self._remove_what_may_go(kind, name, namespace)
+
+    def _remove_what_may_go(self, kind: str, name: str, namespace: str) -> None:
+        meta = self.take(kind, name, namespace)["metadata"]
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            self.remove(kind, name, namespace)
 
     def names(self, kind: str) -> list[str]:
         return sorted(name for found, _, name in self._objects if found == kind)
@@ -112,6 +126,15 @@ class MemoryKube:
         managed = self._statuses.setdefault(key, {})
         managed[manager] = deepcopy(dict(status))
         self._objects[key]["status"] = {field: value for one in managed.values() for field, value in one.items()}
+
+    async def set_finalizers(
+        self, kind: Kind, namespace: str, name: str, finalizers: Sequence[str], seen: Mapping[str, str]
+    ) -> None:
+        meta = self.take(kind.kind, name, namespace)["metadata"]
+        if any(meta[key] != value for key, value in seen.items()):
+            raise KubeConflictError(f"{name} has changed")
+        meta |= {"finalizers": list(finalizers), "resourceVersion": next(self._uids)}
+        self._remove_what_may_go(kind.kind, name, namespace)
 
     async def mark(
         self,

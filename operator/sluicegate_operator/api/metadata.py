@@ -32,11 +32,13 @@ class ObjectMeta(Model):
     name: str
     namespace: str = "default"
     uid: str = ""
+    resource_version: str = ""
     generation: int = 0
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
+    finalizers: tuple[str, ...] = ()
 
 
 class ClusterRef(Model):

@@ -10,6 +10,7 @@ from sluicegate_operator.api.config_values import cel_list, config_value_rules
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
+    GROUP,
     READY_COLUMN,
     REASON_COLUMN,
     ClusterRef,
@@ -19,6 +20,8 @@ from sluicegate_operator.api.metadata import (
 )
 from sluicegate_operator.api.rules import Model, Rule, TransitionRule
 
+FINALIZER = f"{GROUP}/topic"
+"""On a Topic with deletionPolicy Delete, until Kafka's topic is deleted: see handlers.leaving_topics."""
 TOPIC_PATTERN = "^[a-zA-Z0-9._-]{1,249}$"
 _NAME_MESSAGE = "must be 1 to 249 letters, digits, '.', '_' and '-', not '.' or '..', and not begin with '__'"
 
@@ -81,10 +84,13 @@ class TopicSpec(Model):
     """Copies of each partition, on as many brokers."""
     config: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=50)] | None = None
     """Configuration of the topic under Kafka's names, every value a string (retention.ms: "86400000"). A key that is
-    taken out falls back to the broker's default."""
+    taken out falls back to the broker's default; a key that was never in it belongs to whoever set it on the topic."""
     deletion_policy: Literal["Delete", "Retain"] = "Retain"
     """What becomes of the topic when this object is deleted: Retain leaves it and its records on the brokers, so that
-    pruning by a GitOps tool or a deleted namespace loses no records; Delete deletes it with all its records."""
+    pruning by a GitOps tool or a deleted namespace loses no records; Delete deletes it with all its records. With
+    Delete the operator puts the finalizer sluicegate.dev/topic on the object, so that no deletion is lost while the
+    operator is away. The object then waits until the topic is deleted, for 5 minutes of the operator's trying at most,
+    and not at all where the BrokerCluster is gone: in both cases the topic stays, and an Event says so."""
 
 
 class TopicStatus(Status):
@@ -96,6 +102,8 @@ class TopicStatus(Status):
     """Partitions that the topic has."""
     replicas: int = 0
     """Replicas of its partitions."""
+    config_keys: tuple[Annotated[str, Field(max_length=253)], ...] = Field(default=(), max_length=100)
+    """Keys of spec.config that the operator has set on the topic and takes away again once they leave spec.config."""
 
 
 class Topic(Kind):

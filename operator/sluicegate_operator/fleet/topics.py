@@ -25,6 +25,7 @@ from sluicegate_operator.planning.topics import (
     ObservedTopic,
     TopicAction,
     diff_topic,
+    managed_keys,
 )
 
 FIRST_PAUSE_S = 0.01
@@ -34,24 +35,36 @@ DEADLINE_S = 5.0
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
+Remember = Callable[[tuple[str, ...]], Awaitable[None]]
+"""Keeps the managed keys for good: it has returned before any of them is set."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicResult:
-    """`settled`: the brokers show everything that can be had; otherwise the deadline passed first."""
+    """`found` is what was there before. `settled`: the brokers show everything that can be had; otherwise the deadline
+    passed first."""
 
+    found: ObservedTopic | None
     observed: ObservedTopic | None
     changes: tuple[TopicAction, ...]
     settled: bool
 
 
-async def enforce_topic(pool: BrokerPool, topic: Topic) -> TopicResult:
-    """Raises KafkaAdminError when the brokers refuse, and NoBrokerError when none can be reached."""
-    observed = await observe_topic(pool, topic.topic_name)
-    actions = diff_topic(topic, observed)
-    if not actions:
-        return TopicResult(observed, (), settled=True)
-    await apply_topic_actions(pool, actions)
-    settled, observed = await _read_back(pool, topic.topic_name, lambda seen: not diff_topic(topic, seen))
-    return TopicResult(observed, tuple(actions), settled)
+async def enforce_topic(pool: BrokerPool, topic: Topic, remember: Remember) -> TopicResult:
+    """Raises KafkaAdminError when the brokers refuse, NoBrokerError when none can be reached, and what `remember`
+    raises."""
+    managed = topic.status.config_keys
+    found = observed = await observe_topic(pool, topic.topic_name)
+    actions, settled = diff_topic(topic, found, managed), True
+    kept = managed_keys(topic, found, managed)
+    if kept != managed:
+        await remember(kept)
+    if actions:
+        await apply_topic_actions(pool, actions)
+        settled, observed = await _read_back(pool, topic.topic_name, lambda seen: not diff_topic(topic, seen, kept))
+    if (after := managed_keys(topic, observed, kept)) != kept:
+        await remember(after)
+    return TopicResult(found, observed, tuple(actions), settled)
 
 
 async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:

@@ -27,7 +27,7 @@ from sluicegate_operator.settings import Settings
 
 log = logging.getLogger(__name__)
 
-REMEMBERED_FIELDS = ("dynamicConfigKeys",)
+REMEMBERED_FIELDS = ("dynamicConfigKeys", "configKeys")
 """Of a status, and written on their own before something is done: see kube.client."""
 
 STATUS_WRITERS_MAX = 4

@@ -35,11 +35,10 @@ async def lead(
 ) -> None:
     """Runs until `stop`. Raises what ends a queue, which none may by itself."""
     context = Context(kube, settings, may_write)
-    topics = TopicReconciler(context)
     reconcilers: dict[str, Reconcile] = {
         "quotas": QuotaReconciler(context).reconcile,
         "clusters": ClusterReconciler(context).reconcile,
-        "topics": topics.reconcile,
+        "topics": TopicReconciler(context).reconcile,
         "registrations": RegistrationReconciler(context).reconcile,
         "racks": RackReconciler(context).reconcile,
         "rolls": RollReconciler(context).reconcile,
@@ -50,7 +49,7 @@ async def lead(
     context.is_due = lambda name, key: queues[name].is_due(key)
     for name, queue in queues.items():
         QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
-    watching = KopfThread(kube, settings, Watch(context.first_seen, queues, topics), readiness)
+    watching = KopfThread(kube, settings, Watch(context.first_seen, queues), readiness)
     try:
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(queue.run()) for queue in queues.values()]

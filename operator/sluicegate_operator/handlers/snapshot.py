@@ -12,7 +12,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
-from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.api.topic import FINALIZER, Topic
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC, Kind
 
@@ -47,6 +47,23 @@ class UnreadableClusterError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class LeavingTopic:
+    """A Topic that was deleted and waits for our finalizer; `topic` is None where it cannot be read, as `why` says."""
+
+    body: Mapping[str, Any]
+    topic: Topic | None
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        return str(self.body["metadata"]["uid"])
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """`listeners`, `quotas` and `topics` are those that name this cluster and can be read, `unreadable` the others."""
 
@@ -55,6 +72,7 @@ class Snapshot:
     quotas: tuple[ConnectionQuota, ...]
     topics: tuple[Topic, ...]
     unreadable: tuple[Unreadable, ...] = ()
+    leaving_topics: tuple[LeavingTopic, ...] = ()
 
     def unreadable_of(self, *kinds: Kind) -> tuple[Unreadable, ...]:
         return tuple(item for item in self.unreadable if item.kind in kinds)
@@ -77,12 +95,26 @@ async def gather_snapshot(kube: KubeClient, key: ClusterKey) -> Snapshot:
         tuple(read_all(ConnectionQuota, CONNECTION_QUOTA, _of_cluster(name, quotas), unreadable)),
         tuple(read_all(Topic, TOPIC, _of_cluster(name, topics), unreadable)),
         tuple(unreadable),
+        tuple(_leaving(topic) for topic in _of_cluster(name, topics) if _is_leaving(topic)),
     )
 
 
 def _of_cluster(name: str, objects: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
     """Those that name this cluster, told before they are parsed: a namespace may have many clusters' quotas."""
     return (item for item in objects if cluster_name(item) == name)
+
+
+def _is_leaving(topic: Mapping[str, Any]) -> bool:
+    meta = topic["metadata"]
+    return bool(meta.get("deletionTimestamp")) and FINALIZER in (meta.get("finalizers") or ())
+
+
+def _leaving(body: Mapping[str, Any]) -> LeavingTopic:
+    try:
+        topic = read_stored(body)
+    except InvalidManifest as error:
+        return LeavingTopic(body, None, str(error))
+    return LeavingTopic(body, topic if isinstance(topic, Topic) else None)
 
 
 async def gather_cluster(kube: KubeClient, key: ClusterKey) -> BrokerCluster | None:

@@ -1,20 +1,20 @@
-"""Topics of one cluster: created, grown and reconfigured through the admin protocol, and deleted where they say so."""
+"""Topics of one cluster: created, grown and reconfigured through the admin protocol. How they go: leaving_topics."""
 
-import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import partial
 
-from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.api.topic import Topic, TopicStatus
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
-from sluicegate_operator.fleet.topics import delete_topic, enforce_topic, observe_topic
-from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.fleet.topics import TopicResult, enforce_topic
+from sluicegate_operator.handlers.context import REMEMBERED_FIELDS, Context, now
+from sluicegate_operator.handlers.leaving_topics import LeavingTopics
 from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable, gather_snapshot
 from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER
 from sluicegate_operator.kube.kinds import TOPIC
 from sluicegate_operator.planning.topic_status import topic_status
-from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, deletion_actions, judge_topics
-
-log = logging.getLogger(__name__)
+from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, judge_topics
 
 WAITING_RETRY = Retry(2.0, 10.0)
 
@@ -22,11 +22,7 @@ WAITING_RETRY = Retry(2.0, 10.0)
 class TopicReconciler:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._deleted: dict[ClusterKey, dict[str, Topic]] = {}
-        """Topics whose objects are gone and that Kafka may still have; forgotten when the operator stops."""
-
-    def note_deleted(self, key: ClusterKey, topic: Topic) -> None:
-        self._deleted.setdefault(key, {})[topic.name] = topic
+        self._leaving = LeavingTopics(context)
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -35,14 +31,17 @@ class TopicReconciler:
         cluster, unreadable = snapshot.cluster, _by_topic(snapshot.unreadable_of(TOPIC))
         verdicts = judge_topics(cluster, snapshot.topics, unreadable)
         if cluster is None or cluster.spec.brokers is None:
+            await self._leaving.part_without_cluster(key, snapshot)
             for topic in snapshot.topics:
                 if topic.name in verdicts:
-                    await context.write_status(topic, topic_status(topic, verdicts[topic.name], None, now()))
+                    await self._write(topic, topic_status(topic, verdicts[topic.name], None, now()))
             return None
-        if cluster.spec.paused or not (snapshot.topics or self._deleted.get(key)):
+        if cluster.spec.paused or not (snapshot.topics or snapshot.leaving_topics):
             return context.resync_s(cluster)
+        for topic in snapshot.topics:
+            await self._leaving.hold(topic)
         pool = await context.pool(cluster)
-        settled = pool is not None and await self._delete(key, pool, snapshot.topics, unreadable)
+        settled = await self._leaving.part(key, pool, snapshot, unreadable)
         for topic in snapshot.topics:
             verdict = verdicts.get(topic.name)
             if verdict is None:
@@ -50,40 +49,42 @@ class TopicReconciler:
             observed, error = None, ""
             if verdict.outcome is TopicOutcome.ACCEPTED:
                 observed, error = await self._enforce(pool, topic)
-            await context.write_status(topic, topic_status(topic, verdict, observed, now(), error))
+            await self._write(topic, topic_status(topic, verdict, observed, now(), error))
             settled = settled and not error
         return context.resync_s(cluster) if settled else WAITING_RETRY
+
+    async def _write(self, topic: Topic, status: TopicStatus) -> None:
+        await self._context.write_status(topic, status, without=REMEMBERED_FIELDS)
 
     async def _enforce(self, pool: BrokerPool | None, topic: Topic) -> tuple[ObservedTopic | None, str]:
         """What Kafka has now, and why it is not what the Topic says where it could not be made so."""
         if pool is None:
             return None, "no broker has an address yet"
         try:
-            result = await enforce_topic(pool, topic)
+            result = await enforce_topic(pool, topic, partial(self._remember, topic))
         except (KafkaAdminError, NoBrokerError) as error:
             return None, str(error)
-        if result.changes:
-            changes = "; ".join(str(change) for change in result.changes)
-            await self._context.post(topic, "Normal", "Changed", changes)
+        await self._tell(topic, result)
         return result.observed, "" if result.settled else "the brokers do not show it yet"
 
-    async def _delete(
-        self, key: ClusterKey, pool: BrokerPool, topics: tuple[Topic, ...], unreadable: Mapping[str, str]
-    ) -> bool:
-        """Whether nothing is left to delete but what an object names that cannot be read."""
-        waiting = self._deleted.get(key, {})
-        for name, topic in list(waiting.items()):
-            if topic.topic_name in unreadable:
-                continue
-            try:
-                observed = await observe_topic(pool, topic.topic_name)
-                if deletion_actions(topic, observed, topics):
-                    await delete_topic(pool, topic.topic_name)
-            except (KafkaAdminError, NoBrokerError) as error:
-                log.warning("topic %s cannot be deleted yet: %s", topic.topic_name, error)
-                return False
-            del waiting[name]
-        return True
+    async def _remember(self, topic: Topic, managed: tuple[str, ...]) -> None:
+        status = {"configKeys": list(managed)}
+        await self._context.kube.apply_status(TOPIC, topic.namespace, topic.name, status, manager=CONFIG_STATUS_MANAGER)
+
+    async def _tell(self, topic: Topic, result: TopicResult) -> None:
+        changes = "; ".join(str(change) for change in result.changes)
+        if result.found is None or topic.status.topic_id:
+            if changes:
+                await self._context.post(topic, "Normal", "Changed", changes)
+            return
+        left = {key: value for key, value in result.found.configs.items() if key not in (topic.spec.config or {})}
+        others = ", ".join(f"{key}={value}" for key, value in sorted(left.items()))
+        message = (
+            f"topic {topic.topic_name} was there already; {f'changed: {changes}' if changes else 'nothing changed'}"
+        )
+        if others:
+            message += f"; left as somebody has set it: {others}"
+        await self._context.post(topic, "Normal", "Adopted", message)
 
 
 def _by_topic(unreadable: Iterable[Unreadable]) -> dict[str, str]:

@@ -12,13 +12,10 @@ from typing import Any
 
 import kopf
 
-from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.metadata import GROUP, VERSION
-from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.fleet.pods import NodePod, node_pod
 from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.snapshot import ClusterKey, cluster_keys
-from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.work_queue import WorkQueue
 from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC, Kind
 from sluicegate_operator.planning.fencing import ContainerEnd
@@ -28,15 +25,9 @@ log = logging.getLogger(__name__)
 
 
 class Watch:
-    def __init__(
-        self,
-        first_seen: FirstSeen,
-        queues: Mapping[str, WorkQueue[ClusterKey]],
-        topics: TopicReconciler,
-    ) -> None:
+    def __init__(self, first_seen: FirstSeen, queues: Mapping[str, WorkQueue[ClusterKey]]) -> None:
         self._first_seen = first_seen
         self._queues = queues
-        self._topic_reconciler = topics
         self._pods: dict[str, _PodNews] = {}
         self._objects: dict[str, int] = {}
         """By uid, what people have written of each object, as a hash."""
@@ -71,17 +62,6 @@ class Watch:
         for key in cluster_keys(kind, body):
             for queue in _CONCERNED[kind]:
                 self._queues[queue].mark(key)
-            if kind is TOPIC and type_ == "DELETED":
-                self._note_deleted(key, body)
-
-    def _note_deleted(self, key: ClusterKey, body: Mapping[str, Any]) -> None:
-        try:
-            topic = read_stored({**body, "apiVersion": TOPIC.api_version, "kind": TOPIC.kind})
-        except InvalidManifest as error:
-            log.error("the deleted Topic %s cannot be read: %s", body["metadata"]["name"], error)
-            return
-        if isinstance(topic, Topic):
-            self._topic_reconciler.note_deleted(key, topic)
 
     def on_pod(self, type_: str | None, body: Mapping[str, Any]) -> None:
         """Only what changes where a node is and how it does is news: pods change their status often."""

@@ -8,7 +8,7 @@ operator needs it must own, but nobody should be overruled silently.
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any
@@ -30,7 +30,8 @@ Json = dict[str, Any]
 
 STATUS_MANAGER = "sluicegate-operator-status"
 CONFIG_STATUS_MANAGER = "sluicegate-operator-config"
-"""Owns status.dynamicConfigKeys, which is written on its own, before anything is set."""
+"""Owns a BrokerCluster's status.dynamicConfigKeys and a Topic's status.configKeys, which are written on their own,
+before anything is set."""
 REQUEST_TIMEOUT_S = 5.0
 """Below a third of the Lease, see kube.lease: a write that was begun while it was held has ended when it runs out."""
 THREADS_MAX = 8
@@ -152,6 +153,13 @@ class KubeClient:
         """Conditions of other types stay as they are. A KubeConflictError when the pod is another one by now."""
         body = {"metadata": {"uid": uid}, "status": {"conditions": [dict(condition)]}}
         await self._patch_pod(POD.path(namespace, name) + "/status", body)
+
+    async def set_finalizers(
+        self, kind: Kind, namespace: str, name: str, finalizers: Sequence[str], seen: Mapping[str, str]
+    ) -> None:
+        """Of the object as it was seen, by uid and resourceVersion: a KubeConflictError when it is so no more."""
+        body = {"metadata": {**seen, "finalizers": list(finalizers)}}
+        await self._request("PATCH", kind.path(namespace, name), body=body, content_type=_MERGE_TYPE)
 
     async def mark(
         self,

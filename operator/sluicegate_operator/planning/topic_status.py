@@ -17,7 +17,8 @@ from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, Top
 def topic_status(
     topic: Topic, verdict: TopicVerdict, observed: ObservedTopic | None, now: datetime, error: str = ""
 ) -> TopicStatus:
-    """`verdict` is that of `judge_topics`; `error` is why Kafka refused or could not be asked."""
+    """Without configKeys, which are written on their own. `verdict` is that of `judge_topics`; `error` is why Kafka
+    refused or could not be asked."""
     old = topic.status
     progress = _progress(topic, verdict, observed, error)
     seen = verdict.outcome is TopicOutcome.ACCEPTED and observed is not None
@@ -41,6 +42,6 @@ def _progress(topic: Topic, verdict: TopicVerdict, observed: ObservedTopic | Non
         return stalled(blocked.outcome.value, blocked.message)
     if observed is None:
         return working("Creating", "the topic is not there yet")
-    if diff_topic(topic, observed):
+    if diff_topic(topic, observed, topic.status.config_keys):
         return working("Altering", "the topic differs from what the Topic says")
     return ready("Applied", f"{observed.partitions} partitions, {observed.replicas} replicas")

@@ -1,10 +1,11 @@
 """What brings a topic to what its Topic says: create, add partitions, alter configuration, delete.
 
-Two Topics may name one topic of Kafka; the oldest rules it, the others say so. Partitions that are already there and
-configuration keys that were set by another hand are mended like any drift.
+Two Topics may name one topic of Kafka; the oldest rules it, the others say so. A topic may have been there before its
+Topic: then configuration is added, and only what was set for the Topic is ever taken away. A key of the Topic that
+another hand has changed is mended like any drift.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -128,8 +129,9 @@ def judge_observed(topic: Topic, observed: ObservedTopic | None) -> TopicVerdict
     return ACCEPTED
 
 
-def diff_topic(topic: Topic, observed: ObservedTopic | None) -> list[TopicAction]:
-    """For an accepted Topic. What cannot be mended (see `judge_observed`) is left as it is."""
+def diff_topic(topic: Topic, observed: ObservedTopic | None, managed: Collection[str]) -> list[TopicAction]:
+    """For an accepted Topic. What cannot be mended (see `judge_observed`) is left as it is, and so are configuration
+    keys that are not `managed`, see `managed_keys`."""
     name, spec, wanted = topic.topic_name, topic.spec, dict(topic.spec.config or {})
     if observed is None:
         return [CreateTopic(name, spec.partitions, spec.replicas, wanted)]
@@ -137,23 +139,38 @@ def diff_topic(topic: Topic, observed: ObservedTopic | None) -> list[TopicAction
     if observed.partitions < spec.partitions:
         actions.append(AddPartitions(name, spec.partitions))
     stale = {key: value for key, value in wanted.items() if observed.configs.get(key) != value}
-    surplus = tuple(sorted(key for key in observed.configs if key not in wanted))
+    surplus = tuple(sorted(key for key in observed.configs if key in managed and key not in wanted))
     if stale or surplus:
         actions.append(AlterTopicConfigs(name, stale, surplus))
     return actions
 
 
-def deletion_actions(topic: Topic, observed: ObservedTopic | None, topics: Sequence[Topic]) -> list[TopicAction]:
-    """When a Topic goes: nothing for Retain, nor while another Topic (see `topics`) still names the same one."""
-    if topic.spec.deletion_policy != "Delete" or observed is None:
-        return []
-    others = (
-        other
-        for other in topics
-        if other.name != topic.name
-        and other.namespace == topic.namespace
-        and other.metadata.deletion_timestamp is None
-        and other.spec.cluster_ref.name == topic.spec.cluster_ref.name
-        and other.topic_name == topic.topic_name
-    )
-    return [] if any(others) else [DeleteTopic(topic.topic_name)]
+def managed_keys(topic: Topic, observed: ObservedTopic | None, managed: Collection[str]) -> tuple[str, ...]:
+    """What is written to status.configKeys before anything is set: keys that the Topic says, and those that it has said
+    and that are not yet seen gone."""
+    left = (key for key in managed if observed is not None and key in observed.configs)
+    return tuple(sorted({*(topic.spec.config or {}), *left}))
+
+
+def why_kept(topic: Topic, topics: Sequence[Topic]) -> str:
+    """Why Kafka's topic outlives its Topic, whatever Kafka says; `topics` are those that live."""
+    if topic.spec.deletion_policy != "Delete":
+        return f"topic {topic.topic_name} and its records stay, as deletionPolicy says"
+    for other in topics:
+        if (
+            other.metadata.uid != topic.metadata.uid
+            and other.namespace == topic.namespace
+            and other.metadata.deletion_timestamp is None
+            and other.spec.cluster_ref.name == topic.spec.cluster_ref.name
+            and other.topic_name == topic.topic_name
+        ):
+            return f"topic {topic.topic_name} stays: Topic {other.name} names it too"
+    return ""
+
+
+def why_another_topic(topic: Topic, observed: ObservedTopic | None) -> str:
+    """Where somebody made Kafka's topic anew under its name: that one is not this Topic's to delete."""
+    known = topic.status.topic_id
+    if observed is None or not known or observed.topic_id == known:
+        return ""
+    return f"topic {topic.topic_name} stays: it has id {observed.topic_id}, and this Topic's had {known}"

@@ -22,14 +22,6 @@ class Marks:
         self.keys.append(key)
 
 
-class Deleted:
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def note_deleted(self, key: tuple[str, str], topic: Any) -> None:
-        self.names.append(topic.topic_name)
-
-
 def body(kind: Kind, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
@@ -49,8 +41,8 @@ def queues() -> dict[str, Marks]:
     return {name: Marks() for name in ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs")}
 
 
-def watch_of(queues: dict[str, Marks], deleted: Deleted | None = None) -> Watch:
-    return Watch(FirstSeen(), queues, deleted or Deleted())  # type: ignore[arg-type]
+def watch_of(queues: dict[str, Marks]) -> Watch:
+    return Watch(FirstSeen(), queues)  # type: ignore[arg-type]
 
 
 REF = {"clusterRef": {"name": "shop"}}
@@ -97,17 +89,6 @@ def test_what_the_operator_itself_writes_into_a_status_marks_nothing(queues: dic
         return marked
 
     assert asyncio.run(run()) == [1, 1, 2, 3, 3, 4, 5]
-
-
-def test_a_deleted_topic_is_remembered_for_its_deletion_policy(queues: dict[str, Marks]) -> None:
-    deleted = Deleted()
-
-    async def run() -> None:
-        topic = body(TOPIC, "orders", {**REF, "partitions": 1})
-        watch_of(queues, deleted).on_object(TOPIC, "DELETED", topic)
-
-    asyncio.run(run())
-    assert deleted.names == ["orders"]
 
 
 def test_a_pod_is_news_only_when_its_address_or_readiness_changes(queues: dict[str, Marks]) -> None:

@@ -14,15 +14,14 @@ from sluicegate_operator.planning.topics import (
     AddPartitions,
     AlterTopicConfigs,
     CreateTopic,
-    DeleteTopic,
     ObservedTopic,
     TopicAction,
     TopicOutcome,
     TopicVerdict,
-    deletion_actions,
     diff_topic,
     judge_observed,
     judge_topics,
+    managed_keys,
 )
 from tests.support.bad_manifests import cluster, topic
 
@@ -76,10 +75,11 @@ def seen(**changes: Any) -> ObservedTopic:
     ],
 )
 def test_the_difference(spec: dict[str, Any], observed: ObservedTopic | None, actions: list[TopicAction]) -> None:
-    assert diff_topic(a_topic(**spec), observed) == actions
+    assert diff_topic(a_topic(**spec), observed, ALL) == actions
 
 
-KEYS = st.sampled_from(["retention.ms", "segment.ms", "flush.ms"])
+ALL = ("flush.ms", "retention.ms", "segment.ms")
+KEYS = st.sampled_from(ALL)
 CONFIGS = st.dictionaries(KEYS, st.integers(1, 3).map(str))
 
 
@@ -100,15 +100,18 @@ def applied(actions: list[TopicAction], observed: ObservedTopic | None) -> Obser
     CONFIGS,
     st.integers(1, 6),
     st.none() | st.builds(ObservedTopic, st.just("id"), st.integers(1, 6), st.just(1), CONFIGS),
+    st.sets(KEYS),
 )
-def test_applying_the_difference_reaches_what_is_desired_and_stays(
-    config: dict[str, str], fewer: int, observed: ObservedTopic | None
+def test_applying_the_difference_reaches_what_is_desired_and_leaves_the_rest(
+    config: dict[str, str], fewer: int, observed: ObservedTopic | None, managed: set[str]
 ) -> None:
     wanted = a_topic(config=config, partitions=6 if fewer < 6 else 7)
-    after = applied(diff_topic(wanted, observed), observed)
+    after = applied(diff_topic(wanted, observed, managed), observed)
     assert after is not None
-    assert diff_topic(wanted, after) == []
-    assert (after.partitions, dict(after.configs)) == (wanted.spec.partitions, config)
+    assert diff_topic(wanted, after, managed_keys(wanted, observed, managed)) == []
+    others = {} if observed is None else {k: v for k, v in observed.configs.items() if k not in managed}
+    assert (after.partitions, dict(after.configs)) == (wanted.spec.partitions, others | config)
+    assert managed_keys(wanted, after, managed) == tuple(sorted(config))
 
 
 def test_the_oldest_of_two_topics_of_one_name_rules() -> None:
@@ -144,32 +147,6 @@ def test_what_kafka_cannot_do_is_said(observed: ObservedTopic | None, outcome: T
     verdict = judge_observed(a_topic(), observed)
     assert verdict.outcome is outcome
     assert words in verdict.message
-
-
-@pytest.mark.parametrize(
-    ("policy", "observed", "others", "actions"),
-    [
-        pytest.param("Retain", seen(), [], [], id="Retain leaves the topic"),
-        pytest.param("Delete", seen(), [], [DeleteTopic("orders")], id="Delete deletes it"),
-        pytest.param("Delete", None, [], [], id="a topic that is gone needs no deletion"),
-        pytest.param(
-            "Delete",
-            seen(),
-            [a_topic("second", topicName="orders")],
-            [],
-            id="a topic that another Topic names is left to it",
-        ),
-        pytest.param(
-            "Delete",
-            seen(),
-            [a_topic("second", topicName="orders", clusterRef={"name": "bank"})],
-            [DeleteTopic("orders")],
-            id="a Topic of another cluster keeps nothing here",
-        ),
-    ],
-)
-def test_deletion(policy: str, observed: ObservedTopic | None, others: list[Topic], actions: list[TopicAction]) -> None:
-    assert deletion_actions(a_topic(deletionPolicy=policy), observed, others) == actions
 
 
 @pytest.mark.parametrize(

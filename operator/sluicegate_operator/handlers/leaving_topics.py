@@ -1,0 +1,114 @@
+"""Topics with deletionPolicy Delete that were deleted: the finalizer keeps the object until Kafka's topic is gone.
+
+Nobody waits for ever: where the BrokerCluster is gone there is nothing left to ask, and after a deadline the topic is
+left behind, with a Warning. The deadline runs by our own clock from when this operator first tried.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Literal
+
+from sluicegate_operator.api.topic import FINALIZER, Topic
+from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
+from sluicegate_operator.fleet.topics import delete_topic, observe_topic
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.snapshot import ClusterKey, LeavingTopic, Snapshot
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import TOPIC
+from sluicegate_operator.planning.topics import why_another_topic, why_kept
+
+log = logging.getLogger(__name__)
+
+
+class LeavingTopics:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._since_s: dict[ClusterKey, dict[str, float]] = {}
+        """When a Topic was first tried in vain, by uid."""
+
+    async def hold(self, topic: Topic) -> None:
+        """The finalizer is there before the topic is, and only while a deletion of the one deletes the other."""
+        finalizers = [found for found in topic.metadata.finalizers if found != FINALIZER]
+        if topic.spec.deletion_policy == "Delete":
+            finalizers.append(FINALIZER)
+        if set(finalizers) != set(topic.metadata.finalizers):
+            meta = topic.metadata
+            seen = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+            await self._context.kube.set_finalizers(TOPIC, meta.namespace, meta.name, finalizers, seen)
+
+    async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot) -> None:
+        self._since_s.pop(key, None)
+        for leaving in snapshot.leaving_topics:
+            await self._let_go(leaving, "Normal", "TopicKept", f"there is no bundled BrokerCluster {key[1]} any more")
+
+    async def part(
+        self, key: ClusterKey, pool: BrokerPool | None, snapshot: Snapshot, unreadable: Mapping[str, str]
+    ) -> bool:
+        """Whether none is left that waits. `unreadable`: see judge_topics."""
+        now_s, waiting = asyncio.get_running_loop().time(), {}
+        tried = self._since_s.get(key, {})
+        for leaving in snapshot.leaving_topics:
+            problem = await self._part_with(pool, leaving, snapshot, unreadable)
+            since_s = tried.get(leaving.uid, now_s)
+            if problem and now_s - since_s >= self._context.settings.topic_deletion_s:
+                await self._leave_behind(leaving, problem)
+            elif problem:
+                log.warning("Topic %s cannot go yet: %s", leaving.name, problem)
+                waiting[leaving.uid] = since_s
+        self._since_s[key] = waiting
+        if not waiting:
+            del self._since_s[key]
+        return not waiting
+
+    async def _part_with(
+        self, pool: BrokerPool | None, leaving: LeavingTopic, snapshot: Snapshot, unreadable: Mapping[str, str]
+    ) -> str:
+        """What it waits for; empty once the object may go."""
+        topic = leaving.topic
+        if topic is None:
+            return f"the Topic cannot be read: {leaving.why}"
+        if kept := why_kept(topic, snapshot.topics):
+            await self._let_go(leaving, "Normal", "TopicKept", kept)
+            return ""
+        if topic.topic_name in unreadable:
+            return f"{unreadable[topic.topic_name]} names topic {topic.topic_name} too and cannot be read"
+        if pool is None:
+            return "no broker has an address yet"
+        try:
+            return await self._delete(pool, leaving, topic)
+        except (KafkaAdminError, NoBrokerError) as error:
+            return str(error)
+
+    async def _delete(self, pool: BrokerPool, leaving: LeavingTopic, topic: Topic) -> str:
+        observed = await observe_topic(pool, topic.topic_name)
+        if another := why_another_topic(topic, observed):
+            await self._let_go(leaving, "Warning", "TopicKept", another)
+            return ""
+        if observed is not None and not await delete_topic(pool, topic.topic_name):
+            return f"the brokers still show topic {topic.topic_name}"
+        said = f"topic {topic.topic_name} and its records are deleted, as deletionPolicy says"
+        await self._let_go(leaving, "Normal", "TopicDeleted", said)
+        return ""
+
+    async def _leave_behind(self, leaving: LeavingTopic, problem: str) -> None:
+        message = (
+            f"the topic stays on the brokers: it could not be deleted within"
+            f" {self._context.settings.topic_deletion_s:g} s ({problem}); delete it with Kafka's tools"
+        )
+        await self._let_go(leaving, "Warning", "TopicLeftBehind", message)
+
+    async def _let_go(
+        self, leaving: LeavingTopic, type_: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        log.info("Topic %s goes: %s", leaving.name, message)
+        await self._context.events.record(leaving.body, type_, reason, message)
+        meta = leaving.body["metadata"]
+        seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        left = [found for found in meta["finalizers"] if found != FINALIZER]
+        try:
+            await self._context.kube.set_finalizers(TOPIC, meta["namespace"], meta["name"], left, seen)
+        except KubeError as error:
+            if error.status != 404:
+                raise

@@ -1,0 +1,264 @@
+"""Topics that come and go: what is set on a topic that was there, and when Kafka's topic goes with its Topic."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from sluicegate_operator.api.topic import FINALIZER
+from sluicegate_operator.fleet.asking import NoBrokerError
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.topics import TopicReconciler
+from sluicegate_operator.handlers.work_queue import Retry
+from sluicegate_operator.kafka_admin.configs import ConfigChange
+from sluicegate_operator.kafka_admin.views import ConfigEntry, ConfigSource, NewTopic, PartitionView, TopicView
+from sluicegate_operator.settings import TOPIC_DELETION_S, read_settings
+from tests.support.bad_manifests import cluster, topic
+from tests.support.memory_kube import Json, MemoryKube
+
+pytestmark = pytest.mark.virtual_time
+
+SHOP = ("default", "shop")
+
+
+@dataclass
+class KafkaTopic:
+    partitions: int
+    replicas: int
+    configs: dict[str, str]
+    id: UUID = field(default_factory=uuid4)
+
+
+@dataclass
+class Brokers:
+    """Stands for a BrokerPool and for the handle of its one broker."""
+
+    topics: dict[str, KafkaTopic] = field(default_factory=dict)
+    away: bool = False
+
+    async def ask_any(self, question: Callable[[None, "Brokers"], Awaitable[Any]]) -> Any:
+        if self.away:
+            raise NoBrokerError("broker 0 is away")
+        return await question(None, self)
+
+    async def describe_topics(self, names: list[str]) -> dict[str, TopicView]:
+        return {name: self._view(name) for name in names}
+
+    def _view(self, name: str) -> TopicView:
+        found = self.topics.get(name)
+        if found is None:
+            return TopicView(name, None, (), "UNKNOWN_TOPIC_OR_PARTITION")
+        replicas = tuple(range(found.replicas))
+        return TopicView(
+            name, found.id, tuple(PartitionView(i, 0, replicas, replicas) for i in range(found.partitions))
+        )
+
+    async def describe_topic_configs(self, name: str) -> dict[str, ConfigEntry]:
+        found = self.topics[name].configs
+        return {key: ConfigEntry(key, value, ConfigSource.DYNAMIC_TOPIC_CONFIG) for key, value in found.items()}
+
+    async def create_topic(self, new: NewTopic) -> None:
+        self.topics[new.name] = KafkaTopic(new.partitions, new.replicas, dict(new.configs))
+
+    async def create_partitions(self, name: str, total: int) -> None:
+        self.topics[name].partitions = total
+
+    async def alter_topic_configs(self, name: str, change: ConfigChange) -> None:
+        left = {key: value for key, value in self.topics[name].configs.items() if key not in change.delete}
+        self.topics[name].configs = left | dict(change.set)
+
+    async def delete_topic(self, name: str) -> None:
+        del self.topics[name]
+
+
+class Operator:
+    """One reconciler over a MemoryKube and Brokers; `again` is another process of it, with nothing remembered."""
+
+    def __init__(self, kube: MemoryKube, brokers: Brokers) -> None:
+        self.kube = kube
+        self.brokers = brokers
+        self.again()
+
+    def again(self) -> None:
+        self._context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+        self._context.pool = self._pool  # type: ignore[method-assign, assignment]
+        self._reconciler = TopicReconciler(self._context)
+
+    async def _pool(self, _: object) -> Brokers:
+        return self.brokers
+
+    async def look(self) -> object:
+        return await self._reconciler.reconcile(SHOP)
+
+
+def orders(**spec: Any) -> Json:
+    return topic("orders", **{"partitions": 2, "replicas": 1} | spec)
+
+
+async def applied(*documents: Json, brokers: Brokers | None = None) -> Operator:
+    operator = Operator(MemoryKube(cluster(), *documents), brokers or Brokers())
+    await operator.look()
+    return operator
+
+
+def reasons(kube: MemoryKube) -> list[str]:
+    return [event["reason"] for reason in REASONS for event in kube.events(reason)]
+
+
+REASONS = ("Changed", "Adopted", "TopicDeleted", "TopicKept", "TopicLeftBehind")
+
+
+# -- a topic that was there ------------------------------------------------------------------------------------------
+
+
+async def test_configuration_that_was_set_by_hand_on_a_topic_that_was_there_stays_and_is_said() -> None:
+    brokers = Brokers({"orders": KafkaTopic(2, 1, {"cleanup.policy": "compact", "retention.ms": "1"})})
+    operator = await applied(orders(config={"retention.ms": "60000", "segment.ms": "7"}), brokers=brokers)
+    assert brokers.topics["orders"].configs == {
+        "cleanup.policy": "compact",
+        "retention.ms": "60000",
+        "segment.ms": "7",
+    }
+    [event] = operator.kube.events("Adopted")
+    assert "topic orders was there already" in event["message"]
+    assert "segment.ms" in event["message"]
+    assert "left as somebody has set it: cleanup.policy=compact" in event["message"]
+    await operator.look()
+    assert reasons(operator.kube) == ["Adopted"]
+    assert operator.kube.condition("Topic", "orders")["status"] == "True"
+
+
+async def test_only_what_was_set_for_the_topic_is_taken_away_by_whichever_operator() -> None:
+    operator = await applied(orders(config={"retention.ms": "60000", "segment.ms": "7"}))
+    brokers = operator.brokers
+    assert operator.kube.take("Topic", "orders")["status"]["configKeys"] == ["retention.ms", "segment.ms"]
+    brokers.topics["orders"].configs |= {"cleanup.policy": "compact"}
+    operator.again()
+    operator.kube.put(orders(config={"segment.ms": "7"}))
+    await operator.look()
+    assert brokers.topics["orders"].configs == {"segment.ms": "7", "cleanup.policy": "compact"}
+    assert operator.kube.take("Topic", "orders")["status"]["configKeys"] == ["segment.ms"]
+    brokers.topics["orders"].configs["segment.ms"] = "9"
+    await operator.look()
+    assert brokers.topics["orders"].configs["segment.ms"] == "7"
+
+
+async def test_a_key_is_remembered_before_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers({"orders": KafkaTopic(2, 1, {})})
+
+    async def refuse(*_: object) -> None:
+        assert kube.take("Topic", "orders")["status"]["configKeys"] == ["segment.ms"]
+        raise NoBrokerError("gone in that moment")
+
+    monkeypatch.setattr(brokers, "alter_topic_configs", refuse)
+    kube = MemoryKube(cluster(), orders(config={"segment.ms": "7"}))
+    await Operator(kube, brokers).look()
+    assert "gone in that moment" in kube.condition("Topic", "orders")["message"]
+
+
+# -- a Topic that goes -----------------------------------------------------------------------------------------------
+
+
+async def test_the_finalizer_is_there_as_long_as_a_deletion_deletes_the_topic() -> None:
+    operator = await applied(orders(deletionPolicy="Delete"), topic("kept"))
+    assert operator.kube.take("Topic", "orders")["metadata"]["finalizers"] == [FINALIZER]
+    assert not operator.kube.take("Topic", "kept")["metadata"].get("finalizers")
+    operator.kube.put(orders(deletionPolicy="Retain"))
+    await operator.look()
+    assert operator.kube.take("Topic", "orders")["metadata"]["finalizers"] == []
+
+
+async def test_a_topic_that_was_deleted_while_the_operator_was_away_is_deleted_once_it_is_back() -> None:
+    operator = await applied(orders(deletionPolicy="Delete"))
+    operator.kube.delete_as_a_person("Topic", "orders")
+    operator.again()
+    await operator.look()
+    assert operator.brokers.topics == {}
+    assert operator.kube.names("Topic") == []
+    assert [event["type"] for event in operator.kube.events("TopicDeleted")] == ["Normal"]
+
+
+async def test_a_topic_that_is_applied_again_with_retain_ends_a_pending_deletion() -> None:
+    operator = await applied(orders(deletionPolicy="Delete"))
+    operator.kube.put(cluster(paused=True))
+    operator.kube.delete_as_a_person("Topic", "orders")
+    await operator.look()
+    operator.kube.put(orders(deletionPolicy="Retain"))
+    operator.kube.put(cluster())
+    await operator.look()
+    assert set(operator.brokers.topics) == {"orders"}
+    assert operator.kube.names("Topic") == []
+    assert "deletionPolicy" in operator.kube.events("TopicKept")[0]["message"]
+
+
+async def test_another_topic_that_names_it_ends_a_pending_deletion() -> None:
+    operator = await applied(orders(deletionPolicy="Delete"))
+    operator.brokers.away = True
+    operator.kube.delete_as_a_person("Topic", "orders")
+    assert isinstance(await operator.look(), Retry)
+    operator.brokers.away = False
+    operator.kube.put(topic("orders-again", topicName="orders", partitions=2))
+    await operator.look()
+    assert set(operator.brokers.topics) == {"orders"}
+    assert operator.kube.names("Topic") == ["orders-again"]
+    assert "Topic orders-again names it too" in operator.kube.events("TopicKept")[0]["message"]
+
+
+async def test_a_topic_that_somebody_made_anew_is_not_this_topics_to_delete() -> None:
+    operator = await applied(orders(deletionPolicy="Delete"))
+    operator.brokers.topics["orders"] = KafkaTopic(1, 1, {})
+    operator.kube.delete_as_a_person("Topic", "orders")
+    await operator.look()
+    assert set(operator.brokers.topics) == {"orders"}
+    assert operator.kube.names("Topic") == []
+    assert [event["type"] for event in operator.kube.events("TopicKept")] == ["Warning"]
+
+
+async def test_after_the_deadline_the_topic_is_left_behind_with_a_warning() -> None:
+    operator = await applied(orders(deletionPolicy="Delete"))
+    operator.brokers.away = True
+    operator.kube.delete_as_a_person("Topic", "orders")
+    assert isinstance(await operator.look(), Retry)
+    await asyncio.sleep(TOPIC_DELETION_S / 2)
+    await operator.look()
+    assert operator.kube.names("Topic") == ["orders"]
+    await asyncio.sleep(TOPIC_DELETION_S / 2)
+    await operator.look()
+    assert operator.kube.names("Topic") == []
+    [event] = operator.kube.events("TopicLeftBehind")
+    assert event["type"] == "Warning"
+    assert "within 300 s (broker 0 is away)" in event["message"]
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["it is gone", "it is going too"])
+async def test_where_the_cluster_is_gone_nobody_waits(marked: bool) -> None:
+    operator = await applied(orders(deletionPolicy="Delete"))
+    operator.kube.delete_as_a_person("Topic", "orders")
+    if marked:
+        gone = cluster()
+        operator.kube.put(gone | {"metadata": gone["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    else:
+        operator.kube.remove("BrokerCluster", "shop")
+    await operator.look()
+    assert operator.kube.names("Topic") == []
+    assert "no bundled BrokerCluster shop" in operator.kube.events("TopicKept")[0]["message"]
+
+
+async def test_a_topic_that_cannot_be_read_holds_a_deletion_and_goes_itself_after_the_deadline() -> None:
+    operator = await applied(orders(deletionPolicy="Delete"), topic("strange", deletionPolicy="Delete"))
+    operator.kube.put(topic("strange", topicName="orders", partitions="two", deletionPolicy="Delete"))
+    operator.kube.delete_as_a_person("Topic", "orders")
+    await operator.look()
+    assert set(operator.brokers.topics) == {"orders", "strange"}
+    assert operator.kube.condition("Topic", "strange", "Stalled")["reason"] == "Unreadable"
+    operator.kube.delete_as_a_person("Topic", "strange")
+    await operator.look()
+    assert operator.kube.names("Topic") == ["strange"]
+    await asyncio.sleep(TOPIC_DELETION_S)
+    await operator.look()
+    assert operator.kube.names("Topic") == []
+    # Nobody could read whose topic that was.
+    assert set(operator.brokers.topics) == {"strange"}
