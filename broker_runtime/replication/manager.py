@@ -56,6 +56,7 @@ class ReplicaManager:
         self._fetchers: dict[int, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
         self._controller: Controller | None = None
         self._isr_task: asyncio.Task[None] | None = None
+        self._stopped = False
         self.in_sync_sets = InSyncSets(
             InSyncSettings(self._me, settings.integer("replica.lag.time.max.ms") / 1000, self._fetching.backoff_max_s),
             clock,
@@ -76,6 +77,8 @@ class ReplicaManager:
             self._fetch(replica)
 
     async def stop(self) -> None:
+        """Lead and follow nothing any more, though the metadata may say so to the end (the controller is away, say)."""
+        self._stopped = True
         tasks = [task for _, task in self._fetchers.values()]
         if self._isr_task is not None:
             tasks.append(self._isr_task)
@@ -112,7 +115,8 @@ class ReplicaManager:
         known = self._image.topics.get(topic)
         if known is None or index not in known.partitions:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {index} of topic {topic}")
-        if (topic, index) not in self._followed and known.partitions[index].leader == self._me:
+        should_lead = known.partitions[index].leader == self._me and not self._stopped
+        if should_lead and (topic, index) not in self._followed:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} could not be opened on this broker")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead partition {index} of {topic}")
 

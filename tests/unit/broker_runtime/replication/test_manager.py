@@ -1,0 +1,47 @@
+"""What a broker answers for partitions that it does not lead, and why it does not."""
+
+from typing import cast
+
+import pytest
+
+from broker_runtime.config import TopicConfig, broker_settings
+from broker_runtime.controller.image import MetadataImage
+from broker_runtime.controller.records import PartitionRecord, TopicRecord
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.replication.peer import Peers
+from tests.support.logs import TOPIC_ID, LogHouse
+
+ME = 1
+
+
+def manager_of(house: LogHouse) -> ReplicaManager:
+    image = MetadataImage()
+    image.apply(TopicRecord("orders", TOPIC_ID), 0)
+    image.apply(PartitionRecord(TOPIC_ID, 0, (ME, 2), (ME,), ME, 0, 0), 1)
+    manager = ReplicaManager(broker_settings({"node.id": str(ME)}), house.clock, house.logs, image, cast("Peers", None))
+    manager.apply_topic(image.topics["orders"], TopicConfig())
+    return manager
+
+
+def code_of(manager: ReplicaManager, topic: str = "orders", index: int = 0) -> ErrorCode | int:
+    with pytest.raises(KafkaError) as refused:
+        manager.led(topic, index)
+    return refused.value.code
+
+
+def test_who_is_not_there_and_who_could_not_be_opened() -> None:
+    house = LogHouse()
+    assert manager_of(house).led("orders", 0).log is house.log
+    assert code_of(manager_of(house), "other") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    house.logs.delete("orders", 0)
+    house.fs.read_only = True
+    assert code_of(manager_of(house)) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_broker_that_stops_leads_no_more_whatever_the_metadata_still_says() -> None:
+    """No controller has moved the leadership, for it is away: followers are to look for another leader and ask again."""
+    house = LogHouse()
+    manager = manager_of(house)
+    await manager.stop()
+    assert code_of(manager) == ErrorCode.NOT_LEADER_OR_FOLLOWER
