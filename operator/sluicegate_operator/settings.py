@@ -12,6 +12,7 @@ TOPIC_DELETION_S = 300.0
 TOPIC_DELETION_MIN_S = 1.0
 LEASE_S = 15
 LEASE_MIN_S = 3.0
+SETTLE_S = 1.0
 REQUEST_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_MIN_S = 0.5
 METRICS_CONNECTIONS = 64
@@ -29,7 +30,8 @@ class Settings:
     `view_every_s`: how often the controllers of a settled cluster are asked for their view of the brokers. `lease_s`: a
     successor waits so long for an operator that went silent. `request_timeout_s`: of one request to the API server.
     `metrics_connections`: to the metrics listener without a request; the oldest gives way to the next one.
-    `topic_deletion_s`: how long a deleted Topic waits for its topic to be deleted."""
+    `topic_deletion_s`: how long a deleted Topic waits for its topic to be deleted. `settle_s`: see
+    handlers.settling."""
 
     namespace: str | None
     kubeconfig: str | None
@@ -43,6 +45,7 @@ class Settings:
     lease_s: float = LEASE_S
     request_timeout_s: float = REQUEST_TIMEOUT_S
     topic_deletion_s: float = TOPIC_DELETION_S
+    settle_s: float = SETTLE_S
 
 
 def read_settings(
@@ -52,6 +55,7 @@ def read_settings(
     own = environment.get("POD_NAMESPACE") or "default"
     lease_s = _number(environment, "SLUICEGATE_LEASE_SECONDS", LEASE_MIN_S) or LEASE_S
     request_s = _number(environment, "SLUICEGATE_REQUEST_TIMEOUT_SECONDS", REQUEST_TIMEOUT_MIN_S)
+    settle_s = _number(environment, "SLUICEGATE_SETTLE_SECONDS", 0.0)
     request_max_s = lease_s * LEASE_REQUEST_PART
     if request_s is not None and request_s > request_max_s:
         raise SettingsError(
@@ -71,6 +75,7 @@ def read_settings(
         topic_deletion_s=_number(environment, "SLUICEGATE_TOPIC_DELETION_SECONDS", TOPIC_DELETION_MIN_S)
         or TOPIC_DELETION_S,
         request_timeout_s=request_s or min(REQUEST_TIMEOUT_S, request_max_s),
+        settle_s=SETTLE_S if settle_s is None else settle_s,
     )
 
 

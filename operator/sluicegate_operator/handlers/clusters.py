@@ -15,6 +15,7 @@ from sluicegate_operator.fleet.kubernetes import broker_addresses
 from sluicegate_operator.fleet.listeners import ask_ports
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.handlers.settling import Settling
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, UnreadableClusterError, gather_snapshot
 from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
@@ -58,6 +59,7 @@ class ClusterReconciler:
         self._ports: dict[ClusterKey, dict[_Life, Mapping[str, int]]] = {}
         """What brokers have open, which is fixed as long as their processes live."""
         self._failures: defaultdict[ClusterKey, FailureHistory] = defaultdict(FailureHistory)
+        self._settling = Settling(context.settings.settle_s)
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -72,8 +74,14 @@ class ClusterReconciler:
             await context.forget_cluster(key)
             self._ports.pop(key, None)
             self._failures.pop(key, None)
+            self._settling.forget(key)
             await self._write_listeners(snapshot, None, (), _Applied())
             return None
+        if not cluster.status.cluster_id:
+            resources = (cluster, *snapshot.listeners)
+            wait_s = self._settling.wait_s(key, resources, asyncio.get_running_loop().time())
+            if wait_s > 0:
+                return wait_s
         layout = plan_cluster(cluster, snapshot.listeners)
         applied = _Applied() if cluster.spec.paused else await self._apply(snapshot, cluster)
         pods = [pod for pod in await context.fleet.pods(cluster) if not pod.deleting]

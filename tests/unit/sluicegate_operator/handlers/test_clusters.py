@@ -1,5 +1,6 @@
 """What the clusters' reconciler makes of names that are taken, and of what it cannot read."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -46,7 +47,8 @@ def pod(kube: MemoryKube, name: str, **status: Any) -> Json:
 
 async def reconcile(kube: MemoryKube) -> dict[str, list[tuple[str, str]]]:
     """The clusters that were marked, by queue."""
-    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None)
+    context = Context(kube, settings)  # type: ignore[arg-type]
     marked: dict[str, list[tuple[str, str]]] = {}
     context.mark = lambda queue, key: marked.setdefault(queue, []).append(key)
     await ClusterReconciler(context).reconcile(SHOP)
@@ -240,3 +242,26 @@ async def test_what_the_api_server_refuses_is_a_matter_for_a_person(monkeypatch:
     await reconcile(kube)
     assert stalled_of(kube) == ("True", "Refused", str(refusal))
     assert len(kube.events("Refused")) == 1
+
+
+@pytest.mark.virtual_time
+async def test_what_belongs_to_one_apply_is_seen_together() -> None:
+    kube = MemoryKube(cluster())
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    reconciler = ClusterReconciler(context)
+    again = [await reconciler.reconcile(SHOP)]
+    kube.put(listener("open", "OPEN", 9095))
+    again.append(await reconciler.reconcile(SHOP))
+    assert kube.names("StatefulSet") == []
+    for wait_s in again:
+        assert isinstance(wait_s, float)
+        await asyncio.sleep(wait_s)
+    await reconciler.reconcile(SHOP)
+    before = kube.take("StatefulSet", "shop-brokers")["spec"]
+    assert "OPEN://" in str(before), "its first nodes have the listener"
+    # One that was seen before does not wait.
+    kube.put(listener("other", "OTHER", 9096))
+    await reconciler.reconcile(SHOP)
+    assert kube.take("StatefulSet", "shop-brokers")["spec"] != before
+    await context.close()

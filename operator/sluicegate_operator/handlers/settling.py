@@ -1,0 +1,43 @@
+"""How long a new cluster waits for what is applied together with it.
+
+`kubectl apply -f FOLDER` sends one object after the other, the BrokerCluster before its BrokerListeners. Nodes that
+were made of the first alone would be replaced as soon as the others are seen.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sluicegate_operator.api.metadata import Kind
+from sluicegate_operator.handlers.snapshot import ClusterKey
+
+SETTLE_MAX_S = 10.0
+"""However often something changes meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    first_s: float
+    changed_s: float
+    objects: frozenset[tuple[str, int]]
+
+
+@dataclass(slots=True)
+class Settling:
+    """`quiet_s`: nothing of the cluster has changed for so long. Times are seconds of the caller's clock."""
+
+    quiet_s: float
+    _sights: dict[ClusterKey, _Sight] = field(default_factory=dict)
+
+    def wait_s(self, key: ClusterKey, resources: Iterable[Kind], now_s: float) -> float:
+        """What is left; zero once the cluster has settled."""
+        objects = frozenset((one.metadata.uid, one.metadata.generation) for one in resources)
+        sight = self._sights.get(key)
+        if sight is None:
+            sight = _Sight(now_s, now_s, objects)
+        elif sight.objects != objects:
+            sight = _Sight(sight.first_s, now_s, objects)
+        self._sights[key] = sight
+        return max(0.0, min(sight.changed_s + self.quiet_s, sight.first_s + SETTLE_MAX_S) - now_s)
+
+    def forget(self, key: ClusterKey) -> None:
+        self._sights.pop(key, None)
