@@ -40,7 +40,7 @@ def test_who_is_not_there_and_who_could_not_be_opened() -> None:
 
 
 async def test_a_broker_that_stops_leads_no_more_whatever_the_metadata_still_says() -> None:
-    """No controller has moved the leadership, for it is away: followers are to look for another leader and ask again."""
+    """The controller, which would have moved the leadership, is away: followers are to look for another leader."""
     house = LogHouse()
     manager = manager_of(house)
     await manager.stop()
