@@ -498,6 +498,12 @@ BAD_CHANGES = (
         listener(clusterRef={"name": "bank"}),
         "clusterRef cannot be changed",
     ),
+    BadChange(
+        "a quota moves to another cluster",
+        quota(),
+        quota(clusterRef={"name": "bank"}, maxConnectionCreationRate=50),
+        "clusterRef cannot be changed: delete this ConnectionQuota",
+    ),
     BadChange("partitions shrink", topic(), topic(partitions=5), "partitions cannot shrink"),
     BadChange("replicas change", topic(), topic(replicas=2), "replicas cannot be changed"),
     BadChange("a topic is renamed", topic(topicName="a"), topic(topicName="b"), "topicName cannot be changed"),

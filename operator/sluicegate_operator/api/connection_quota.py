@@ -19,7 +19,7 @@ from sluicegate_operator.api.metadata import (
     PrinterColumn,
     Status,
 )
-from sluicegate_operator.api.rules import Model, Rule
+from sluicegate_operator.api.rules import Model, Rule, TransitionRule
 
 
 class Whole(Model):
@@ -93,6 +93,14 @@ class ConnectionQuotaSpec(Model):
             cel="has(self.maxConnectionCreationRate) || has(self.maxConnections)",
             message="say maxConnectionCreationRate, maxConnections or both; a quota without them limits nothing",
             holds=lambda spec: spec.max_connection_creation_rate is not None or spec.max_connections is not None,
+        ),
+    )
+    transitions: ClassVar = (
+        TransitionRule(
+            cel="self.clusterRef.name == oldSelf.clusterRef.name",
+            message="clusterRef cannot be changed: delete this ConnectionQuota, with its limit, and make a new one",
+            holds=lambda old, new: old.cluster_ref.name == new.cluster_ref.name,
+            field="clusterRef",
         ),
     )
 
