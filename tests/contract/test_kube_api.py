@@ -261,6 +261,30 @@ async def _apply_as_seen(
         await client.apply(child)
 
 
+async def test_nothing_is_written_where_nothing_has_changed_since_it_was_applied(
+    plane: ControlPlane, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    send = client._request
+
+    async def noted(method: str, path: str, **options: Any) -> dict[str, Any]:
+        if method != "GET":
+            written.append(method)
+        return await send(method, path, **options)
+
+    monkeypatch.setattr(client, "_request", noted)
+    for wanted in ("1", "1", "2", "2"):
+        await client.apply(config_map("unchanged", {"ours": wanted}))
+    assert written == ["POST", "PATCH", "PATCH"], "a child that was created is handed over to apply, and then patched"
+    # What somebody changes by hand is put back, also when it is a label that nobody asked for.
+    plane.kubectl("patch", "configmap", "unchanged", "--patch", '{"data": {"ours": "by hand"}}')
+    applied = await client.apply(config_map("unchanged", {"ours": "2"}))
+    assert applied["data"] == {"ours": "2"}
+    del written[:]
+    await client.apply(config_map("unchanged", {"ours": "2"}))
+    assert written == []
+
+
 async def test_lists_carry_kinds_and_heed_selectors(client: KubeClient) -> None:
     assert await client.list(TOPIC, None) == []
     assert await client.get(STATEFUL_SET, "default", "missing") is None

@@ -11,11 +11,12 @@ class OneLease:
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
-        self.writes = 0
+        self.writes = self.reads = 0
         self.away = False
 
     async def get(self, kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
         self._answer()
+        self.reads += 1
         return self.lease
 
     async def create(self, kind: Kind, namespace: str, manifest: dict[str, Any]) -> dict[str, Any]:

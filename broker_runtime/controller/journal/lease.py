@@ -98,10 +98,15 @@ class LeaseElection:
         return self._seen_s + lease.duration_ms / 1000 - self._clock.monotonic()
 
     def _pause_s(self) -> float:
-        """Until the next look, which is due too when the lease that was seen last runs out."""
-        left_s = 0.0 if self._lease is None else self._expires_in_s(self._lease)
-        # One that has run out and is not ours has been asked for just now, in vain.
-        return min(self._poll_s, left_s + _LATE_S) if left_s > 0 else self._poll_s
+        """Until the next look: when the next renewal is due, and from then on often until it was seen or the lease has
+        run out. So a holder that goes is noticed as soon as by looking often all the time."""
+        lease = self._lease
+        left_s = 0.0 if lease is None else self._expires_in_s(lease)
+        if lease is None or left_s <= 0:
+            # One that has run out and is not ours has been asked for just now, in vain.
+            return self._poll_s
+        renewal_s = left_s - lease.duration_ms / 1000 * (1 - 1 / _RENEWALS)
+        return min(max(self._poll_s, renewal_s), left_s + _LATE_S)
 
     async def _put(self) -> bool:
         started_s = self._clock.monotonic()

@@ -18,6 +18,7 @@ import urllib3
 from kubernetes import client, config
 from kubernetes.config import ConfigException
 
+from sluicegate_operator.kube.applied import AppliedChildren
 from sluicegate_operator.kube.children import CHILD_MANAGER, applied_fields, name_taken
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeFencedError, KubeUnavailableError
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
@@ -58,6 +59,7 @@ class KubeClient:
         self._threads = ThreadPoolExecutor(threads_max, "kube")
         self._timeout = urllib3.Timeout(total=timeout_s)
         self._may_write = may_write
+        self._applied = AppliedChildren()
         self._lists: Rounds[list[Json]] = Rounds()
         self._retries = urllib3.Retry(
             total=BUSY_RETRIES_MAX,
@@ -98,16 +100,25 @@ class KubeClient:
         return await self._lists.ask((kind, namespace, label_selector, field_selector), fetch)
 
     async def apply(self, manifest: Mapping[str, Any]) -> Json:
-        """Make a child, or bring our child of that name to what `manifest` says. Raises NameTakenError where what has
-        the name is not ours."""
+        """Make a child, or bring our child of that name to what `manifest` says. Nothing is written where it was so
+        the last time and is unchanged. Raises NameTakenError where what has the name is not ours."""
         kind, meta = kind_of(manifest), manifest["metadata"]
         path = kind.path(meta["namespace"], meta["name"])
         found = await self.get(kind, meta["namespace"], meta["name"])
+        if found is not None:
+            if why := why_not_ours(found, manifest):
+                raise name_taken(manifest, why)
+            if self._applied.holds(path, manifest, found):
+                return found
+        applied = await self._create_or_patch(path, found, manifest)
+        self._applied.note(path, manifest, applied)
+        return applied
+
+    async def _create_or_patch(self, path: str, found: Json | None, manifest: Mapping[str, Any]) -> Json:
+        kind, meta = kind_of(manifest), manifest["metadata"]
         if found is None:
             query = {"fieldManager": CHILD_MANAGER}
             return await self._request("POST", kind.path(meta["namespace"]), query=query, body=manifest)
-        if why := why_not_ours(found, manifest):
-            raise name_taken(manifest, why)
         if fields := applied_fields(found):
             await self._request("PATCH", path, body={"metadata": fields}, content_type=_MERGE_TYPE)
         # With its uid, so that nothing is applied to what has taken its place meanwhile.

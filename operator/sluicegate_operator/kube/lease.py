@@ -17,6 +17,7 @@ from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.election import (
     Create,
     Decision,
+    Json,
     Observed,
     Renew,
     TakeOver,
@@ -73,6 +74,8 @@ class LeaseElector:
         self._renew_every_s = min(renew_every_s, self._give_up_s / 2)
         self._poll_s = min(POLL_MAX_S, self._duration_s / 10)
         self._observed: Observed | None = None
+        self._written: Json | None = None
+        """The Lease as our last write left it, while nothing says otherwise."""
         self._held_until_s: float | None = None
 
     @property
@@ -165,18 +168,23 @@ class LeaseElector:
         return False
 
     async def _attempt(self, *, only_renew: bool = False) -> Decision:
-        """Reads, decides and writes. It counts as held from before the write: others count from after it."""
+        """Reads, decides and writes. It counts as held from before the write: others count from after it. A renewal
+        needs no reading: what was written last is what is there, or the write is refused and the next try reads."""
         started_s = self._now_s()
-        lease = await self._client.get(LEASE, self._namespace, self._name)
+        lease, self._written = self._written if only_renew else None, None
+        if lease is None:
+            lease = await self._client.get(LEASE, self._namespace, self._name)
         self._observed = None if lease is None else observe(self._observed, lease, self._now_s())
         decision = decide(lease, self.identity, self._now_s(), self._observed)
         if isinstance(decision, Wait) or (only_renew and not isinstance(decision, Renew)):
             return decision
         time = _wall_time()
         if lease is None:
-            await self._client.create(LEASE, self._namespace, held_lease(self._new(), *self._terms(), time))
+            wanted = held_lease(self._new(), *self._terms(), time)
+            self._written = await self._client.create(LEASE, self._namespace, wanted)
         else:
-            await self._client.replace(LEASE, self._namespace, self._name, held_lease(lease, *self._terms(), time))
+            wanted = held_lease(lease, *self._terms(), time)
+            self._written = await self._client.replace(LEASE, self._namespace, self._name, wanted)
         self._held_until_s = started_s + self._give_up_s
         return decision
 

@@ -51,6 +51,7 @@ def test_it_is_renewed_every_third_of_its_duration() -> None:
 
     run(hold(), clock)
     assert server.writes == 1 + 12
+    assert server.reads == 1
 
 
 @pytest.mark.parametrize("trouble", ["the API server is away", "the work stands still"])
@@ -68,3 +69,22 @@ def test_what_is_not_renewed_is_lost_before_somebody_else_may_have_it(trouble: s
     run(hold(), clock)
     assert one.lost.is_set()
     assert server.writes == 1
+
+
+def test_a_renewal_that_is_refused_is_tried_again_with_what_is_there() -> None:
+    clock, server = ManualClock(), OneLease()
+    one = elector(server, clock)
+
+    async def hold() -> None:
+        await one.acquire()
+        keeping = asyncio.create_task(one.run_while_held())
+        await asyncio.sleep(1.0)
+        assert server.lease is not None
+        # Somebody labels it: another version, and still ours.
+        server.lease = {**server.lease, "metadata": {**server.lease["metadata"], "resourceVersion": "labelled"}}
+        await asyncio.sleep(DURATION_S)
+        assert one.held
+        keeping.cancel()
+
+    run(hold(), clock)
+    assert not one.lost.is_set()
