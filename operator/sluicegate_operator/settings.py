@@ -13,6 +13,7 @@ TOPIC_DELETION_MIN_S = 1.0
 LEASE_S = 15
 LEASE_MIN_S = 3.0
 SETTLE_S = 1.0
+TOPIC_PATIENCE_S = 60.0
 REQUEST_TIMEOUT_S = 5.0
 REQUEST_TIMEOUT_MIN_S = 0.5
 METRICS_CONNECTIONS = 64
@@ -28,7 +29,8 @@ class SettingsError(Exception):
 class Settings:
     """`namespace` None watches all of them. `resync_s` None leaves it to each cluster's spec.resyncSeconds.
     `view_every_s`: how often the controllers of a settled cluster are asked for their view of the brokers. `lease_s`: a
-    successor waits so long for an operator that went silent. `request_timeout_s`: of one request to the API server.
+    successor waits so long for an operator that went silent. `topic_patience_s`: a Topic is made once all brokers of
+    the spec are Online, or on fewer when it has waited so long. `request_timeout_s`: of one request to the API server.
     `metrics_connections`: to the metrics listener without a request; the oldest gives way to the next one.
     `topic_deletion_s`: how long a deleted Topic waits for its topic to be deleted. `settle_s`: see
     handlers.settling."""
@@ -43,6 +45,7 @@ class Settings:
     metrics_connections: int = METRICS_CONNECTIONS
     view_every_s: float = VIEW_EVERY_S
     lease_s: float = LEASE_S
+    topic_patience_s: float = TOPIC_PATIENCE_S
     request_timeout_s: float = REQUEST_TIMEOUT_S
     topic_deletion_s: float = TOPIC_DELETION_S
     settle_s: float = SETTLE_S
@@ -74,9 +77,15 @@ def read_settings(
         lease_s=lease_s,
         topic_deletion_s=_number(environment, "SLUICEGATE_TOPIC_DELETION_SECONDS", TOPIC_DELETION_MIN_S)
         or TOPIC_DELETION_S,
+        topic_patience_s=_topic_patience_s(environment),
         request_timeout_s=request_s or min(REQUEST_TIMEOUT_S, request_max_s),
         settle_s=SETTLE_S if settle_s is None else settle_s,
     )
+
+
+def _topic_patience_s(environment: Mapping[str, str]) -> float:
+    patience_s = _number(environment, "SLUICEGATE_TOPIC_PATIENCE_SECONDS", 0.0)
+    return TOPIC_PATIENCE_S if patience_s is None else patience_s
 
 
 def _number(environment: Mapping[str, str], name: str, least: float) -> float | None:

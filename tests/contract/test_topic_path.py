@@ -7,7 +7,13 @@ import pytest
 from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.topics import apply_topic_actions, delete_topic, enforce_topic, observe_topic
+from sluicegate_operator.fleet.topics import (
+    TooFewBrokersError,
+    apply_topic_actions,
+    delete_topic,
+    enforce_topic,
+    observe_topic,
+)
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.planning.topics import CreateTopic, DeleteTopic
@@ -66,6 +72,15 @@ async def test_what_is_so_already_is_no_error(pool: BrokerPool) -> None:
 async def test_a_refusal_has_kafkas_name(pool: BrokerPool) -> None:
     with pytest.raises(KafkaApiError, match="creating topic wide: INVALID_REPLICATION_FACTOR"):
         await enforce_topic(pool, topic("wide", partitions=1, replicas=7), Remembered())
+
+
+async def test_a_topic_is_made_when_enough_brokers_are_online(pool: BrokerPool) -> None:
+    spread = topic("spread", partitions=2)
+    with pytest.raises(TooFewBrokersError, match="1 of the cluster's 2 brokers are Online"):
+        await enforce_topic(pool, spread, Remembered(), create_on=2)
+    assert await observe_topic(pool, "spread") is None
+    assert (await enforce_topic(pool, spread, Remembered(), create_on=1)).settled
+    assert (await enforce_topic(pool, spread, Remembered(), create_on=2)).settled, "one that is there waits for nobody"
 
 
 async def test_no_broker_is_an_error_of_its_own() -> None:

@@ -162,7 +162,9 @@ def broker_addresses(pods: Sequence[NodePod]) -> tuple[BrokerAddress, ...]:
 
 def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:
     brokers = (pod for pod in pods if pod.role is Role.BROKER)
-    return tuple(BrokerPod(pod.name, pod.node_id, pod.host, pod.node_lost, pod.ended, pod.uid) for pod in brokers)
+    return tuple(
+        BrokerPod(pod.name, pod.node_id, pod.host, pod.node_lost, pod.ended, pod.uid, pod.deleting) for pod in brokers
+    )
 
 
 def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSeen:

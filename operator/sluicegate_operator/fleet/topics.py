@@ -50,11 +50,22 @@ class TopicResult:
     settled: bool
 
 
-async def enforce_topic(pool: BrokerPool, topic: Topic, remember: Remember) -> TopicResult:
-    """Raises KafkaAdminError when the brokers refuse, NoBrokerError when none can be reached, and what `remember`
-    raises."""
+class TooFewBrokersError(Exception):
+    """A topic that were made now would have all its leaders and replicas on the brokers that happen to be first."""
+
+    def __init__(self, online: int, wanted: int) -> None:
+        super().__init__(
+            f"{online} of the cluster's {wanted} brokers are Online; the topic is made when all of them are"
+        )
+
+
+async def enforce_topic(pool: BrokerPool, topic: Topic, remember: Remember, *, create_on: int = 0) -> TopicResult:
+    """Raises KafkaAdminError when the brokers refuse, NoBrokerError when none can be reached, TooFewBrokersError where
+    the topic is to be made and fewer than `create_on` brokers are Online, and what `remember` raises."""
     managed = topic.status.config_keys
     found = observed = await observe_topic(pool, topic.topic_name)
+    if found is None and create_on:
+        await _enough_brokers(pool, create_on)
     actions, settled = diff_topic(topic, found, managed), True
     kept = managed_keys(topic, found, managed)
     if kept != managed:
@@ -65,6 +76,13 @@ async def enforce_topic(pool: BrokerPool, topic: Topic, remember: Remember) -> T
     if (after := managed_keys(topic, observed, kept)) != kept:
         await remember(after)
     return TopicResult(found, observed, tuple(actions), settled)
+
+
+async def _enough_brokers(pool: BrokerPool, wanted: int) -> None:
+    # Kafka names in it those that clients are sent to.
+    online = len((await pool.ask_any(lambda _, handle: handle.describe_cluster())).brokers)
+    if online < wanted:
+        raise TooFewBrokersError(online, wanted)
 
 
 async def observe_topic(pool: BrokerPool, name: str) -> ObservedTopic | None:

@@ -82,9 +82,9 @@ class ClusterReconciler:
             wait_s = self._settling.wait_s(key, resources, asyncio.get_running_loop().time())
             if wait_s > 0:
                 return wait_s
-        layout = plan_cluster(cluster, snapshot.listeners)
         applied = _Applied() if cluster.spec.paused else await self._apply(snapshot, cluster)
         pods = [pod for pod in await context.fleet.pods(cluster) if not pod.deleting]
+        layout = plan_cluster(cluster, snapshot.listeners, _broker_count(cluster, pods))
         seen = await self._observe(cluster, layout, pods, applied)
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
         serving = await self._serving(key, pods) if snapshot.listeners else ()
@@ -189,6 +189,12 @@ class ClusterReconciler:
             return
         if before is None or (before.status, before.reason) != (after.status, after.reason):
             await self._context.post(resource, "Warning", after.reason, after.message)
+
+
+def _broker_count(cluster: BrokerCluster, pods: Sequence[NodePod]) -> int:
+    """How many there are: one that is to go counts while it is there."""
+    wanted = cluster.spec.brokers.replicas if cluster.spec.brokers else 0
+    return max([wanted, *(pod.ordinal + 1 for pod in pods if pod.role is Role.BROKER)])
 
 
 def _life(pod: NodePod) -> _Life:

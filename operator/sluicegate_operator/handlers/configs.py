@@ -4,6 +4,7 @@ The keys are written into the cluster's status before they are set, see planning
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
@@ -19,11 +20,18 @@ from sluicegate_operator.planning.cluster_layout import dynamic_config
 LAGGING_RETRY = Retry(1.0, 10.0)
 
 
+@dataclass(frozen=True, slots=True)
+class _InForce:
+    desired: Mapping[str, str]
+    brokers: frozenset[tuple[int, str]]
+    """By id and host: one that has just come has not been given anything before."""
+
+
 class ConfigReconciler:
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._in_force: dict[ClusterKey, Mapping[str, str]] = {}
-        """What was last seen on all brokers: a difference found while this is still wanted is drift."""
+        self._in_force: dict[ClusterKey, _InForce] = {}
+        """What was last seen on all brokers: a difference found on the same ones while it is still wanted is drift."""
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -40,12 +48,13 @@ class ConfigReconciler:
             return LAGGING_RETRY
         remember = partial(self._remember, cluster)
         result = await enforce_config(pool, WantedConfig(desired, managed, remember))
-        await self._tell(cluster, result, drifted=self._in_force.get(key) == desired)
+        looked = _InForce(desired, frozenset((broker.broker_id, broker.host) for broker in pool.brokers))
+        await self._tell(cluster, result, drifted=self._in_force.get(key) == looked)
         self._note(key, result.lagging, _refused(result))
         if result.lagging or result.failures:
             self._in_force.pop(key, None)
-        else:
-            self._in_force[key] = desired
+        elif result.is_complete:
+            self._in_force[key] = looked
         return context.resync_s(cluster) if result.is_complete else LAGGING_RETRY
 
     def _note(self, key: ClusterKey, lagging: Mapping[int, str], refused: str = "") -> None:

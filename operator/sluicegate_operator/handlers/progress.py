@@ -14,6 +14,8 @@ from sluicegate_operator.planning.scale import ScaleStep
 @dataclass(slots=True)
 class ClusterProgress:
     roll: RollStep | None = None
+    rolling: bool | None = None
+    """Whether nodes were being restarted at the last look; None before the first one."""
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
     config_lagging: Mapping[int, str] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.registrations import fence_orders
+from sluicegate_operator.handlers.said import Said
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
 from sluicegate_operator.handlers.telemetry import RESTARTS
 from sluicegate_operator.kafka_admin.client import BrokerHandle
@@ -25,6 +26,7 @@ from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeConflictError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import Role, silence_max_s
+from sluicegate_operator.planning.cluster_status import RESTARTING
 from sluicegate_operator.planning.roll import (
     Done,
     Fence,
@@ -33,6 +35,7 @@ from sluicegate_operator.planning.roll import (
     RollStep,
     RollView,
     Wait,
+    WaitReason,
     plan_roll,
 )
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep, ScaleView, plan_scale
@@ -41,6 +44,8 @@ log = logging.getLogger(__name__)
 
 MOVING_EVERY_S = 1.0
 CHANGED_AGAIN_S = 0.2
+BLOCKED_TOLD_AFTER_S = 15.0
+UNDER_WAY = frozenset({RESTARTING, *WaitReason})
 LOOKS_MAX = 3
 """The controller's view and the brokers' metadata are a moment apart; so often it is tried to see both alike."""
 
@@ -57,6 +62,7 @@ class _Seen:
 class RollReconciler:
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._waits: Said[ClusterKey] = Said()
 
     async def reconcile(self, key: ClusterKey) -> float | None:
         context = self._context
@@ -64,6 +70,7 @@ class RollReconciler:
         cluster = snapshot.cluster
         if cluster is None or cluster.spec.brokers is None:
             context.progress.pop(key, None)
+            self._waits.forget(key)
             return None
         if cluster.spec.paused or snapshot.unreadable_of(BROKER_LISTENER):
             # Without a listener that cannot be read the nodes would be planned without its port.
@@ -72,15 +79,27 @@ class RollReconciler:
         seen = await self._look(key, cluster, snapshot.listeners)
         if seen is None:
             return MOVING_EVERY_S
-        roll, scale = plan_roll(_roll_view(cluster, seen)), plan_scale(_scale_view(cluster, seen))
+        view = _roll_view(cluster, seen, under_way=self._under_way(key, cluster))
+        roll, scale = plan_roll(view), plan_scale(_scale_view(cluster, seen))
         self._note(key, roll, scale)
         again_s = await self._act(cluster, seen, roll)
         if again_s is None:
             again_s = await self._scale(cluster, snapshot.listeners, seen, scale)
+        if again_s is None and not isinstance(roll, Done):
+            return MOVING_EVERY_S
         return context.resync_s(cluster) if again_s is None else again_s
+
+    def _under_way(self, key: ClusterKey, cluster: BrokerCluster) -> bool:
+        """An operator that was started meanwhile goes by what the one before it has written."""
+        rolling, rollout = self._context.progress[key].rolling, cluster.status.rollout
+        if rolling is None:
+            return rollout is not None and rollout.reason in UNDER_WAY
+        return rolling
 
     def _note(self, key: ClusterKey, roll: RollStep | None, scale: ScaleStep | None) -> None:
         progress = self._context.progress[key]
+        if isinstance(roll, Restart | Wait | Done):
+            progress.rolling = not isinstance(roll, Done)
         if (progress.roll, progress.scale) != (roll, scale):
             progress.roll, progress.scale = roll, scale
             self._context.mark("clusters", key)
@@ -110,12 +129,22 @@ class RollReconciler:
                 self._context.mark("registrations", (cluster.namespace, cluster.name))
                 return MOVING_EVERY_S
             case Restart():
+                self._waits.forget((cluster.namespace, cluster.name))
                 return await self._restart(cluster, seen, step)
-            case Wait(reason, message):
-                log.info("cluster %s: the roll waits, %s: %s", cluster.name, reason, message)
-                if step.blocked:
-                    await self._context.post(cluster, "Warning", f"RollBlocked{reason}", message)
+            case Wait():
+                await self._tell(cluster, step)
+                return None
+        self._waits.forget((cluster.namespace, cluster.name))
         return None
+
+    async def _tell(self, cluster: BrokerCluster, step: Wait) -> None:
+        """In the log once. A Warning when it is blocked for longer than controllers need to change."""
+        key, sentence = (cluster.namespace, cluster.name), f"{step.reason}: {step.message}"
+        lasted_s = self._waits.note(key, sentence, asyncio.get_running_loop().time())
+        if lasted_s is None:
+            log.info("cluster %s: the roll waits, %s", cluster.name, sentence)
+        elif step.blocked and step.reason is not WaitReason.PAUSED and lasted_s >= BLOCKED_TOLD_AFTER_S:
+            await self._context.post(cluster, "Warning", f"RollBlocked{step.reason}", step.message)
 
     async def _restart(self, cluster: BrokerCluster, seen: _Seen, step: Restart) -> float:
         pods = {pod.name: pod for pod in seen.sighting.pods}
@@ -146,8 +175,7 @@ class RollReconciler:
                 cluster, "Normal", step.reason.value, f"from {current} to {step.replicas} brokers. {step.message}"
             )
             return MOVING_EVERY_S
-        waiting = step.reason is not ScaleReason.SCALED or not isinstance(plan_roll(_roll_view(cluster, seen)), Done)
-        return MOVING_EVERY_S if waiting else None
+        return MOVING_EVERY_S if step.reason is not ScaleReason.SCALED else None
 
     async def _move(self, seen: _Seen, cluster: BrokerCluster, step: ScaleStep) -> None:
         """Raises KafkaAdminError or NoBrokerError."""
@@ -175,7 +203,7 @@ def _shrinks(cluster: BrokerCluster, brokers: NodeSetSeen, sighting: Sighting) -
     return wanted < brokers.replicas or (overview is not None and any(b.id >= wanted for b in overview.brokers))
 
 
-def _roll_view(cluster: BrokerCluster, seen: _Seen) -> RollView:
+def _roll_view(cluster: BrokerCluster, seen: _Seen, *, under_way: bool) -> RollView:
     rollout = cluster.spec.rollout
     return RollView(
         nodes=seen.nodes,
@@ -187,6 +215,7 @@ def _roll_view(cluster: BrokerCluster, seen: _Seen) -> RollView:
         fences=tuple(fence_orders(seen.sighting)),
         silence_max_s=silence_max_s(cluster),
         strategy=rollout.strategy if rollout else "Broker",
+        under_way=under_way,
     )
 
 

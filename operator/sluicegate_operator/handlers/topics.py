@@ -1,19 +1,22 @@
 """Topics of one cluster: created, grown and reconfigured through the admin protocol. How they go: leaving_topics."""
 
+import asyncio
 from collections.abc import Iterable
 from functools import partial
 
 from sluicegate_operator.api.topic import Topic, TopicStatus
 from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError
-from sluicegate_operator.fleet.topics import TopicResult, enforce_topic
+from sluicegate_operator.fleet.topics import TooFewBrokersError, TopicResult, enforce_topic
 from sluicegate_operator.handlers.context import REMEMBERED_FIELDS, Context, now
 from sluicegate_operator.handlers.leaving_topics import LeavingTopics
+from sluicegate_operator.handlers.said import Said
 from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable, gather_snapshot
 from sluicegate_operator.handlers.work_queue import Again, Retry
-from sluicegate_operator.kafka_admin.errors import KafkaAdminError
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER
 from sluicegate_operator.kube.kinds import TOPIC
-from sluicegate_operator.planning.topic_status import topic_status
+from sluicegate_operator.planning.conditions import STALLED
+from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
 from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, judge_topics
 
 WAITING_RETRY = Retry(2.0, 10.0)
@@ -23,6 +26,8 @@ class TopicReconciler:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._leaving = LeavingTopics(context)
+        self._waits: Said[str] = Said()
+        """By uid, Topics that wait for brokers."""
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
@@ -46,26 +51,49 @@ class TopicReconciler:
             verdict = verdicts.get(topic.name)
             if verdict is None:
                 continue
-            observed, error = None, ""
+            observed, trouble = None, None
             if verdict.outcome is TopicOutcome.ACCEPTED:
-                observed, error = await self._enforce(pool, topic)
-            await self._write(topic, topic_status(topic, verdict, observed, now(), error))
-            settled = settled and not error
+                observed, trouble = await self._enforce(pool, topic, cluster.spec.brokers.replicas)
+            await self._write(topic, topic_status(topic, verdict, observed, now(), trouble))
+            settled = settled and trouble is None
         return context.resync_s(cluster) if settled else WAITING_RETRY
 
     async def _write(self, topic: Topic, status: TopicStatus) -> None:
+        """With a Warning when it turns out that a person is needed."""
         await self._context.write_status(topic, status, without=REMEMBERED_FIELDS)
+        before, after = topic.status.condition(STALLED), status.condition(STALLED)
+        if after is not None and after.status == "True" and (before is None or before.reason != after.reason):
+            await self._context.post(topic, "Warning", after.reason, after.message)
 
-    async def _enforce(self, pool: BrokerPool | None, topic: Topic) -> tuple[ObservedTopic | None, str]:
+    async def _enforce(
+        self, pool: BrokerPool | None, topic: Topic, brokers: int
+    ) -> tuple[ObservedTopic | None, TopicTrouble | None]:
         """What Kafka has now, and why it is not what the Topic says where it could not be made so."""
         if pool is None:
-            return None, "no broker has an address yet"
+            return None, TopicTrouble("WaitingForBrokers", "no broker has an address yet")
         try:
-            result = await enforce_topic(pool, topic, partial(self._remember, topic))
-        except (KafkaAdminError, NoBrokerError) as error:
-            return None, str(error)
+            result = await self._made(pool, topic, brokers)
+        except (NoBrokerError, TooFewBrokersError) as error:
+            return None, TopicTrouble("WaitingForBrokers", str(error))
+        except KafkaAdminError as error:
+            refused = isinstance(error, KafkaApiError) and not error.retriable
+            return None, TopicTrouble("Refused" if refused else "Failed", str(error))
         await self._tell(topic, result)
-        return result.observed, "" if result.settled else "the brokers do not show it yet"
+        unsettled = TopicTrouble("Applying", "the brokers do not show it yet")
+        return result.observed, None if result.settled else unsettled
+
+    async def _made(self, pool: BrokerPool, topic: Topic, brokers: int) -> TopicResult:
+        """Waits for all brokers of the spec, so that the topic is spread over them; not for ever."""
+        uid, remember = topic.metadata.uid, partial(self._remember, topic)
+        try:
+            result = await enforce_topic(pool, topic, remember, create_on=brokers)
+        except TooFewBrokersError:
+            waited_s = self._waits.note(uid, "waits", asyncio.get_running_loop().time())
+            if waited_s is None or waited_s < self._context.settings.topic_patience_s:
+                raise
+            result = await enforce_topic(pool, topic, remember)
+        self._waits.forget(uid)
+        return result
 
     async def _remember(self, topic: Topic, managed: tuple[str, ...]) -> None:
         status = {"configKeys": list(managed)}

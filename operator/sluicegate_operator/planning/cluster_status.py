@@ -28,6 +28,8 @@ from sluicegate_operator.planning.unreadable import UNREADABLE
 ADDRESSES_MAX = 100
 MESSAGE_MAX = 4096
 BROKERS_SHOWN_MAX = 10
+RESTARTING = "Restarting"
+"""Reason of status.rollout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ def rollout_status(step: RollStep) -> RolloutStatus:
     if isinstance(step, Wait):
         return RolloutStatus(reason=step.reason.value, message=step.message[:MESSAGE_MAX], waiting=step.waiting)
     message = "; ".join(node.sentence for node in step.nodes)
-    return RolloutStatus(reason="Restarting", message=message[:MESSAGE_MAX], waiting=step.waiting)
+    return RolloutStatus(reason=RESTARTING, message=message[:MESSAGE_MAX], waiting=step.waiting)
 
 
 def roll_findings(step: RollStep) -> tuple[Finding, ...]:

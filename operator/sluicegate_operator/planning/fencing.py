@@ -45,6 +45,7 @@ class BrokerPod:
     node_lost: bool = False
     ended: ContainerEnd | None = None
     uid: str = ""
+    deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)

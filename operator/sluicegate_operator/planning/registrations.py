@@ -93,7 +93,7 @@ def _plan(
         manifest=manifest,
         status=_status(base, broker, pod, sentence, now),
         new=old is None,
-        events=_events(base.status, broker, sentence),
+        events=_events(base.status, broker, sentence, may_go=_may_go(cluster, broker, pod)),
     )
 
 
@@ -138,8 +138,17 @@ _SENTENCES: Mapping[BrokerState, str] = {
 }
 
 
-def _events(old: BrokerRegistrationStatus, broker: BrokerOverview, sentence: str) -> tuple[RegistrationEvent, ...]:
-    """Of each change of epoch and of state between two looks; what came and went between them is not seen."""
+def _may_go(cluster: BrokerCluster, broker: BrokerOverview, pod: BrokerPod | None) -> bool:
+    """It is scaled away, or its pod was told to stop."""
+    wanted = cluster.spec.brokers.replicas if cluster.spec.brokers else 0
+    return broker.id >= wanted or (pod is not None and pod.deleting)
+
+
+def _events(
+    old: BrokerRegistrationStatus, broker: BrokerOverview, sentence: str, *, may_go: bool
+) -> tuple[RegistrationEvent, ...]:
+    """Of each change of epoch and of state between two looks; what came and went between them is not seen. A Warning
+    for a broker that served and does so no more, unless it `may_go` or is another incarnation by now."""
     events = []
     if old.broker_epoch != broker.epoch:
         message = f"broker {broker.id} registered with epoch {broker.epoch}, incarnation {broker.incarnation}"
@@ -147,7 +156,8 @@ def _events(old: BrokerRegistrationStatus, broker: BrokerOverview, sentence: str
     if old.state != broker.state.value:
         before = f" (was {old.state})" if old.state else ""
         message = f"broker {broker.id} is {broker.state.value}{before}: {sentence}"
-        unplanned = old.state == BrokerState.ONLINE.value and broker.state in (BrokerState.OFFLINE, BrokerState.FENCED)
+        lost = old.state == BrokerState.ONLINE.value and broker.state in (BrokerState.OFFLINE, BrokerState.FENCED)
+        unplanned = lost and not may_go and old.broker_epoch == broker.epoch
         events.append(RegistrationEvent("Warning" if unplanned else "Normal", broker.state.value, message))
     return tuple(events)
 

@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.fencing import FenceOrder
-from sluicegate_operator.planning.overview import ClusterOverview
+from sluicegate_operator.planning.overview import BrokerOverview, ClusterOverview
 from sluicegate_operator.planning.restart_reasons import RestartReason
 from sluicegate_operator.planning.roll_groups import BrokerGroup, Strategy, broker_groups
 
@@ -66,7 +66,8 @@ class RollView:
     """`nodes`: every node that should be there, also those without a pod. `overview` and `partitions` are None where
     they could not be read, `unseen` then says why. `fences`: see fencing. `template_observed`: what makes pods (the
     StatefulSet's controller) has taken up the wanted template, else a restarted pod would be the old one again.
-    `silence_max_s`: see cluster_layout.silence_max_s."""
+    `silence_max_s`: see cluster_layout.silence_max_s. `under_way`: nodes were being restarted at the last look; a roll
+    is over when all of them are back, and not when the last one has gone."""
 
     nodes: Sequence[NodeView]
     overview: ClusterOverview | None
@@ -77,6 +78,7 @@ class RollView:
     fences: tuple[FenceOrder, ...] = ()
     silence_max_s: float = SILENCE_MAX_S
     strategy: Strategy = "Broker"
+    under_way: bool = False
 
 
 class WaitReason(StrEnum):
@@ -145,7 +147,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """No node needs a restart."""
+    """No node needs a restart, and all that were restarted are back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,8 @@ def plan_roll(view: RollView) -> RollStep:
         return Fence(view.fences)
     pending = [node for node in view.nodes if node.reasons and not node.deleting]
     if not pending:
-        return Done()
+        awaited = _not_back(view) if view.under_way else None
+        return Wait(awaited.reason, awaited.message) if awaited else Done()
     step = _next(view, pending)
     if isinstance(step, _Hold):
         return Wait(step.reason, step.message, _names(pending))
@@ -175,6 +178,16 @@ def plan_roll(view: RollView) -> RollStep:
 class _Hold:
     reason: WaitReason
     message: str
+
+
+def _not_back(view: RollView) -> _Hold | None:
+    if troubled := _troubled(view):
+        return _trouble(min(troubled, key=lambda node: not node.failing))
+    if view.overview is None:
+        return _Hold(WaitReason.NODE_NOT_READY, "no controller is active yet, to say that all brokers are back")
+    expected = [node.node_id for node in view.nodes if node.role is Role.BROKER]
+    behind = (b for b in view.overview.brokers if b.out_of_sync and b.id in expected)
+    return _not_online(view.overview, expected) or next(map(_out_of_sync, behind), None)
 
 
 def _next(view: RollView, pending: Sequence[NodeView]) -> list[PlannedRestart] | _Hold:
@@ -211,13 +224,20 @@ def _is_down(node: NodeView, overview: ClusterOverview | None) -> bool:
 
 def _candidates(view: RollView, pending: Sequence[NodeView]) -> Sequence[NodeView] | _Hold:
     """While a node is in trouble no other is taken down; if the restart may mend it, it is the one that goes."""
-    troubled = [node for node in view.nodes if node.deleting or node.failing or not (node.present and node.ready)]
+    troubled = _troubled(view)
     if not troubled:
         return pending
     if len(troubled) == 1 and troubled[0] in pending:
         return troubled
     # One that fails is named before one that is on its way.
-    node = min((node for node in troubled if node not in pending), key=lambda n: not n.failing, default=troubled[0])
+    return _trouble(min((n for n in troubled if n not in pending), key=lambda n: not n.failing, default=troubled[0]))
+
+
+def _troubled(view: RollView) -> list[NodeView]:
+    return [node for node in view.nodes if node.deleting or node.failing or not (node.present and node.ready)]
+
+
+def _trouble(node: NodeView) -> _Hold:
     if node.failing:
         return _Hold(WaitReason.NODE_FAILING, f"{node.name} does not start: {node.failing}; mend it first")
     if node.deleting or not node.present:
@@ -247,10 +267,8 @@ def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeVi
     away = [broker_id for broker_id in expected if broker_id not in overview.online]
     if len(away) == 1 and (own := [node for node in pending if node.node_id in away]):
         return [_restart(own[0])]
-    if away:
-        broker = overview.broker(away[0])
-        state = broker.state.value if broker else "not registered"
-        return _Hold(WaitReason.BROKER_NOT_ONLINE, f"broker {away[0]} is {state}, and must be Online first")
+    if hold := _not_online(overview, expected):
+        return hold
     if view.partitions is None:
         return _Hold(WaitReason.PARTITIONS_UNKNOWN, view.unseen or "no broker says which replicas are in sync")
     safety = _Safety(view.partitions, frozenset(expected), overview)
@@ -270,6 +288,19 @@ def _brokers(view: RollView, overview: ClusterOverview, pending: Sequence[NodeVi
             first = first or verdict
     assert first is not None, "each broker to restart has been tried by itself"
     return first
+
+
+def _not_online(overview: ClusterOverview, expected: Sequence[int]) -> _Hold | None:
+    for broker_id in expected:
+        if broker_id not in overview.online:
+            broker = overview.broker(broker_id)
+            state = broker.state.value if broker else "not registered"
+            return _Hold(WaitReason.BROKER_NOT_ONLINE, f"broker {broker_id} is {state}, and must be Online first")
+    return None
+
+
+def _out_of_sync(broker: BrokerOverview) -> _Hold:
+    return _Hold(WaitReason.OUT_OF_SYNC, f"broker {broker.id} is not back in {broker.out_of_sync} in-sync sets")
 
 
 def _notes(giving_way: Sequence[PartitionState], group: BrokerGroup) -> tuple[str, ...]:
@@ -321,8 +352,7 @@ class _Safety:
                 return _Hold(WaitReason.OUT_OF_SYNC, sentence)
         for broker in self.overview.brokers:
             if broker.out_of_sync and broker.id in stay:
-                sentence = f"broker {broker.id} is not back in {broker.out_of_sync} in-sync sets"
-                return _Hold(WaitReason.OUT_OF_SYNC, sentence)
+                return _out_of_sync(broker)
         return None
 
 

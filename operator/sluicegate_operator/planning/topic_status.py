@@ -1,6 +1,8 @@
 """The status of a Topic, from its verdict and from what Kafka says about the topic."""
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from sluicegate_operator.api.topic import Topic, TopicStatus
 from sluicegate_operator.planning.conditions import (
@@ -14,13 +16,28 @@ from sluicegate_operator.planning.conditions import (
 from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, TopicVerdict, diff_topic, judge_observed
 
 
+@dataclass(frozen=True, slots=True)
+class TopicTrouble:
+    """Why a topic is not what its Topic says; `reason` is that of the conditions."""
+
+    reason: Literal["WaitingForBrokers", "Refused", "Failed", "Applying"]
+    message: str
+
+    @property
+    def needs_a_person(self) -> bool:
+        return self.reason == "Refused"
+
+
 def topic_status(
-    topic: Topic, verdict: TopicVerdict, observed: ObservedTopic | None, now: datetime, error: str = ""
+    topic: Topic,
+    verdict: TopicVerdict,
+    observed: ObservedTopic | None,
+    now: datetime,
+    trouble: TopicTrouble | None = None,
 ) -> TopicStatus:
-    """Without configKeys, which are written on their own. `verdict` is that of `judge_topics`; `error` is why Kafka
-    refused or could not be asked."""
+    """Without configKeys, which are written on their own. `verdict` is that of `judge_topics`."""
     old = topic.status
-    progress = _progress(topic, verdict, observed, error)
+    progress = _progress(topic, verdict, observed, trouble)
     seen = verdict.outcome is TopicOutcome.ACCEPTED and observed is not None
     return TopicStatus(
         observed_generation=observed_generation(topic, old, progress),
@@ -32,11 +49,13 @@ def topic_status(
     )
 
 
-def _progress(topic: Topic, verdict: TopicVerdict, observed: ObservedTopic | None, error: str) -> Progress:
+def _progress(
+    topic: Topic, verdict: TopicVerdict, observed: ObservedTopic | None, trouble: TopicTrouble | None
+) -> Progress:
     if verdict.outcome is not TopicOutcome.ACCEPTED:
         return stalled(verdict.outcome.value, verdict.message)
-    if error:
-        return working("Failed", error)
+    if trouble is not None:
+        return (stalled if trouble.needs_a_person else working)(trouble.reason, trouble.message)
     blocked = judge_observed(topic, observed)
     if blocked.outcome is not TopicOutcome.ACCEPTED:
         return stalled(blocked.outcome.value, blocked.message)

@@ -231,6 +231,23 @@ async def test_a_pod_that_the_api_server_refuses_is_told_by_its_statefulset(monk
     assert stalled_of(kube) == ("True", "FailedCreate", f"shop-controllers-0 does not start: FailedCreate: {refusal}")
 
 
+def ready_pod(kube: MemoryKube, name: str) -> Json:
+    return pod(kube, name, conditions=[{"type": "Ready", "status": "True"}])
+
+
+async def test_a_broker_that_is_to_go_counts_while_it_is_there() -> None:
+    kube = MemoryKube(cluster(brokers={"replicas": 2, "storage": {"size": "1Gi"}}))
+    await reconcile(kube)
+    for name in ("shop-controllers-0", "shop-brokers-0", "shop-brokers-1"):
+        kube.put(ready_pod(kube, name))
+    kube.put(cluster())
+    await reconcile(kube)
+    assert kube.take("BrokerCluster", "shop")["status"]["brokers"] == "2/2"
+    kube.remove("Pod", "shop-brokers-1")
+    await reconcile(kube)
+    assert kube.take("BrokerCluster", "shop")["status"]["brokers"] == "1/1"
+
+
 async def test_what_the_api_server_refuses_is_a_matter_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     kube = MemoryKube(cluster())
     refusal = KubeError('POST /statefulsets: 422 StatefulSet.apps "shop-brokers" is invalid: requests', 422)

@@ -14,7 +14,15 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.work_queue import Retry
 from sluicegate_operator.kafka_admin.configs import ConfigChange
-from sluicegate_operator.kafka_admin.views import ConfigEntry, ConfigSource, NewTopic, PartitionView, TopicView
+from sluicegate_operator.kafka_admin.views import (
+    BrokerView,
+    ClusterView,
+    ConfigEntry,
+    ConfigSource,
+    NewTopic,
+    PartitionView,
+    TopicView,
+)
 from sluicegate_operator.settings import TOPIC_DELETION_S, read_settings
 from tests.support.bad_manifests import cluster, topic
 from tests.support.memory_kube import Json, MemoryKube
@@ -59,6 +67,9 @@ class Brokers:
     async def describe_topic_configs(self, name: str) -> dict[str, ConfigEntry]:
         found = self.topics[name].configs
         return {key: ConfigEntry(key, value, ConfigSource.DYNAMIC_TOPIC_CONFIG) for key, value in found.items()}
+
+    async def describe_cluster(self) -> ClusterView:
+        return ClusterView("c", 1000, tuple(BrokerView(id_, f"b{id_}", 9091, None) for id_ in range(3)))
 
     async def create_topic(self, new: NewTopic) -> None:
         self.topics[new.name] = KafkaTopic(new.partitions, new.replicas, dict(new.configs))

@@ -101,6 +101,19 @@ def test_each_change_is_an_event(before: BrokerOverview, after: BrokerOverview, 
     assert all("broker 2" in event.message for event in plan.events)
 
 
+@pytest.mark.parametrize("state", [BrokerState.OFFLINE, BrokerState.FENCED])
+def test_a_broker_that_was_to_go_is_no_warning(state: BrokerState) -> None:
+    def types(before: BrokerOverview, after: BrokerOverview, pods: tuple[BrokerPod, ...] = (POD,)) -> set[str]:
+        plan = only(planned(after, existing=(stored(only(planned(before))),), pods=pods))
+        return {event.type for event in plan.events}
+
+    gone = replace(ONLINE, state=state)
+    assert types(ONLINE, gone, (replace(POD, deleting=True),)) == {"Normal"}, "its pod was told to stop"
+    assert types(ONLINE, replace(gone, epoch=50)) == {"Normal"}, "another incarnation has registered"
+    assert types(replace(ONLINE, id=3), replace(gone, id=3), ()) == {"Normal"}, "it is scaled away"
+    assert types(ONLINE, gone) == {"Warning"}
+
+
 @pytest.mark.parametrize(
     ("state", "ready", "reconciling"),
     [

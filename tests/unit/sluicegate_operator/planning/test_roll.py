@@ -2,6 +2,7 @@
 us take two brokers down, or a partition below min.insync.replicas."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -80,6 +81,38 @@ def test_one_broker_goes_and_the_others_wait() -> None:
 def test_nothing_changed() -> None:
     nodes = tuple(replace(node, reasons=()) for node in HEALTHY.nodes)
     assert plan_roll(replace(HEALTHY, nodes=nodes, overview=None, partitions=None)) == Done()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"ready": False}, WaitReason.NODE_NOT_READY),
+        ({"present": False, "ready": False}, WaitReason.NODE_RESTARTING),
+        ({"deleting": True}, WaitReason.NODE_RESTARTING),
+        ({"ready": False, "failing": "CrashLoopBackOff"}, WaitReason.NODE_FAILING),
+    ],
+)
+@pytest.mark.parametrize("index", [0, 3], ids=["a broker", "the controller"])
+def test_a_roll_is_over_when_all_that_went_are_back(index: int, change: dict[str, Any], reason: WaitReason) -> None:
+    nodes = [replace(node, reasons=()) for node in HEALTHY.nodes]
+    rolled = replace(HEALTHY, nodes=nodes, under_way=True)
+    assert plan_roll(rolled) == Done()
+    nodes[index] = replace(nodes[index], **change)
+    step = waits(plan_roll(replace(rolled, nodes=tuple(nodes))))
+    assert (step.reason, step.waiting) == (reason, ())
+    assert plan_roll(replace(rolled, nodes=tuple(nodes), under_way=False)) == Done(), "a crash is no roll"
+
+
+def test_a_roll_is_over_when_brokers_are_online_and_in_sync_again() -> None:
+    nodes = tuple(replace(node, reasons=()) for node in HEALTHY.nodes)
+    rolled = replace(HEALTHY, nodes=nodes, under_way=True)
+    assert waits(plan_roll(replace(rolled, overview=None))).reason is WaitReason.NODE_NOT_READY
+    assert waits(plan_roll(replace(rolled, overview=overview(OFFLINE)))).reason is WaitReason.BROKER_NOT_ONLINE
+    assert HEALTHY.overview is not None
+    behind = replace(HEALTHY.overview.brokers[1], out_of_sync=2)
+    brokers = (HEALTHY.overview.brokers[0], behind, *HEALTHY.overview.brokers[2:])
+    step = waits(plan_roll(replace(rolled, overview=replace(HEALTHY.overview, brokers=brokers))))
+    assert (step.reason, step.message) == (WaitReason.OUT_OF_SYNC, "broker 1 is not back in 2 in-sync sets")
 
 
 def test_who_is_gone_is_fenced_before_anything_else() -> None:

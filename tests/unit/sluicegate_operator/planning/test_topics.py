@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate_operator.api import BrokerCluster, Topic, parse_resource
-from sluicegate_operator.planning.topic_status import topic_status
+from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
 from sluicegate_operator.planning.topics import (
     ACCEPTED,
     AddPartitions,
@@ -150,22 +150,37 @@ def test_what_kafka_cannot_do_is_said(observed: ObservedTopic | None, outcome: T
 
 
 @pytest.mark.parametrize(
-    ("verdict", "observed", "error", "reason", "states", "generation"),
+    ("verdict", "observed", "trouble", "reason", "states", "generation"),
     [
-        pytest.param(ACCEPTED, seen(), "", "Applied", ("True", "False", "False"), 3, id="a topic that is applied"),
+        pytest.param(ACCEPTED, seen(), None, "Applied", ("True", "False", "False"), 3, id="a topic that is applied"),
         pytest.param(
-            ACCEPTED, None, "", "Creating", ("False", "True", "False"), -1, id="a topic that is not there yet"
+            ACCEPTED, None, None, "Creating", ("False", "True", "False"), -1, id="a topic that is not there yet"
         ),
         pytest.param(
-            ACCEPTED, seen(partitions=1), "", "Altering", ("False", "True", "False"), -1, id="a topic that differs"
+            ACCEPTED, seen(partitions=1), None, "Altering", ("False", "True", "False"), -1, id="a topic that differs"
         ),
         pytest.param(
-            ACCEPTED, None, "INVALID_CONFIG: no", "Failed", ("False", "True", "False"), -1, id="a topic Kafka refused"
+            ACCEPTED,
+            None,
+            TopicTrouble("Refused", "INVALID_CONFIG: no"),
+            "Refused",
+            ("False", "False", "True"),
+            3,
+            id="a topic Kafka refused",
+        ),
+        pytest.param(
+            ACCEPTED,
+            None,
+            TopicTrouble("WaitingForBrokers", "2 of 3"),
+            "WaitingForBrokers",
+            ("False", "True", "False"),
+            -1,
+            id="a topic that waits for brokers",
         ),
         pytest.param(
             ACCEPTED,
             seen(partitions=9),
-            "",
+            None,
             "TooManyPartitions",
             ("False", "False", "True"),
             3,
@@ -174,7 +189,7 @@ def test_what_kafka_cannot_do_is_said(observed: ObservedTopic | None, outcome: T
         pytest.param(
             TopicVerdict(TopicOutcome.CONFLICTED, "told"),
             seen(),
-            "",
+            None,
             "Conflicted",
             ("False", "False", "True"),
             3,
@@ -185,12 +200,12 @@ def test_what_kafka_cannot_do_is_said(observed: ObservedTopic | None, outcome: T
 def test_status(
     verdict: TopicVerdict,
     observed: ObservedTopic | None,
-    error: str,
+    trouble: TopicTrouble | None,
     reason: str,
     states: tuple[str, str, str],
     generation: int,
 ) -> None:
-    status = topic_status(a_topic(), verdict, observed, NOW, error)
+    status = topic_status(a_topic(), verdict, observed, NOW, trouble)
     found = {condition.type: condition.status for condition in status.conditions}
     assert (found["Ready"], found["Reconciling"], found["Stalled"]) == states
     ready = status.condition("Ready")

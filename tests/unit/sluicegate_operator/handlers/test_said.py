@@ -1,0 +1,13 @@
+"""What was said is not said again until it changes."""
+
+from sluicegate_operator.handlers.said import Said
+
+
+def test_a_sentence_is_news_once_and_then_how_long_it_has_been_so() -> None:
+    said: Said[str] = Said()
+    assert said.note("shop", "waits", 1.0) is None
+    assert said.note("shop", "waits", 5.0) == 4.0
+    assert said.note("other", "waits", 5.0) is None
+    assert said.note("shop", "is blocked", 6.0) is None
+    said.forget("shop")
+    assert said.note("shop", "is blocked", 7.0) is None
