@@ -1,4 +1,4 @@
-"""BrokerCluster: brokers and their controller, or an Apache Kafka cluster that runs elsewhere.
+"""BrokerCluster: brokers and their controller. An Apache Kafka cluster that runs elsewhere is for a later version.
 
 Owns the spec, its rules and the status. How nodes are laid out is `planning.cluster_layout`'s business.
 """
@@ -19,8 +19,6 @@ LABEL_KEY_PATTERN = (
     "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     "[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
 )
-_PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-ADDRESS_PATTERN = rf"^([-.a-zA-Z0-9]+|\[[0-9a-fA-F:.]+\]):{_PORT}$"
 
 IMAGE_PATTERN = (
     # [registry[:port]/]name[/name...][:tag][@digest], as container runtimes read it.
@@ -270,35 +268,17 @@ class BrokerClusterSpec(Model):
             holds=lambda spec: spec.runtime != "Bundled" or spec.brokers is not None,
         ),
         Rule(
-            cel="self.runtime != 'External' || has(self.bootstrapServers)",
-            message="runtime External needs bootstrapServers: a list of host:port of the Kafka cluster",
-            holds=lambda spec: spec.runtime != "External" or spec.bootstrap_servers is not None,
+            cel="self.runtime != 'External'",
+            message="runtime External does not work yet: this version only runs brokers of its own; take runtime out and"
+            " say brokers",
+            holds=lambda spec: spec.runtime != "External",
+            field="runtime",
         ),
         Rule(
-            cel="self.runtime != 'Bundled' || !has(self.bootstrapServers)",
-            message="bootstrapServers is for runtime External; remove it or say runtime: External",
-            holds=lambda spec: spec.runtime != "Bundled" or spec.bootstrap_servers is None,
+            cel="self.runtime == 'External' || !has(self.bootstrapServers)",
+            message="bootstrapServers is for runtime External, which does not work yet; take it out",
+            holds=lambda spec: spec.runtime == "External" or spec.bootstrap_servers is None,
             field="bootstrapServers",
-        ),
-        Rule(
-            cel="self.runtime != 'External' || (!has(self.brokers) && !has(self.controllers) && !has(self.image)"
-            " && !has(self.config) && !has(self.connectionQuota) && !has(self.rollout))",
-            message="runtime External runs elsewhere; remove brokers, controllers, image, config, connectionQuota and"
-            " rollout",
-            holds=lambda spec: (
-                spec.runtime != "External"
-                or all(
-                    value is None
-                    for value in (
-                        spec.brokers,
-                        spec.controllers,
-                        spec.image,
-                        spec.config,
-                        spec.connection_quota,
-                        spec.rollout,
-                    )
-                )
-            ),
         ),
         Rule(
             cel="!has(self.rollout) || !has(self.rollout.strategy) || self.rollout.strategy != 'Rack'"
@@ -310,12 +290,6 @@ class BrokerClusterSpec(Model):
                 or (spec.brokers is not None and spec.brokers.rack is not None)
             ),
             field="rollout",
-        ),
-        Rule(
-            cel=f"!has(self.bootstrapServers) || self.bootstrapServers.all(s, s.matches(r'{ADDRESS_PATTERN}'))",
-            message="bootstrapServers must be a list of host:port, for example kafka-0.example.org:9092",
-            holds=lambda spec: all(re.fullmatch(ADDRESS_PATTERN, server) for server in spec.bootstrap_servers or ()),
-            field="bootstrapServers",
         ),
         Rule(
             cel=f"!has(self.image) || self.image.matches('{IMAGE_PATTERN}')",
@@ -333,12 +307,6 @@ class BrokerClusterSpec(Model):
     )
     transitions: ClassVar = (
         TransitionRule(
-            cel="self.runtime == oldSelf.runtime",
-            message="runtime cannot be changed after creation: make a new BrokerCluster",
-            holds=lambda old, new: old.runtime == new.runtime,
-            field="runtime",
-        ),
-        TransitionRule(
             cel="((has(self.controllers) ? self.controllers.replicas : 1) == 1)"
             " == ((has(oldSelf.controllers) ? oldSelf.controllers.replicas : 1) == 1)",
             message="controllers.replicas cannot go from 1 to more or back: the journal is kept elsewhere then; keep"
@@ -349,11 +317,12 @@ class BrokerClusterSpec(Model):
     )
 
     runtime: Literal["Bundled", "External"] = "Bundled"
-    """Bundled runs Sluicegate's own brokers; External governs an existing Kafka cluster over its admin protocol."""
+    """Bundled runs Sluicegate's own brokers. External is for an existing Kafka cluster; it is refused until a later
+    version can do it."""
     bootstrap_servers: (
         Annotated[tuple[Annotated[str, Field(max_length=270)], ...], Field(min_length=1, max_length=32)] | None
     ) = None
-    """host:port of an existing Kafka cluster; for runtime External only."""
+    """host:port of an existing Kafka cluster, for runtime External; refused as that is."""
     brokers: Brokers | None = None
     """The brokers; needed for runtime Bundled."""
     storage: VolumeClaims | None = None
@@ -434,7 +403,7 @@ def cluster_name_rule(field: str = "metadata.name") -> Rule:
 
 
 class BrokerCluster(Kind):
-    """Brokers that speak Kafka's protocol, and their controller; or an existing Kafka cluster."""
+    """Brokers that speak Kafka's protocol, and their controller."""
 
     plural: ClassVar = "brokerclusters"
     short_name: ClassVar = "bc"

@@ -45,9 +45,7 @@ def plan(manifests: Manifests) -> Desired:
     clusters: dict[str, DesiredCluster] = {}
     complaints: list[Complaint] = []
     for cluster in manifests.clusters:
-        if cluster.spec.runtime != "Bundled":
-            complaints.append(_complaint(cluster, "runs elsewhere; `sluicegate up` runs Bundled clusters only"))
-        elif cluster.name in clusters:
+        if cluster.name in clusters:
             complaints.append(_complaint(cluster, "a cluster of another namespace has this name; run it by itself"))
         else:
             clusters[cluster.name], said = _plan_cluster(cluster, manifests)
@@ -92,17 +90,16 @@ def _complaint(resource: Resource, message: str) -> Complaint:
 
 def not_for_a_laptop(manifests: Manifests) -> list[str]:
     """What is right in Kubernetes and cannot run here."""
-    bundled = [cluster for cluster in manifests.clusters if cluster.spec.runtime == "Bundled"]
     racks = [
         f"BrokerCluster {cluster.name}: spec.brokers.rack is a label of Kubernetes nodes, and `sluicegate up` has one"
         " machine and no nodes; take it out (and rollout.strategy: Rack with it)"
-        for cluster in bundled
+        for cluster in manifests.clusters
         if cluster.spec.topology_key is not None
     ]
     return racks + [
         f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"
         " `sluicegate up` runs one controller: standbys share a journal in the Kubernetes API; set it to 1"
-        for cluster in bundled
+        for cluster in manifests.clusters
         if cluster.spec.shares_journal
     ]
 

@@ -66,10 +66,9 @@ def test_two_topics_of_one_name_are_one_topic() -> None:
 
 
 def test_clusters_that_up_cannot_run_are_left_alone() -> None:
-    external = resource("BrokerCluster", "far", {"runtime": "External", "bootstrapServers": ["kafka:9092"]})
-    documents = [cluster(), cluster(namespace="other"), external]
+    documents = [cluster(), cluster(namespace="other")]
     assert list(plan(manifests(documents)).clusters) == ["shop"]
-    assert [name for name, _ in complaints(documents)] == ["shop", "far"]
+    assert [name for name, _ in complaints(documents)] == ["shop"]
 
 
 def test_transitions_are_judged_as_an_api_server_would() -> None:

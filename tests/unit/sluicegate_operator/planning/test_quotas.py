@@ -1,5 +1,6 @@
 """Precedence between quotas, Kafka's keys, and the actions that bring brokers to what is desired."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -183,7 +184,8 @@ def test_a_missing_listener_is_told_by_name_and_limits_nothing() -> None:
 
 
 def test_the_listeners_of_a_cluster_elsewhere_are_not_known_and_are_trusted() -> None:
-    made = plan(a_quota("q", {"listener": "OTHER"}, maxConnections=1), of=a_cluster(external()))
+    elsewhere = BrokerCluster.model_validate_json(json.dumps(external()))
+    made = plan(a_quota("q", {"listener": "OTHER"}, maxConnections=1), of=elsewhere)
     assert made.verdicts["q"].outcome is Outcome.ACCEPTED
 
 
