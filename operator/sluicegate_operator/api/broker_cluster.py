@@ -269,8 +269,8 @@ class BrokerClusterSpec(Model):
         ),
         Rule(
             cel="self.runtime != 'External'",
-            message="runtime External does not work yet: this version only runs brokers of its own; take runtime out and"
-            " say brokers",
+            message="runtime External does not work yet: this version only runs brokers of its own; take runtime"
+            " out and say brokers",
             holds=lambda spec: spec.runtime != "External",
             field="runtime",
         ),
