@@ -150,6 +150,8 @@ class Broker:
 
     async def _start(self) -> None:
         settings = self.settings
+        if settings.unused:
+            log.warning("these keys of Apache Kafka change nothing here: %s", ", ".join(settings.unused))
         log_dir = _made(Path(settings.log_dir))
         disk = ThreadPoolExecutor(1, "log-flush")
         logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, background=disk, boot_id=boot_id())

@@ -20,6 +20,7 @@ from broker_runtime.config.definition import (
     table,
 )
 from broker_runtime.config.topic import BROKER_SYNONYMS, TOPIC_KEYS
+from broker_runtime.config.unused import UNUSED_BROKER_KEYS
 
 READ_ONLY, PER_BROKER, CLUSTER_WIDE = UpdateMode.READ_ONLY, UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = (
@@ -63,12 +64,19 @@ _IDENTITY = [
     ),
     _static("cluster.id", STRING, None, "Identity of the cluster; made and kept in meta.properties when absent."),
     _static("log.dirs", LIST, ("/tmp/sluicegate-logs",), "The folder of the logs (exactly one)."),
+    _static("log.dir", LIST, None, "The same, where log.dirs is not given."),
     _static("listeners", LIST, ("PLAINTEXT://:9092",), "NAME://host:port, comma separated; port 0 takes a free port."),
     _static("advertised.listeners", LIST, None, "The addresses clients are told; defaults to listeners."),
     _static("listener.security.protocol.map", LIST, None, "NAME:PROTOCOL; only PLAINTEXT is served."),
     _static("inter.broker.listener.name", STRING, None, "The listener that brokers use; never starved by the others."),
     _static("controller.listener.names", LIST, None, "The listeners of the controller."),
     _static("controller.quorum.bootstrap.servers", LIST, None, "host:port of the controllers, for brokers."),
+    _static(
+        "controller.quorum.voters",
+        LIST,
+        None,
+        "id@host:port of the controllers, where controller.quorum.bootstrap.servers is not given.",
+    ),
     _static("sluicegate.http.listener", STRING, None, "host:port for /metrics, /healthz and /readyz; off when absent."),
 ]
 
@@ -313,10 +321,16 @@ def split_listener_prefix(name: str) -> tuple[str | None, str]:
     return (listener, base) if base else (None, name)
 
 
+def _unused(base: str) -> ConfigKey | None:
+    """A listener's key may have the SASL mechanism before it: `plain.sasl.jaas.config`."""
+    _, dot, rest = base.partition(".")
+    return UNUSED_BROKER_KEYS.get(base) or (UNUSED_BROKER_KEYS.get(rest) if dot and rest.startswith("sasl.") else None)
+
+
 def broker_key(name: str) -> ConfigKey | None:
-    """The key behind `name`, prefixed or not; None when there is none."""
+    """The key behind `name`, prefixed or not; None when neither this broker nor Apache Kafka has one."""
     listener, base = split_listener_prefix(name)
-    key = BROKER_KEYS.get(base)
+    key = BROKER_KEYS.get(base) or _unused(base)
     if key is None or (listener is not None and not key.listener_prefixed):
         return None
     return key

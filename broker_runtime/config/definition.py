@@ -26,6 +26,8 @@ class Type(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
+    PASSWORD = 9
 
 
 class UpdateMode(StrEnum):
@@ -42,7 +44,10 @@ Validator = Callable[[Value], str | None]
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key. `default` is already of the key's type; None means that there is none (the key may be absent)."""
+    """One key. `default` is already of the key's type; None means that there is none (the key may be absent).
+
+    One that is not `used` is Apache Kafka's and may be set, so that what was written for it works; it changes nothing.
+    """
 
     name: str
     type: Type
@@ -52,6 +57,7 @@ class ConfigKey:
     mode: UpdateMode = UpdateMode.READ_ONLY
     listener_prefixed: bool = False
     sensitive: bool = False
+    used: bool = True
 
     def parse(self, text: str) -> Value:
         """The typed value of `text`; raises ConfigError naming key, value and what is allowed."""
@@ -97,6 +103,8 @@ _PARSERS: Mapping[Type, Callable[[str], Value]] = {
     Type.LONG: parse_integer,
     Type.DOUBLE: parse_double,
     Type.LIST: _items,
+    Type.CLASS: str,
+    Type.PASSWORD: str,
 }
 
 _DESCRIBED: Mapping[Type, str] = {
@@ -107,6 +115,8 @@ _DESCRIBED: Mapping[Type, str] = {
     Type.LONG: "a number of type LONG",
     Type.DOUBLE: "a number of type DOUBLE",
     Type.LIST: "a comma-separated list",
+    Type.CLASS: "the name of a class",
+    Type.PASSWORD: "a password",
 }
 
 

@@ -60,7 +60,7 @@ def _typed(texts: Mapping[str, str], listeners: Collection[str]) -> tuple[dict[s
         listener, _ = split_listener_prefix(name)
         if key is None or key.mode is UpdateMode.READ_ONLY:
             ignored.append(f"{name}: not a dynamic key of this broker")
-        elif listener is None or listener in listeners:
+        elif key.used and (listener is None or listener in listeners):
             try:
                 values[name] = key.parse(text)
             except ConfigError as error:

@@ -71,6 +71,11 @@ class BrokerSettings:
         return bool(self.values[name])
 
     @property
+    def unused(self) -> tuple[str, ...]:
+        """The given keys that are Apache Kafka's and change nothing here."""
+        return tuple(sorted(name for name in self.given if (key := broker_key(name)) is not None and not key.used))
+
+    @property
     def client_listeners(self) -> tuple[Endpoint, ...]:
         """The broker's own listeners: all but the controller's."""
         return tuple(e for e in self.listeners if e.listener not in self.controller_listeners)
@@ -89,16 +94,20 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
         key = broker_key(name)
         if key is None:
             raise ConfigError(f"{name} is not a key of this broker; docs/reference/broker-configuration.md lists them")
-        values[name] = key.parse(text)
+        value = key.parse(text)
+        if key.used:
+            values[name] = value
     if values["node.id"] is None:
         raise ConfigError("node.id is missing; give each node of the cluster its own number")
     _derive_log_times(given, values)
+    if "log.dirs" not in given and values["log.dir"] is not None:
+        values["log.dirs"] = values["log.dir"]
     roles = frozenset(_tuple(values["process.roles"]))
     listeners = _endpoints(_tuple(values["listeners"]), "listeners")
     controller_listeners = _controller_listeners(values, roles, listeners)
     advertised = _advertised(values, listeners, controller_listeners)
     _check_prefixes(given, listeners)
-    _check_protocols(_tuple(values["listener.security.protocol.map"]))
+    _check_protocols(_tuple(values["listener.security.protocol.map"]), listeners)
     _check_per_ip(values)
     _check_rack(values)
     return BrokerSettings(
@@ -212,10 +221,21 @@ def _inter_broker(
 
 def _quorum(values: Mapping[str, Value], roles: frozenset[str]) -> tuple[tuple[str, int], ...]:
     key = "controller.quorum.bootstrap.servers"
-    servers = tuple(split_address(item, key) for item in _tuple(values[key]))
+    servers = tuple(split_address(item, key) for item in _tuple(values[key])) or _voters(values)
     if CONTROLLER_ROLE not in roles and not servers:
         raise ConfigError(f"{key}: a broker that is not a controller must be told where the controller is (host:port)")
     return servers
+
+
+def _voters(values: Mapping[str, Value]) -> tuple[tuple[str, int], ...]:
+    key = "controller.quorum.voters"
+    found = []
+    for item in _tuple(values[key]):
+        node_id, separator, address = item.partition("@")
+        if not separator or not node_id.isascii() or not node_id.isdecimal():
+            raise ConfigError(f"{key}: {item!r} must be id@host:port")
+        found.append(split_address(address, key))
+    return tuple(found)
 
 
 def _single_log_dir(items: tuple[str, ...]) -> str:
@@ -236,10 +256,12 @@ def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...]) -
             raise ConfigError(f"{key}: {listener} is not one of listeners ({', '.join(sorted(names))})")
 
 
-def _check_protocols(items: tuple[str, ...]) -> None:
+def _check_protocols(items: tuple[str, ...], listeners: tuple[Endpoint, ...]) -> None:
+    """The map may name more than there is: Apache Kafka's own file has a line for each protocol."""
+    opened = {endpoint.listener for endpoint in listeners}
     for item in items:
-        _, _, protocol = item.partition(":")
-        if protocol != "PLAINTEXT":
+        name, separator, protocol = item.partition(":")
+        if not separator or (protocol != "PLAINTEXT" and name.upper() in opened):
             raise ConfigError(
                 f"listener.security.protocol.map: {item!r} must be NAME:PLAINTEXT; nothing else is served"
             )

@@ -18,6 +18,7 @@ from broker_runtime.config.definition import (
     one_of,
     table,
 )
+from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
 from broker_runtime.errors import ConfigError
 
 _COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -162,7 +163,7 @@ class TopicConfig:
 
 
 def topic_key(name: str) -> ConfigKey:
-    key = TOPIC_KEYS.get(name)
+    key = TOPIC_KEYS.get(name) or UNUSED_TOPIC_KEYS.get(name)
     if key is None:
         raise ConfigError(f"Unknown topic config name: {name}")
     return key

@@ -10,6 +10,7 @@ from enum import IntEnum
 
 from broker_runtime.config import TOPIC_KEYS, ConfigKey, Type, broker_key
 from broker_runtime.config.topic import topic_key
+from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
 from broker_runtime.controller.broker_configs import broker_change_problem
 from broker_runtime.controller.image import MetadataImage, ResourceType
 from broker_runtime.controller.records import ConfigRecord
@@ -115,7 +116,9 @@ def _check_keys(keys: Sequence[str]) -> None:
 
 
 def _key_of(resource: Resource, name: str) -> ConfigKey | None:
-    return TOPIC_KEYS.get(name) if resource[0] == ResourceType.TOPIC else broker_key(name)
+    if resource[0] != ResourceType.TOPIC:
+        return broker_key(name)
+    return TOPIC_KEYS.get(name) or UNUSED_TOPIC_KEYS.get(name)
 
 
 def _changed(resource: Resource, change: Change, before: Mapping[str, str]) -> str | None:

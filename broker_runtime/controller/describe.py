@@ -19,6 +19,7 @@ from broker_runtime.config import (
     broker_key,
     split_listener_prefix,
 )
+from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
 from broker_runtime.controller.image import MetadataImage, ResourceType
 from broker_runtime.controller.topic_names import check_topic_name
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -89,16 +90,20 @@ def describe_topic(configs: Mapping[str, str], image: MetadataImage, settings: B
     for name, key in TOPIC_KEYS.items():
         own = [Synonym(name, configs[name], Source.DYNAMIC_TOPIC)] if name in configs else []
         yield _described(name, key, [*own, *_broker_synonyms(BROKER_SYNONYMS[name], image, settings)], False)
+    for name in sorted(configs.keys() & UNUSED_TOPIC_KEYS.keys()):
+        own = [Synonym(name, configs[name], Source.DYNAMIC_TOPIC)]
+        yield _described(name, UNUSED_TOPIC_KEYS[name], own, False)
 
 
 def _broker(image: MetadataImage, settings: BrokerSettings) -> Iterator[Described]:
-    prefixed = {
+    """All keys of this broker, and of those with a listener's prefix and those that are not used what is set."""
+    more = {
         name
         for texts in (image.broker_configs(settings.node_id), image.broker_configs(None), settings.given)
         for name in texts
-        if split_listener_prefix(name)[0] is not None
+        if name not in BROKER_KEYS
     }
-    for name in [*BROKER_KEYS, *sorted(prefixed)]:
+    for name in [*BROKER_KEYS, *sorted(more)]:
         key = broker_key(name)
         if key is not None:
             yield _described(name, key, _broker_synonyms(name, image, settings), key.mode is UpdateMode.READ_ONLY)

@@ -19,8 +19,8 @@ PROPERTIES: Mapping[str, str] = {
     "quota.window.num": "2",
     "socket.request.max.bytes": "4000000",
 }
-KAFKA_ONLY = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
-"""With one broker Kafka cannot make these topics: it has no coordinators then, just as ours."""
+NO_COORDINATORS = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
+"""With one broker Kafka cannot make these topics: it has no coordinators then. To ours they say nothing."""
 OURS_ONLY = {"sluicegate.broker.replicas.max": "100000"}
 """Kafka has no such limit, and by default ours depends on the machine."""
 
@@ -54,8 +54,9 @@ def limited_pair() -> Iterator[Pair]:
 
 @contextmanager
 def running(listeners: Sequence[str], properties: Mapping[str, str]) -> Iterator[Pair]:
-    kafka = ApacheKafka(listeners=listeners, properties={**properties, **KAFKA_ONLY})
-    ours = BrokerProcess(listeners=listeners, properties={**properties, **OURS_ONLY})
+    common = {**properties, **NO_COORDINATORS}
+    kafka = ApacheKafka(listeners=listeners, properties=common)
+    ours = BrokerProcess(listeners=listeners, properties={**common, **OURS_ONLY})
     with kafka, ours:
         both = Pair(kafka, ours)
         both.play(level)

@@ -221,3 +221,14 @@ def test_where_clients_and_brokers_share_the_only_listener_the_brokers_limit_mus
         metadata.broker(broker, "PLAINTEXT")
     assert refusal(metadata, BROKER, "", ("max.connections", Operation.SET, "2"))[0] == ErrorCode.INVALID_REQUEST
     alter(metadata, BROKER, "", ("max.connections", Operation.SET, "3"))
+
+
+def test_keys_of_kafka_that_are_not_used_are_stored_at_the_levels_that_kafka_has_for_them(metadata: Metadata) -> None:
+    alter(metadata, BROKER, "", ("log.cleaner.threads", 0, "2"), ("leader.replication.throttled.rate", 0, "5"))
+    alter(metadata, BROKER, "1", ("listener.name.external.ssl.keystore.location", 0, "/k"))
+    alter(metadata, TOPIC, "orders", ("min.cleanable.dirty.ratio", 0, "0.1"))
+    assert metadata.image.broker_configs(None)["log.cleaner.threads"] == "2"
+    assert "dynamically" in refusal(metadata, BROKER, "", ("offsets.topic.num.partitions", 0, "3"))[1]
+    assert "at default cluster level" in refusal(metadata, BROKER, "", ("ssl.keystore.location", 0, "/k"))[1]
+    assert "Invalid value two" in refusal(metadata, BROKER, "", ("log.cleaner.threads", 0, "two"))[1]
+    assert refusal(metadata, TOPIC, "orders", ("preallocate", 0, "perhaps"))[0] == ErrorCode.INVALID_CONFIG
