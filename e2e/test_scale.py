@@ -55,3 +55,21 @@ def test_a_broker_comes_gets_replicas_gives_them_away_and_goes(scaled: Shop) -> 
     shop.await_condition("brokercluster", CLUSTER, "Ready", "True", timeout_s=READY_TIMEOUT_S)
     assert shop.fingerprint() == before
     assert [pod.name for pod in shop.broker_pods()] == [f"{CLUSTER}-brokers-{i}" for i in range(BROKERS)]
+
+
+def test_a_statefulset_that_is_scaled_by_hand_is_put_back_and_it_is_said_who_did_it(shop: Shop) -> None:
+    shop.plane.kubectl("scale", "statefulset", f"{CLUSTER}-brokers", "--replicas=1")
+    found = wait_for(
+        "the number is put back",
+        lambda: shop.plane.get("statefulset", f"{CLUSTER}-brokers")["spec"]["replicas"] == BROKERS,
+        timeout_s=ENFORCED_TIMEOUT_S,
+        interval_s=0.05,
+    )
+    assert found
+
+    def said() -> bool:
+        events = [event["message"] for event in shop.events() if event["reason"] == "ScaledByOthers"]
+        return any("scaled to 1 by kubectl" in message for message in events)
+
+    wait_for("an Event that names kubectl", said, timeout_s=ENFORCED_TIMEOUT_S)
+    wait_for("all brokers ready", shop.all_brokers_ready, timeout_s=READY_TIMEOUT_S, interval_s=0.2)

@@ -18,7 +18,7 @@ from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUn
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.kinds import CUSTOM, LEASE, POD, STATEFUL_SET, TOPIC, kind_of
 from sluicegate_operator.kube.lease import LeaseElector
-from sluicegate_operator.resources.labels import labels
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, labels
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "sluicegate-system"
@@ -380,6 +380,43 @@ async def test_delete_is_done_once_and_no_error_the_second_time(plane: ControlPl
         await admin.delete(kind_of(made), "default", "deleted")
     assert await admin.get(kind_of(made), "default", "deleted") is None
     admin.close()
+
+
+async def test_with_the_guard_only_the_operator_scales(plane: ControlPlane, client: KubeClient) -> None:
+    plane.kubectl("apply", "-f", str(ROOT / "deploy" / "guard.yaml"))
+    labels = {"app.kubernetes.io/managed-by": "sluicegate-operator", CLUSTER_LABEL: "guarded"}
+
+    def node_set(replicas: int) -> dict[str, Any]:
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "broker", "image": "none"}]}}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            "metadata": {"name": "guarded", "namespace": "default", "labels": labels},
+            "spec": {
+                "replicas": replicas,
+                "serviceName": "guarded",
+                "selector": {"matchLabels": {CLUSTER_LABEL: "guarded"}},
+                "template": template,
+            },
+        }
+
+    def refused(*arguments: str) -> bool:
+        try:
+            plane.kubectl(*arguments)
+        except KubectlError as error:
+            return "spec.brokers.replicas" in str(error)
+        return False
+
+    await client.apply(node_set(3))
+    by_hand = ("patch", "statefulset", "guarded", "--type=merge", "--patch", '{"spec": {"replicas": 2}}')
+    # A policy is in force a moment after it was made.
+    wait_for("the guard", lambda: refused("scale", "statefulset", "guarded", "--replicas=1"), timeout_s=30)
+    assert refused(*by_hand)
+    await client.apply(node_set(4))
+    plane.kubectl("label", "statefulset", "guarded", "team=a")
+    assert plane.get("statefulset", "guarded")["spec"]["replicas"] == 4
+    plane.kubectl("delete", "statefulset", "guarded")
+    plane.kubectl("delete", "-f", str(ROOT / "deploy" / "guard.yaml"))
 
 
 def test_all_of_deploy_is_accepted(plane: ControlPlane) -> None:

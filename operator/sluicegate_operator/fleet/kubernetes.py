@@ -18,6 +18,7 @@ from sluicegate_operator.fleet.controllers import ControllerPlace, ControllerVie
 from sluicegate_operator.fleet.finding_pods import all_pods, listed_pods
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.fleet.rolls import NodeSetSeen
+from sluicegate_operator.kube.children import who_set
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import NameTakenError
 from sluicegate_operator.kube.kinds import POD, STATEFUL_SET
@@ -50,6 +51,15 @@ class Sighting:
         return _broker_pods(self.pods)
 
 
+@dataclass(frozen=True, slots=True)
+class AppliedNodes:
+    """`services_taken`: the listeners whose Service's name is taken, with a sentence each; the others have theirs.
+    `scaled_by_others`: a sentence for each StatefulSet whose number of pods somebody else had changed."""
+
+    services_taken: Mapping[str, str]
+    scaled_by_others: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class KubernetesFleet:
     _kube: KubeClient
@@ -61,11 +71,10 @@ class KubernetesFleet:
 
     async def apply(
         self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
-    ) -> dict[str, str]:
+    ) -> AppliedNodes:
         """Raises KubeError, for claims and templates of pods before anything is applied; what was applied before it
         stays, and nothing is applied that may need what was refused. Without `broker_count` there are never fewer
-        brokers than before: which may go is planning.scale's decision. Returns the listeners whose Service's name is
-        taken, with a sentence each: the others have theirs."""
+        brokers than before: which may go is planning.scale's decision."""
         async with self._applying[cluster.namespace, cluster.name]:
             there = {role: await self._node_set(cluster, role) for role in Role}
             count = broker_count
@@ -79,7 +88,8 @@ class KubernetesFleet:
             for child in children:
                 await self._kube.apply(child)
             await collect_config_maps(self._kube, cluster)
-            return await self._apply_listeners(cluster, listeners)
+            scaled = tuple(said for found in there.values() if found is not None and (said := _scaled(found, cluster)))
+            return AppliedNodes(await self._apply_listeners(cluster, listeners), scaled)
 
     async def _try_out(
         self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]
@@ -164,6 +174,17 @@ def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:
     brokers = (pod for pod in pods if pod.role is Role.BROKER)
     return tuple(
         BrokerPod(pod.name, pod.node_id, pod.host, pod.node_lost, pod.ended, pod.uid, pod.deleting) for pod in brokers
+    )
+
+
+def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> str:
+    who = who_set(found, "spec", "replicas")
+    if not who:
+        return ""
+    role = Role(found["metadata"]["labels"][ROLE_LABEL])
+    return (
+        f"StatefulSet {found['metadata']['name']} was scaled to {found['spec']['replicas']} by {who}, and is put back:"
+        f" spec.{role}s.replicas of BrokerCluster {cluster.name} says how many there are"
     )
 
 

@@ -101,7 +101,7 @@ class ClusterReconciler:
             # Planned without them, brokers would close their ports.
             return _Applied(unreadable="; ".join(str(item) for item in unreadable))
         try:
-            taken = await self._context.fleet.apply(cluster, snapshot.listeners)
+            nodes = await self._context.fleet.apply(cluster, snapshot.listeners)
         except NameTakenError as error:
             return _Applied(name_taken=str(error))
         except ClaimsTakenError as error:
@@ -111,7 +111,9 @@ class ClusterReconciler:
                 raise
             return _Applied(refusal=str(error))
         self._context.mark("rolls", (cluster.namespace, cluster.name))
-        return _Applied(services_taken=taken)
+        for said in nodes.scaled_by_others:
+            await self._context.post(cluster, "Warning", "ScaledByOthers", said)
+        return _Applied(services_taken=nodes.services_taken)
 
     async def _observe(
         self, cluster: BrokerCluster, layout: ClusterLayout, pods: list[NodePod], applied: _Applied

@@ -35,3 +35,23 @@ def name_taken(child: Mapping[str, Any], why: str) -> NameTakenError:
         f" delete it, or make the {owner} under another name; to hand over one that nobody controls, label it"
         f" {MANAGED_BY_LABEL}={MANAGER} and {CLUSTER_LABEL}={cluster}"
     )
+
+
+def who_set(found: Mapping[str, Any], *path: str) -> str:
+    """Who other than the operator has set the field at `path`, in words; empty where nobody has."""
+    entries = found["metadata"].get("managedFields") or ()
+    others = [entry for entry in entries if entry.get("manager") != CHILD_MANAGER and _owns(entry, path)]
+    if not others:
+        return ""
+    newest = max(others, key=lambda entry: entry.get("time") or "")
+    at = f" at {newest['time']}" if newest.get("time") else ""
+    return f"{newest['manager']}{at}"
+
+
+def _owns(entry: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    fields = entry.get("fieldsV1") or {}
+    for name in path:
+        if f"f:{name}" not in fields:
+            return False
+        fields = fields[f"f:{name}"]
+    return True

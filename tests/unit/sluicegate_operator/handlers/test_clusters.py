@@ -282,3 +282,19 @@ async def test_what_belongs_to_one_apply_is_seen_together() -> None:
     await reconciler.reconcile(SHOP)
     assert kube.take("StatefulSet", "shop-brokers")["spec"] != before
     await context.close()
+
+
+async def test_a_statefulset_that_somebody_else_has_scaled_is_put_back_and_it_is_said_who_did_it() -> None:
+    kube = MemoryKube(cluster())
+    await reconcile(kube)
+    scaled = kube.take("StatefulSet", "shop-brokers")
+    scaled["spec"]["replicas"] = 0
+    scaled["metadata"]["managedFields"] = [
+        {"manager": "sluicegate-operator", "operation": "Apply", "fieldsV1": {"f:spec": {"f:template": {}}}},
+        {"manager": "kubectl", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+    ]
+    await reconcile(kube)
+    assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 1
+    [event] = kube.events("ScaledByOthers")
+    assert "StatefulSet shop-brokers was scaled to 0 by kubectl at 2026-01-01T00:00:00Z" in event["message"]
+    assert event["type"] == "Warning"
