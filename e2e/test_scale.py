@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.cluster.waiting import wait_for
-from e2e.shop import BROKERS, CLUSTER, READY_TIMEOUT_S, Shop, condition_of
+from e2e.shop import BROKERS, CLUSTER, ENFORCED_TIMEOUT_S, READY_TIMEOUT_S, Shop, condition_of
 from tests.support.acknowledged import AcknowledgedWorkload, create_topic
 
 TOPIC = "spread"
