@@ -49,6 +49,7 @@ from broker_runtime.metrics import (
     unused_configs_family,
 )
 from broker_runtime.network.acceptor import ListenerBindError
+from broker_runtime.storage.disk import ThreadedDisk
 from broker_runtime.storage.filesystem import OsFileSystem
 from broker_runtime.storage.manager import LogManager
 
@@ -153,14 +154,16 @@ class Broker:
         if settings.unused:
             log.warning("these keys of Apache Kafka change nothing here: %s", ", ".join(settings.unused))
         log_dir = _made(Path(settings.log_dir))
-        disk = ThreadPoolExecutor(1, "log-flush")
-        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, background=disk, boot_id=boot_id())
+        threads = ThreadPoolExecutor(settings.integer("background.threads"), "disk")
+        disk = ThreadedDisk(threads)
+        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, disk=disk, boot_id=boot_id())
         logs.producer_expiration_ms = settings.integer("producer.id.expiration.ms")
         logs.high_watermark_interval_ms = settings.integer("replica.high.watermark.checkpoint.interval.ms")
         # Until the metadata says how long each topic keeps its records nothing is deleted.
         log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG))
-        self._undo.append(_as_async(disk.shutdown))
+        self._undo.append(_as_async(threads.shutdown))
         self._undo.append(_as_async(logs.close))
+        self._undo.append(disk.settle)
         cluster_id = claim_folder(log_dir, settings.node_id, self._wanted_cluster_id())
         await self._start_http()
         if settings.is_controller:

@@ -5,12 +5,14 @@ to the log as they came (one checksum, one append) and one reply is joined from 
 
 - acks 0 gets no reply; an error then ends the connection, which is all a client can notice (as Kafka does).
 - acks -1 (all) needs min.insync.replicas before the append, and is answered when the high watermark has passed its
-  records: at once where the leader is the only in-sync replica, else by `_WaitForReplicas`.
+  records: at once where the leader is the only in-sync replica, else by `_Wait`.
+- Where flush.messages asks for a sync before records count, acks 1 waits for it too, however long it takes: the event
+  loop does not.
 - Versions 0-2 are advertised for old librdkafka (KIP-896) but refused.
 - Not implemented: transactions (a transactional id is answered with INVALID_TXN_STATE), throttling, KIP-951.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -34,18 +36,14 @@ _OK_TAIL_V8 = b"\x00\x00\x00\x00\xff\xff"
 _OK_TAIL_V9 = b"\x01\x00\x00"
 
 
-class _Replicating(NamedTuple):
-    """A partition whose records are appended here, and whose place in the reply waits for the other replicas."""
+class _Waiting(NamedTuple):
+    """A partition whose records are appended, and whose place in the reply waits for the disk or for other replicas."""
 
     place: int
     leader: LeaderReplica
     leader_epoch: int
     partition: int
     done: AppendResult
-
-    @property
-    def is_replicated(self) -> bool:
-        return self.leader.log.high_watermark > self.done.last_offset
 
 
 def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | PendingReply:
@@ -58,7 +56,7 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
     topics = reader.array_length()
     out = [array_length(topics, flexible)]
     failed: KafkaError | None = None
-    waiting: list[_Replicating] = []
+    waiting: list[_Waiting] = []
     for _ in range(topics):
         name = reader.string()
         partitions = reader.array_length()
@@ -73,8 +71,9 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
                     raise refusal
                 leader = node.led(name, index)
                 done = _append(leader, records, acks)
-                if acks == -1 and leader.log.high_watermark <= done.last_offset:
-                    waiting.append(_Replicating(len(out), leader, leader.leader_epoch, index, done))
+                log = leader.log
+                if (log.high_watermark if acks == -1 else log.counted_end) <= done.last_offset:
+                    waiting.append(_Waiting(len(out), leader, leader.leader_epoch, index, done))
                 out.append(_success(version, index, done))
             except KafkaError as error:
                 failed = error
@@ -90,7 +89,8 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
     if flexible:
         out.append(b"\x00")
     if waiting:
-        return _WaitForReplicas(out, waiting, header, node, timeout_ms).reply
+        timer = None if acks == 1 else (node, max(timeout_ms, 0) / 1000)
+        return _Wait(out, waiting, header, timer).reply
     return _reply(out, header)
 
 
@@ -99,21 +99,30 @@ def _reply(out: Sequence[bytes], header: RequestHeader) -> Reply:
     return (response_prefix(PRODUCE, header.version, header.correlation_id, len(body)) + body,)
 
 
-class _WaitForReplicas:
-    """Answers when all partitions of a request are replicated, have lost their leader, or timeout.ms is over."""
+class _Wait:
+    """Answers when no partition of a request waits any more: its records are as safe as was asked for, or never will be
+    as another broker leads or the disk has failed. With acks=all, for as many seconds as the timer says at most."""
 
-    __slots__ = ("_header", "_left", "_out", "_timer", "_undo", "_waiting", "reply")
+    __slots__ = ("_for_all", "_header", "_left", "_out", "_timer", "_undo", "_waiting", "reply")
 
     def __init__(
-        self, out: list[bytes], waiting: Sequence[_Replicating], header: RequestHeader, node: Node, timeout_ms: int
+        self, out: list[bytes], waiting: Sequence[_Waiting], header: RequestHeader, timer: tuple[Node, float] | None
     ) -> None:
         self._out = out
         self._waiting = waiting
         self._header = header
+        self._for_all = timer is not None
         self.reply = PendingReply(on_cancel=self._stop)
-        self._timer = node.call_later(max(timeout_ms, 0) / 1000, self._answer)
+        self._timer = None if timer is None else timer[0].call_later(timer[1], self._answer)
         self._left = len(waiting)
-        self._undo = [item.leader.wait_for(item.done.last_offset + 1, self._one_less) for item in waiting]
+        self._undo = [self._wait_for(item.leader, item.done.last_offset + 1) for item in waiting]
+        for item in waiting:
+            if item.leader.log.failure is not None:
+                # With the append itself: nobody will be told any more.
+                self._one_less()
+
+    def _wait_for(self, leader: LeaderReplica, offset: int) -> Callable[[], None]:
+        return (leader.wait_for if self._for_all else leader.wait_for_sync)(offset, self._one_less)
 
     def _one_less(self) -> None:
         self._left -= 1
@@ -124,28 +133,30 @@ class _WaitForReplicas:
         self._stop()
         version = self._header.version
         for item in self._waiting:
-            error = _not_replicated(item)
+            error = self._not_done(item)
             if error is not None:
                 self._out[item.place] = _failure(version, item.partition, error)
         self.reply.complete(_reply(self._out, self._header))
 
     def _stop(self) -> None:
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         for undo in self._undo:
             undo()
 
-
-def _not_replicated(item: _Replicating) -> KafkaError | None:
-    leader = item.leader
-    if leader.leader_epoch != item.leader_epoch:
-        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads the partition now")
-    if not item.is_replicated:
-        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the in-sync replicas did not have the records in time")
-    if len(leader.isr) < _needed(leader):
-        return KafkaError(
-            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "fewer than min.insync.replicas replicas have the records"
-        )
-    return None
+    def _not_done(self, item: _Waiting) -> KafkaError | None:
+        leader, log = item.leader, item.leader.log
+        if leader.leader_epoch != item.leader_epoch:
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads the partition now")
+        if (log.high_watermark if self._for_all else log.counted_end) <= item.done.last_offset:
+            if log.failure is not None:
+                return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.failure)
+            return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the in-sync replicas did not have the records in time")
+        if self._for_all and len(leader.isr) < _needed(leader):
+            return KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "fewer than min.insync.replicas replicas have the records"
+            )
+        return None
 
 
 def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:

@@ -224,6 +224,7 @@ _CLUSTER = [
     _static("delete.topic.enable", BOOLEAN, True, "DeleteTopics is allowed."),
     _static("num.network.threads", INT, 1, "Fixed: one event loop.", between(1, 64)),
     _static("num.io.threads", INT, 1, "Fixed: one event loop.", between(1, 64)),
+    _static("background.threads", INT, 10, "Threads that sync logs: so many slow syncs at once.", between(1, 1_000)),
 ]
 
 _REPLICATION = [

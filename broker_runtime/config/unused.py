@@ -89,7 +89,7 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = table(
             Type.INT,
             UpdateMode.CLUSTER_WIDE,
             """
-        background.threads compression.gzip.level compression.lz4.level compression.zstd.level
+        compression.gzip.level compression.lz4.level compression.zstd.level
         group.consumer.assignment.interval.ms group.coordinator.cached.buffer.max.bytes
         group.share.assignment.interval.ms group.streams.assignment.interval.ms log.cleaner.io.buffer.size
         log.cleaner.threads num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms

@@ -7,7 +7,7 @@ leader for new records is given up when the set of partitions changes, so that n
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from broker_runtime.clock import Clock
@@ -32,6 +32,8 @@ _EPOCHS_VERSION = 4
 _LIST_OFFSETS_VERSION = 7
 _EARLIEST = -2
 _EPOCHS_PER_REQUEST = 1_000
+_SYNC_LOOK_S = 0.05
+"""How long the other partitions wait for one that is being synced, and how long it then waits for their request."""
 _LEADER_ELSEWHERE = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -65,7 +67,13 @@ class LeaderFetcher:
         self._clock = clock
         self._broker_epoch = broker_epoch
         self._replicas: dict[tuple[UUID, int], FollowerReplica] = {}
+        self._impatient = replace(
+            settings.limits, wait_max_ms=min(settings.limits.wait_max_ms, round(_SYNC_LOOK_S * 1000))
+        )
         self._changed = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._syncing: list[FollowerReplica] = []
+        """To which the last answer has brought records that are being synced."""
         self._backoff = Backoff(settings.backoff_max_s)
         self._waits_for_records = False
         self._sorted: list[FollowerReplica] | None = None
@@ -83,6 +91,7 @@ class LeaderFetcher:
     def _partitions_changed(self) -> None:
         self._sorted = None
         self._changed.set()
+        self._woken.set()
         if self._waits_for_records:
             self._link.close()
 
@@ -98,6 +107,7 @@ class LeaderFetcher:
         """Until it is cancelled."""
         while True:
             self._changed.clear()
+            self._woken.clear()
             try:
                 busy = await self._truncate() or await self._fetch()
             except KafkaError as error:
@@ -116,17 +126,23 @@ class LeaderFetcher:
         await asyncio.sleep(self._backoff.failed())
 
     async def _sleep(self, delay_s: float) -> None:
+        """Ends early when partitions have come or a sync has ended."""
         try:
             async with asyncio.timeout(delay_s):
-                await self._changed.wait()
+                await self._woken.wait()
         except TimeoutError:
             pass
 
     def _idle_s(self) -> float:
-        """Until a partition that was left alone is due again."""
+        """Until a partition that was left alone is due again, or one that is being synced may be."""
         now_s = self._clock.monotonic()
-        due = min((r.not_before_s for r in self._replicas.values()), default=now_s + 1.0)
-        return min(max(due - now_s, 0.01), 1.0)
+        due_s = now_s + 1.0
+        for replica in self._replicas.values():
+            if replica.is_counted:
+                due_s = min(due_s, replica.not_before_s)
+            elif replica.log.waits_for_sync:
+                due_s = min(due_s, max(replica.not_before_s, now_s + _SYNC_LOOK_S))
+        return max(due_s - now_s, 0.01)
 
     def _ordered(self) -> Sequence[FollowerReplica]:
         if self._sorted is None:
@@ -222,23 +238,43 @@ class LeaderFetcher:
     # Fetching
 
     async def _fetch(self) -> bool:
-        """One request for all partitions that are ready; False when there are none."""
+        """One request for all partitions that are ready; False when there are none.
+
+        What it asks for tells the leader what this broker has, so a partition whose records are being synced waits.
+        """
         now_s = self._clock.monotonic()
-        ready = [r for r in self._ordered() if r.truncated and r.not_before_s <= now_s]
+        due = [r for r in self._ordered() if r.truncated and r.not_before_s <= now_s]
+        ready = [r for r in due if r.is_counted]
         if not ready:
             return False
         wanted = [
             Wanted(r.topic_id, r.index, r.leader_epoch, r.log.log_end_offset, r.log.log_start_offset) for r in ready
         ]
         settings = self._settings
-        body = pack_fetch(settings.broker_id, self._broker_epoch(), wanted, settings.limits)
+        is_syncing = len(ready) < len(due) and any(r.log.waits_for_sync for r in due)
+        limits = self._impatient if is_syncing else settings.limits
+        body = pack_fetch(settings.broker_id, self._broker_epoch(), wanted, limits)
         answer = await self._long_poll(body)
         if answer is not None:
             for fetched in read_answer(answer):
                 await self._take(fetched)
             if self._backoff.succeeded():
                 log.info("broker %d is fetched from again", self.leader)
+            if self._syncing:
+                await self._let_syncs_end()
         return True
+
+    async def _let_syncs_end(self) -> None:
+        """Most take a few ms, and then all partitions go into the next request; nobody waits for a slow one."""
+        syncing, self._syncing = self._syncing, []
+        try:
+            async with asyncio.timeout(_SYNC_LOOK_S):
+                for replica in syncing:
+                    while replica.log.waits_for_sync:
+                        self._woken.clear()
+                        await self._woken.wait()
+        except TimeoutError:
+            pass
 
     async def _long_poll(self, body: bytes) -> memoryview | None:
         """The answer; None when the partitions changed meanwhile, which hangs up on the leader."""
@@ -263,7 +299,10 @@ class LeaderFetcher:
         else:
             try:
                 if fetched.records:
-                    replica.log.append_as_follower(fetched.records)
+                    end = replica.log.append_as_follower(fetched.records)
+                    if replica.log.waits_for_sync:
+                        self._syncing.append(replica)
+                        replica.log.add_sync_waiter(end - 1, self._woken.set)
                 if fetched.log_start_offset > replica.log.log_start_offset:
                     replica.log.move_log_start(min(fetched.log_start_offset, replica.log.log_end_offset))
             except (OSError, KafkaError) as error:

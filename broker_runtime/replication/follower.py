@@ -30,6 +30,11 @@ class FollowerReplica:
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether all that is stored here counts, so that the leader may hear of it."""
+        return self.log.counted_end >= self.log.log_end_offset
+
     def failed(self, now_s: float) -> None:
         """Leave it alone for a while, longer each time."""
         self.not_before_s = now_s + self.backoff.failed()

@@ -84,6 +84,7 @@ class LeaderReplica:
         self._deletions = OffsetWaiters()
         self._resign_callbacks: dict[int, Callable[[], None]] = {}
         self._waiter_number = 0
+        log.on_counted = self.advance
 
     # What the metadata says
 
@@ -159,8 +160,8 @@ class LeaderReplica:
             self._wake_deletions()
 
     def advance(self) -> None:
-        """Move the high watermark as far as all that may be elected have come."""
-        least = self.log.log_end_offset
+        """Move the high watermark as far as all that may be elected have come, this broker's disk included."""
+        least = self.log.counted_end
         for replica in self.electable:
             if replica != self._me:
                 follower = self._followers.get(replica)
@@ -254,9 +255,14 @@ class LeaderReplica:
     def has_deletions_waiting(self) -> bool:
         return bool(self._deletions.waiting)
 
+    def wait_for_sync(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call once when records below `offset` count on this broker's disk, or never will; the result undoes it."""
+        return self.log.add_sync_waiter(offset - 1, callback)
+
     def resign(self) -> None:
         """This broker leads the partition no more; who waits is told, and finds the epoch gone."""
         self.leader_epoch = UNKNOWN
+        self.log.on_counted = None
         self.log.sole_replica = False
         for fire in list(self._resign_callbacks.values()):
             fire()

@@ -100,6 +100,13 @@ class Index:
             self._file.fsync()
             self._synced = True
 
+    def take_unsynced(self) -> File | None:
+        """The file if something was written to it since it was synced or taken; who takes it syncs it."""
+        if self._file is None or self._synced:
+            return None
+        self._synced = True
+        return self._file
+
     def release(self) -> None:
         """Drop memory and descriptor if nothing used them since the last call."""
         if self._used:

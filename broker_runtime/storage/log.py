@@ -63,13 +63,19 @@ class Log:
         self.producers = self.files.producers
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = self.segments[-1].next_offset
+        self.counted_end = self.log_end_offset
+        """What lies below counts for acknowledgements: it is synced, or flush.messages does not ask for that yet."""
         self.high_watermark = self.log_end_offset
+        self.on_counted: Callable[[], None] | None = None
+        """Called when `counted_end` has changed other than by an append."""
         self.on_start_moved: Callable[[], None] | None = None
         self.on_cut: Callable[[], None] | None = None
         self._clock = place.clock
         self._sole_replica = True
         self._readers = OffsetWaiters()
         self._followers = OffsetWaiters()
+        self._syncs = OffsetWaiters()
+        self.files.on_synced = self._synced
 
     @property
     def size(self) -> int:
@@ -88,7 +94,7 @@ class Log:
     def sole_replica(self, value: bool) -> None:
         self._sole_replica = value
         if value:
-            self.advance_high_watermark(self.log_end_offset)
+            self.advance_high_watermark(self.counted_end)
 
     def start_replicating(self, high_watermark: int) -> None:
         """As one of several replicas, of which everything below `high_watermark` is known to be the same."""
@@ -126,7 +132,7 @@ class Log:
             segment = files.roll()
         if leader_epoch > files.epochs.latest:
             files.begin_epoch(leader_epoch, base)
-        files.write(segment, buffers, last, config.flush_messages)
+        files.write(segment, buffers)
         segment.commit(size, last, max_timestamp, config.index_interval_bytes)
         if segment.offsets.write_due or segment.times.write_due:
             files.write_indexes_soon(segment)
@@ -138,12 +144,53 @@ class Log:
 
     def _end_moved(self, end: int) -> None:
         self.log_end_offset = end
-        if self._sole_replica:
-            self.high_watermark = end
-            if self._readers.waiting:
-                self._readers.wake(end)
+        if end - self.files.recovery_point >= self.config.flush_messages:
+            self._recount()
+        else:
+            self.counted_end = end
+            if self._sole_replica:
+                self.high_watermark = end
+                if self._readers.waiting:
+                    self._readers.wake(end)
         if self._followers.waiting:
             self._followers.wake(end)
+
+    # What counts
+
+    def _recount(self) -> None:
+        """Count what is synced and the flush.messages - 1 records behind it; begin a sync where that is not all."""
+        end, point, allowed = self.log_end_offset, self.files.recovery_point, self.config.flush_messages
+        counted = end if end - point < allowed else point + allowed - 1
+        if self.failure is not None:
+            counted = min(counted, self.counted_end)
+        if counted != self.counted_end:
+            self.counted_end = counted
+            if self._sole_replica:
+                self.advance_high_watermark(counted)
+            if self.on_counted is not None:
+                self.on_counted()
+        self._syncs.wake(counted)
+        if counted < end:
+            self.files.sync_soon()
+
+    def _synced(self) -> None:
+        self._recount()
+        if self.failure is not None:
+            self.wake_waiting()
+
+    @property
+    def failure(self) -> str | None:
+        """Why the log takes no records any more, and counts no more of what it has; None while it does."""
+        return self.files.offline
+
+    @property
+    def waits_for_sync(self) -> bool:
+        """Whether there are records that do not count yet, and will."""
+        return self.counted_end < self.log_end_offset and self.failure is None
+
+    def add_sync_waiter(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call once when `offset` counts, or never will as the disk has failed; the result takes it back."""
+        return self._syncs.add(offset, callback)
 
     # The follower's path
 
@@ -192,7 +239,7 @@ class Log:
         last = headers[-1].last_offset
         if headers[0].leader_epoch > files.epochs.latest:
             files.begin_epoch(headers[0].leader_epoch, headers[0].base_offset)
-        files.write(segment, [data], last, self.config.flush_messages)
+        files.write(segment, [data])
         for header in headers:
             segment.commit(header.size, header.last_offset, header.max_timestamp, self.config.index_interval_bytes)
             self.producers.replay(header, now_ms)
@@ -223,6 +270,8 @@ class Log:
         self.log_end_offset = self.segments[-1].next_offset
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self._vouch_only_below(self.log_end_offset)
+        self.counted_end = min(self.counted_end, self.log_end_offset)
+        self._recount()
 
     def _vouch_only_below(self, end: int) -> None:
         """Before and after a cut: offsets on disk must not vouch for what is cut, nor for what is written next."""
@@ -298,6 +347,7 @@ class Log:
         """Whoever waits is to look again: another broker leads now, say."""
         self._readers.wake_all()
         self._followers.wake_all()
+        self._syncs.wake_all()
 
     def advance_high_watermark(self, offset: int) -> None:
         """For replication: all in-sync replicas have everything below `offset`."""
@@ -340,6 +390,7 @@ class Log:
 
     def update_config(self, config: TopicConfig) -> None:
         self.config = config
+        self._recount()
 
     def _move_start(self, offset: int) -> None:
         if offset > self.log_start_offset:
@@ -369,8 +420,13 @@ class Log:
         """Begin a new segment at the end of the log."""
         self.files.roll()
 
+    def flush_when_due(self, now_ms: int) -> None:
+        """Begin a sync where flush.ms asks for one."""
+        if self.files.flush_is_due(now_ms, self.config.flush_ms):
+            self.files.sync_soon()
+
     def flush(self) -> None:
-        """Make everything appended so far survive a power loss. Raises KafkaError."""
+        """Make everything appended so far survive a power loss before it returns. Raises KafkaError."""
         self.files.flush()
 
     def close(self) -> None:

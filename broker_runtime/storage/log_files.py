@@ -1,21 +1,28 @@
 """The files of one partition's log: what is written, what of it is synced, and what follows when the disk fails.
 
 Owns the segments, the leader epochs' file and the snapshots of producers. Nothing counts before it is written whole, so
-a full disk or a crash leaves nothing half-written to read. Knows neither clients' rules nor watermarks: `log.Log` does.
+a full disk or a crash leaves nothing half-written to read. Syncs run beside the event loop, one at a time: each covers
+all that was written before it, and what comes meanwhile is the next one's. Knows neither clients' rules nor watermarks:
+`log.Log` does.
 """
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.checkpoint import PARTITION_METADATA
 from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
 from broker_runtime.storage.filesystem import Buffer, replace_file
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import ProducerStates
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.snapshots import take_snapshot
+from broker_runtime.storage.sync import Sync
 from broker_runtime.storage.truncation import begin_anew, cut_back, reload_producers
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -39,14 +46,17 @@ class LogFiles:
     """
 
     __slots__ = (
+        "_cuts",
         "_epochs_are_synced",
         "_new_folder",
         "_new_names",
         "_offline",
         "_renamed",
         "_snapshot_offset",
+        "_syncing",
         "epochs",
         "last_flush_ms",
+        "on_synced",
         "place",
         "producers",
         "recovery_point",
@@ -63,7 +73,11 @@ class LogFiles:
         self.last_flush_ms = place.clock.wall_ms()
         self.usable = True
         """Whether a write may follow as things are; else `make_usable` comes before it."""
+        self.on_synced: Callable[[], None] = _nothing
+        """Called when a sync has ended, well or not."""
         self._offline: str | None = None
+        self._syncing = False
+        self._cuts = 0
         self._epochs_are_synced = True
         self._snapshot_offset = loaded.snapshot_offset
         self._new_names = self._new_folder = loaded.has_new_names
@@ -73,22 +87,13 @@ class LogFiles:
 
     # Writing
 
-    def write(self, segment: Segment, buffers: list[Buffer], last: int, flush_messages: int) -> None:
-        """One write, and an fsync where flush.messages asks for it; a failure is undone and told by KafkaError."""
+    def write(self, segment: Segment, buffers: list[Buffer]) -> None:
+        """One write; a failure is undone and told by KafkaError."""
         try:
             segment.append(buffers)
         except OSError as error:
             self._undo(segment)
             raise self._failure("append", error) from error
-        if last + 1 - self.recovery_point >= flush_messages:
-            try:
-                self._sync()
-            except OSError as error:
-                self.fsync_failed(error)
-                self._undo(segment)
-                raise self._failure("fsync", error) from error
-            self.recovery_point = last + 1
-            self.last_flush_ms = self.place.clock.wall_ms()
 
     def _undo(self, segment: Segment) -> None:
         """Nothing was written, and nothing under a new leader epoch, after all."""
@@ -159,8 +164,10 @@ class LogFiles:
         self._offline = reason
         self.usable = False
 
-    def fsync_failed(self, error: OSError) -> None:
-        self._give_up("an fsync", error)
+    @property
+    def offline(self) -> str | None:
+        """Why the log takes no records until the broker is restarted."""
+        return self._offline
 
     def _give_up(self, what: str, error: Exception) -> None:
         self.place.on_failed()
@@ -179,6 +186,7 @@ class LogFiles:
 
     def cut_back(self, end: int, index_interval: int) -> None:
         """Drop what begins at or above `end`, where a batch ends, for good. Raises KafkaError."""
+        self._cuts += 1
         try:
             cut_back(self.place, self.segments, end, index_interval)
             self.epochs.truncate_end(end)
@@ -189,6 +197,7 @@ class LogFiles:
 
     def begin_anew(self, offset: int) -> None:
         """Drop everything, for good, and go on at `offset`. Raises KafkaError."""
+        self._cuts += 1
         try:
             self.epochs.clear()
             self._write_epochs(sync=True)
@@ -238,64 +247,95 @@ class LogFiles:
 
     # Syncing
 
+    def sync_soon(self) -> None:
+        """Begin to sync everything written so far, unless a sync is under way; `on_synced` is called at its end."""
+        self._sync_soon(self.segments[-1])
+
+    def sync_sealed_soon(self) -> bool:
+        """The same for the oldest sealed segment that is not synced; False when there is none or a sync runs."""
+        for segment in self.segments[:-1]:
+            if segment.next_offset > self.recovery_point:
+                return self._sync_soon(segment)
+        return False
+
+    @property
+    def is_syncing(self) -> bool:
+        return self._syncing
+
+    def _sync_soon(self, through: Segment) -> bool:
+        if self._syncing or self._offline is not None:
+            return False
+        try:
+            sync = self._begin_sync(through)
+        except OSError as error:
+            self._sync_failed(error)
+            self.on_synced()
+            return False
+        self._syncing = True
+        self.place.disk.submit(sync.run, partial(self._sync_ended, sync))
+        return True
+
+    def _begin_sync(self, through: Segment) -> Sync:
+        """Everything up to the end of this segment, and what its batches need to be found. Raises OSError."""
+        end = through.next_offset
+        epochs, self._epochs_are_synced = not self._epochs_are_synced, True
+        names, self._new_names = self._new_names, False
+        folder, self._new_folder = self._new_folder, False
+        files = []
+        for segment in list(self.segments):
+            if segment.next_offset > self.recovery_point or segment is through:
+                files += segment.take_unsynced()
+            if segment is through:
+                break
+        return Sync(self.place, files, epochs, names, folder, end, self._cuts)
+
+    def _sync_ended(self, sync: Sync, error: Exception | None) -> None:
+        self._syncing = False
+        if self._offline is not None:
+            # It was closed or deleted meanwhile: nobody asks what is synced.
+            return
+        if error is None:
+            self._is_synced(sync)
+        else:
+            self._sync_failed(error)
+        self.on_synced()
+
+    def _is_synced(self, sync: Sync) -> None:
+        if sync.cuts == self._cuts:
+            self.recovery_point = max(self.recovery_point, sync.end)
+        self.last_flush_ms = self.place.clock.wall_ms()
+
+    def _sync_failed(self, error: Exception) -> None:
+        _LOGGER.error("fsync of %s failed: %s", self.place, error)
+        self._give_up("an fsync", error)
+
     def flush(self) -> None:
-        """Make everything written so far survive a power loss. Raises KafkaError.
+        """Make everything written so far survive a power loss before it returns. Raises KafkaError.
 
         A controller calls it in a thread: what the event loop writes or begins meanwhile is left to the next one.
         """
         if self._offline is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._offline)
-        end = self.segments[-1].next_offset
-        if self.recovery_point >= end and not self._new_names:
+        if self.recovery_point >= self.segments[-1].next_offset and not self._new_names:
             return
         try:
-            self._sync()
+            sync = self._begin_sync(self.segments[-1])
+            sync.run()
         except OSError as error:
-            self.fsync_failed(error)
+            self._sync_failed(error)
             raise self._failure("fsync", error) from error
-        self.recovery_point = end
-        self.last_flush_ms = self.place.clock.wall_ms()
+        self._is_synced(sync)
 
     def flush_is_due(self, now_ms: int, flush_ms: int) -> bool:
         return self.recovery_point < self.segments[-1].next_offset and now_ms - self.last_flush_ms >= flush_ms
 
-    def _sync(self) -> None:
-        """fsync everything from the recovery point on; raises OSError."""
-        segments = list(self.segments)
-        for segment in segments:
-            if segment.next_offset > self.recovery_point or segment is segments[-1]:
-                segment.flush()
-        self._sync_names()
-
-    def _sync_names(self) -> None:
-        """What the batches need to be found and understood; raises OSError, then the log goes offline."""
-        if not self._epochs_are_synced:
-            self._write_epochs(sync=True)
-        new_folder, self._new_folder = self._new_folder, False
-        new_names, self._new_names = self._new_names, False
-        if new_folder:
-            self.place.fs.open(self.place.folder / PARTITION_METADATA).fsync()
-            self.place.fs.fsync_dir(self.place.folder.parent)
-        if new_names:
-            self.place.fs.fsync_dir(self.place.folder)
-
-    def unflushed_sealed(self) -> Segment | None:
-        """The oldest sealed segment that was not yet synced."""
-        if self._offline is not None:
-            return None
-        for segment in self.segments[:-1]:
-            if segment.next_offset > self.recovery_point:
-                return segment
-        return None
-
-    def sealed_is_flushed(self, segment: Segment) -> None:
-        """Raises OSError."""
-        if any(known is segment for known in self.segments[:-1]):
-            self._sync_names()
-            self.recovery_point = max(self.recovery_point, segment.next_offset)
-
     def close(self) -> None:
-        """Complete the files: whole indexes, a producer snapshot, everything synced. Raises KafkaError."""
+        """Complete the files: whole indexes, a producer snapshot, everything synced. Raises KafkaError.
+
+        Not while a sync is under way: how it ends says whether the files are whole.
+        """
+        if self._syncing:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"a sync of {self.place} has not ended")
         if not self.usable:
             self.make_usable()
         active = self.segments[-1]
@@ -306,3 +346,7 @@ class LogFiles:
             self._snapshot()
         except OSError as error:
             raise self._failure("snapshot", error) from error
+
+
+def _nothing() -> None:
+    pass

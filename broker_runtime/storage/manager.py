@@ -8,7 +8,6 @@ import errno
 import logging
 import re
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -27,6 +26,7 @@ from broker_runtime.storage.checkpoint import (
     write_offsets,
     write_topic_id,
 )
+from broker_runtime.storage.disk import Disk, InlineDisk
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.loader import load_log, new_log
 from broker_runtime.storage.log import Log
@@ -35,7 +35,6 @@ from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import ProducerStates
 from broker_runtime.storage.recovery import RecoveryReport
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
-from broker_runtime.storage.segment import Segment
 
 _LOGGER = logging.getLogger(__name__)
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
@@ -57,8 +56,7 @@ def parting_name(folder: Path, suffix: str) -> Path:
 
 
 class LogManager:
-    """`background` runs the fsync of sealed segments (one at a time), so that a large one never stops the event loop;
-    without it `tick` does that itself."""
+    """`disk` runs the syncs of logs in use, so that a slow one stops nobody else; starts and stops sync at once."""
 
     def __init__(
         self,
@@ -66,14 +64,14 @@ class LogManager:
         *,
         fs: FileSystem,
         clock: Clock,
-        background: Executor | None = None,
+        disk: Disk | None = None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         boot_id: str = UNKNOWN_BOOT,
     ) -> None:
         self._log_dir = log_dir
         self._fs = fs
         self._clock = clock
-        self._background = background
+        self._disk = disk or InlineDisk()
         self.producer_expiration_ms = producer_expiration_ms
         self._logs: dict[Partition, Log] = {}
         self._lock: object | None = None
@@ -81,7 +79,8 @@ class LogManager:
         self._doomed: list[tuple[int, Path]] = []
         self._strays: dict[str, tuple[UUID, int]] = {}
         self._turn: list[Log] = []
-        self._flushing: tuple[Future[None], Log, Segment] | None = None
+        self._sealing: Log | None = None
+        """The log of which a sealed segment is being synced."""
         self._checkpointed: dict[Partition, int] = {}
         self._checkpoint_at = clock.monotonic() + _CHECKPOINT_INTERVAL_S
         self.high_watermark_interval_ms = HIGH_WATERMARK_INTERVAL_MS
@@ -179,7 +178,7 @@ class LogManager:
 
     def _place(self, key: Partition, topic_id: UUID) -> LogPlace:
         folder = self._log_dir / f"{key[0]}-{key[1]}"
-        return LogPlace(folder, *key, topic_id, self._fs, self._clock, self.run_record.failed)
+        return LogPlace(folder, *key, topic_id, self._fs, self._clock, self.run_record.failed, self._disk)
 
     def _add(self, key: Partition, log: Log) -> None:
         log.on_start_moved = self._write_log_starts
@@ -310,8 +309,7 @@ class LogManager:
     def _maintain(self, log: Log, now_ms: int) -> None:
         try:
             log.apply_retention(now_ms)
-            if log.files.flush_is_due(now_ms, log.config.flush_ms):
-                log.flush()
+            log.flush_when_due(now_ms)
             log.files.remove_renamed(now_ms - log.config.file_delete_delay_ms)
         except (OSError, KafkaError) as error:
             _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
@@ -319,36 +317,9 @@ class LogManager:
         log.files.release_idle()
 
     def _flush_sealed(self) -> None:
-        if self._flushing is not None:
-            future, log, segment = self._flushing
-            if not future.done():
-                return
-            self._flushing = None
-            self._finish_flush(log, segment, future)
-        for log in self._logs.values():
-            sealed = log.files.unflushed_sealed()
-            if sealed is not None:
-                break
-        else:
-            return
-        if self._background is not None:
-            self._flushing = (self._background.submit(sealed.fsync), log, sealed)
-            return
-        done: Future[None] = Future()
-        try:
-            sealed.fsync()
-            done.set_result(None)
-        except OSError as error:
-            done.set_exception(error)
-        self._finish_flush(log, sealed, done)
-
-    def _finish_flush(self, log: Log, segment: Segment, future: Future[None]) -> None:
-        try:
-            future.result()
-            log.files.sealed_is_flushed(segment)
-        except OSError as error:
-            log.files.fsync_failed(error)
-            _LOGGER.error("fsync of %s-%d failed: %s", log.topic, log.partition, error)
+        """One segment at a time: it may be large, and others want the disk too."""
+        if self._sealing is None or not self._sealing.files.is_syncing:
+            self._sealing = next((log for log in self._logs.values() if log.files.sync_sealed_soon()), None)
 
     def _remove_one_doomed(self, now_ms: int) -> None:
         for number, (due_ms, folder) in enumerate(self._doomed):
@@ -402,10 +373,6 @@ class LogManager:
 
     def close(self) -> None:
         """Sync everything and leave the clean-shutdown marker, unless a log could not be closed (then it is logged)."""
-        if self._flushing is not None:
-            future, log, segment = self._flushing
-            self._flushing = None
-            self._finish_flush(log, segment, future)
         clean = True
         for log in self._logs.values():
             try:

@@ -1,11 +1,12 @@
 """Where one partition's log lives and what it is built on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
 from broker_runtime.clock import Clock
+from broker_runtime.storage.disk import Disk, InlineDisk
 from broker_runtime.storage.filesystem import FileSystem
 
 
@@ -19,6 +20,8 @@ class LogPlace:
     clock: Clock
     on_failed: Callable[[], None] = lambda: None
     """Called when only a restart can tell which of the records are still there."""
+
+    disk: Disk = field(default_factory=InlineDisk)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

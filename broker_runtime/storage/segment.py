@@ -122,8 +122,13 @@ class Segment:
         self.write_indexes()
         self.fsync()
 
+    def take_unsynced(self) -> list[File]:
+        """The files whose contents somebody is to sync, which may be in another thread. Raises OSError."""
+        self.write_indexes()
+        taken = (self.file, self.offsets.take_unsynced(), self.times.take_unsynced())
+        return [file for file in taken if file is not None]
+
     def fsync(self) -> None:
-        """Sync what is written; safe in another thread once the segment is sealed."""
         self.file.fsync()
         self.offsets.fsync()
         self.times.fsync()

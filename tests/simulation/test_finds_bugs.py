@@ -15,8 +15,9 @@ from broker_runtime.controller.image import BrokerInfo, MetadataImage, Partition
 from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.records import Record
 from broker_runtime.replication import fetcher
-from broker_runtime.replication.follower import Cut
+from broker_runtime.replication.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.storage.log import Log
 from broker_runtime.storage.producers import ProducerStates
 from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import LOSSES, Shape
@@ -121,6 +122,25 @@ def acknowledge_without_the_eligible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LeaderReplica, "electable", property(in_sync))
 
 
+def count_what_the_leader_has_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With flush.messages=1 the leader acknowledges while its own sync is still to come."""
+    real = Log._end_moved
+
+    def at_once(self: Log, end: int) -> None:
+        real(self, end)
+        if self.on_counted is not None:
+            self.counted_end = end
+            self.advance_high_watermark(end if self.sole_replica else 0)
+
+    monkeypatch.setattr(Log, "_end_moved", at_once)
+
+
+def report_what_the_follower_has_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With flush.messages=1 a follower asks for what comes next as soon as it has written."""
+    monkeypatch.setattr(FollowerReplica, "is_counted", property(lambda self: True))
+    monkeypatch.setattr(Log, "waits_for_sync", property(lambda self: False))
+
+
 def stay_eligible_after_a_power_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller takes every incarnation for one that has lost nothing."""
     real = elections.leave
@@ -157,6 +177,18 @@ def test_a_broken_rule_is_found(break_it: Break) -> None:
 )
 def test_a_broken_rule_about_lost_data_is_found(break_it: Break) -> None:
     _finds(break_it, LOSSY)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "replicas"),
+    [
+        (count_what_the_leader_has_not_synced, 1),  # 1001
+        (report_what_the_follower_has_not_synced, 3),  # 1001
+    ],
+)
+def test_a_broken_rule_about_syncs_is_found(break_it: Break, replicas: int) -> None:
+    shape = replace(HARSH, faults=("power_loss",), flush_messages=1, replication_factor=replicas)
+    _finds(break_it, replace(shape, min_insync_replicas=min(replicas, 2)))
 
 
 @pytest.mark.timeout(900)

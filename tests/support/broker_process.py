@@ -45,10 +45,14 @@ class BrokerProcess:
         folder: Path | None = None,
         host: str = "127.0.0.1",
         python: str = sys.executable,
+        module: str = "broker_runtime",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.node_id = node_id
         self.host = host
         self._python = python
+        self._module = module
+        self._environment = dict(environment or {})
         self._ports = {name: free_port() for name in (CLIENT_LISTENER, *listeners)}
         self.http_port = free_port()
         self._properties = dict(properties or {})
@@ -103,9 +107,11 @@ class BrokerProcess:
         path = self.folder / f"server-{self.node_id}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in self.server_properties().items()))
         began_s = time.monotonic()
-        command = [self._python, "-m", "broker_runtime", "--config", str(path)]
+        command = [self._python, "-m", self._module, "--config", str(path)]
         with (self.folder / f"node-{self.node_id}.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=ROOT, env=os.environ | self._environment
+            )
         if wait:
             self.wait_ready()
             self.started_in_s = time.monotonic() - began_s

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.storage.batch import NO_PRODUCER, Header, ProducerStamp, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.disk import Disk
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.storage.recovery import RecoveryReport
@@ -19,7 +20,8 @@ TOPIC_ID = UUID(int=7)
 class LogHouse:
     """One log.dirs folder with one partition `orders-0`, and what may happen to its machine."""
 
-    def __init__(self, config: TopicConfig | None = None) -> None:
+    def __init__(self, config: TopicConfig | None = None, disk: Disk | None = None) -> None:
+        self.disk = disk
         self.config = config if config is not None else TopicConfig()
         self.clock = ManualClock()
         self.fs = MemoryFileSystem()
@@ -33,7 +35,7 @@ class LogHouse:
         return report
 
     def manager(self) -> LogManager:
-        return LogManager(LOG_DIR, fs=self.fs, clock=self.clock)
+        return LogManager(LOG_DIR, fs=self.fs, clock=self.clock, disk=self.disk)
 
     def restart(self) -> RecoveryReport:
         self.logs.close()

@@ -59,6 +59,7 @@ WINDOW_KEYS = (
 BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "auto.create.topics.enable": FLAG,
     "auto.leader.rebalance.enable": FLAG,
+    "background.threads": Whole(1, 1_000),
     "broker.heartbeat.interval.ms": Whole(1),
     "broker.session.timeout.ms": Whole(1),
     "compression.type": _COMPRESSION,

@@ -13,6 +13,7 @@ from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.logs import LogHouse
+from tests.support.manual_disk import ManualDisk
 from tests.support.replicas import LeadingNode, brokers, leading
 from tests.support.request_frames import encode_request
 
@@ -138,3 +139,74 @@ def test_a_failure_with_acks_0_ends_the_connection() -> None:
     producer.node.leader.log.end()
     with pytest.raises(ProtocolError, match="acks=0"):
         producer.send(acks=0)
+
+
+class FlushingProducer(Producer):
+    """To a topic with flush.messages=1 on a disk that is as slow as a test likes."""
+
+    def __init__(self, *isr: int) -> None:
+        self.disk = ManualDisk()
+        self.house = LogHouse(TopicConfig(flush_messages=1), self.disk)
+        self.leader = leading(self.house.log, 1, 2, 3, isr=isr or None)
+        self.node = LeadingNode(self.leader, self.house.clock)
+
+
+@pytest.mark.parametrize("acks", [1, ALL])
+def test_flush_messages_is_answered_after_the_sync(acks: int) -> None:
+    producer = FlushingProducer(1)
+    first, second = Answer(producer.send(acks)), Answer(producer.send(acks))
+    assert not first.replies
+    producer.disk.finish_one()
+    assert (first.parts[0].error_code, first.parts[0].base_offset) == (ErrorCode.NONE, 0)
+    assert not second.replies
+    producer.disk.finish_one()
+    assert second.parts[0].base_offset == 1
+
+
+def test_acks_all_waits_for_the_leaders_own_disk_as_for_the_followers() -> None:
+    producer = FlushingProducer()
+    answer = Answer(producer.send())
+    producer.leader.on_fetch(2, -1, 1, 0.0)
+    producer.leader.on_fetch(3, -1, 1, 0.0)
+    assert not answer.replies
+    producer.disk.finish_one()
+    assert answer.parts[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("acks", [1, ALL])
+def test_a_disk_that_fails_is_told(acks: int) -> None:
+    producer = FlushingProducer(1)
+    answer = Answer(producer.send(acks))
+    producer.house.fs.failing_fsync = True
+    producer.disk.finish_one()
+    assert answer.parts[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("acks", [1, ALL])
+def test_a_disk_that_fails_at_once_is_told(acks: int) -> None:
+    producer = FlushingProducer(1)
+    producer.disk.slow = False
+    producer.house.fs.failing_fsync = True
+    assert Answer(producer.send(acks)).parts[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("acks", [1, ALL])
+def test_who_leads_no_more_answers_no_sync(acks: int) -> None:
+    producer = FlushingProducer(1)
+    answer = Answer(producer.send(acks))
+    producer.leader.resign()
+    assert answer.parts[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_with_acks_1_the_time_out_of_the_request_is_not_for_the_disk() -> None:
+    producer = FlushingProducer(1)
+    answer = Answer(producer.send(acks=1))
+    for timer in producer.node.timers:
+        timer()
+    assert not answer.replies
+    producer.disk.finish_one()
+    assert answer.parts[0].error_code == ErrorCode.NONE
+
+
+def test_nobody_waits_with_acks_0() -> None:
+    assert FlushingProducer(1).send(acks=0) == ()

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import FetchLimits
@@ -15,6 +16,7 @@ from broker_runtime.storage.log import Log
 from broker_runtime.wire.versions import FETCH
 from tests.support import virtual_time
 from tests.support.logs import TOPIC_ID, LogHouse, values_of
+from tests.support.manual_disk import ManualDisk
 from tests.support.replicas import TOPIC, LeadingNode, LinkTo, leading
 
 SETTINGS = FetcherSettings(2, FetchLimits(0, 1, 1 << 20, 10 << 20), 5.0, 0.4)
@@ -47,6 +49,11 @@ class Pair:
                 await asyncio.gather(task, return_exceptions=True)
 
         virtual_time.run(run(), self.follower_house.clock)
+
+    def run_for(self, seconds: float) -> None:
+        clock = self.follower_house.clock
+        end_s = clock.monotonic() + seconds
+        self.run_until(lambda: clock.monotonic() >= end_s)
 
     @property
     def caught_up(self) -> bool:
@@ -232,3 +239,48 @@ def test_a_log_that_cannot_begin_anew_is_left_alone_and_the_others_go_on() -> No
     pair.run_until(lambda: pair.replica.backoff.failures > 2)
     assert pair.link.asked.count(FETCH) > 2, "the way to the leader is not at fault"
     house.fs.mend()
+
+
+def flushing() -> tuple[LogHouse, ManualDisk]:
+    disk = ManualDisk()
+    return LogHouse(TopicConfig(flush_messages=1), disk), disk
+
+
+def test_the_leader_hears_of_records_once_the_follower_has_synced_them() -> None:
+    theirs, disk = flushing()
+    pair = Pair(written({3: [b"a", b"b"]}), theirs)
+    pair.run_until(lambda: disk.busy == 1)
+    asked = len(pair.link.asked)
+    pair.run_for(2.0)
+    assert (pair.leader.lag_of(2), len(pair.link.asked) - asked) == (2, 0), "it asks for nothing more meanwhile"
+    disk.slow = False
+    disk.finish_all()
+    pair.run_until(lambda: pair.caught_up)
+
+
+def test_other_partitions_do_not_wait_for_one_that_is_being_synced() -> None:
+    slow, disk = flushing()
+    pair = Pair(written({3: [b"a"]}), slow)
+    other = LogHouse()
+    other.log.sole_replica = False
+    second = FollowerReplica(TOPIC, TOPIC_ID, 0, other.log, 1, 3, Backoff(0.4))
+    pair.run_until(lambda: disk.busy == 1)
+    # The same partition of the leader once more, under another number here: its own log is not slow.
+    pair.fetcher._replicas[TOPIC_ID, 7] = second
+    pair.fetcher._sorted = None
+    pair.run_until(lambda: pair.link.asked.count(FETCH) > 2)
+    assert disk.busy == 1
+    assert pair.replica.log.counted_end == 0
+
+
+def test_a_follower_whose_disk_has_failed_is_not_asked_for_any_more() -> None:
+    theirs, disk = flushing()
+    pair = Pair(written({3: [b"a"]}), theirs)
+    pair.run_until(lambda: disk.busy == 1)
+    theirs.fs.failing_fsync = True
+    disk.finish_all()
+    pair.run_for(2.0)
+    asked = len(pair.link.asked)
+    pair.run_for(2.0)
+    assert len(pair.link.asked) == asked
+    assert pair.leader.lag_of(2) == 1

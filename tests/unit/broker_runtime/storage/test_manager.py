@@ -1,4 +1,3 @@
-from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import pytest
@@ -10,6 +9,7 @@ from broker_runtime.storage.checkpoint import read_offsets, write_offsets
 from broker_runtime.storage.filesystem import read_file
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
+from tests.support.manual_disk import ManualDisk
 
 FOLDER = LOG_DIR / "orders-0"
 FIRST = "00000000000000000000"
@@ -285,22 +285,23 @@ def test_sealed_segments_are_synced_one_per_tick() -> None:
     assert points == [segment.base_offset for segment in house.log.segments[1:4]]
 
 
-def test_sealed_segments_are_synced_in_the_background_where_there_is_one() -> None:
+def test_one_sealed_segment_at_a_time_is_synced_beside_the_log() -> None:
     house = _filled()
-    with ThreadPoolExecutor(1) as background:
-        logs = LogManager(LOG_DIR, fs=house.fs.process_killed(), clock=house.clock, background=background)
-        logs.open(lambda _topic: house.config)
-        log = logs.get("orders", 0)
-        assert log is not None
-        for number in range(30):
-            log.append(memoryview(encode_batch([(b"k", b"%02d" % number)], 1)))
-        sealed = [segment.next_offset for segment in log.segments[:-1] if segment.next_offset > 50]
+    disk = ManualDisk()
+    logs = LogManager(LOG_DIR, fs=house.fs.process_killed(), clock=house.clock, disk=disk)
+    logs.open(lambda _topic: house.config)
+    log = logs.get("orders", 0)
+    assert log is not None
+    for number in range(30):
+        log.append(memoryview(encode_batch([(b"k", b"%02d" % number)], 1)))
+    sealed = [segment.next_offset for segment in log.segments[:-1] if segment.next_offset > 50]
+    for _ in range(3):
         logs.tick()
-        background.submit(int).result()
-        logs.tick()
-        assert log.recovery_point == sealed[0]
-        logs.close()
-        assert log.recovery_point == 80
+    assert (disk.busy, log.recovery_point) == (1, 50)
+    disk.finish_one()
+    assert log.recovery_point == sealed[0]
+    logs.close()
+    assert log.recovery_point == 80
 
 
 def test_a_full_disk_at_close_leaves_no_marker_and_loses_nothing() -> None:

@@ -1,0 +1,57 @@
+"""Where a log's fsync runs: in a thread, so that a slow disk stops neither the event loop nor other logs.
+
+`Disk` is the seam; what is handed to it must not touch anything that the event loop changes meanwhile.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import Protocol
+
+Done = Callable[[Exception | None], None]
+
+
+class Disk(Protocol):
+    def submit(self, work: Callable[[], None], done: Done) -> None:
+        """Do the work some time, then call `done`, on the event loop, with what it raised or None."""
+        ...
+
+
+class InlineDisk:
+    """At once; for starts and stops, when nobody else waits, and for tests."""
+
+    def submit(self, work: Callable[[], None], done: Done) -> None:
+        try:
+            work()
+        except OSError as error:
+            done(error)
+        else:
+            done(None)
+
+
+class ThreadedDisk:
+    """Belongs to the running event loop; how many works run at once is the executor's matter."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._executor = executor
+        self._pending: set[asyncio.Future[None]] = set()
+
+    def submit(self, work: Callable[[], None], done: Done) -> None:
+        future = self._loop.run_in_executor(self._executor, work)
+        self._pending.add(future)
+        future.add_done_callback(partial(self._ended, done))
+
+    def _ended(self, done: Done, future: asyncio.Future[None]) -> None:
+        self._pending.discard(future)
+        if not future.cancelled():
+            error = future.exception()
+            done(error if error is None or isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    async def settle(self) -> None:
+        """Until nothing is under way, also of what was begun meanwhile."""
+        while self._pending:
+            await asyncio.wait(set(self._pending))
+            # Whoever is told of the end may begin the next.
+            await asyncio.sleep(0)

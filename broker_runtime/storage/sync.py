@@ -1,0 +1,36 @@
+"""One sync of a log's files: what it has to make durable, taken on the event loop, and the work, done in a thread."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker_runtime.storage.checkpoint import PARTITION_METADATA
+from broker_runtime.storage.epochs import EPOCHS_FILE
+from broker_runtime.storage.filesystem import File
+from broker_runtime.storage.place import LogPlace
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """After `run` everything below `end` survives a power loss, unless the log was cut since `cuts` was taken."""
+
+    place: LogPlace
+    files: Sequence[File]
+    epochs: bool
+    names: bool
+    folder: bool
+    """Which of the leader epochs, the names in the folder and the folder itself are new."""
+    end: int
+    cuts: int
+
+    def run(self) -> None:
+        """Raises OSError. Touches nothing that a log in use changes."""
+        fs, folder = self.place.fs, self.place.folder
+        for file in self.files:
+            file.fsync()
+        if self.epochs:
+            fs.open(folder / EPOCHS_FILE).fsync()
+        if self.folder:
+            fs.open(folder / PARTITION_METADATA).fsync()
+            fs.fsync_dir(folder.parent)
+        if self.names or self.epochs:
+            fs.fsync_dir(folder)

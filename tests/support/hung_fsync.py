@@ -1,0 +1,34 @@
+"""A node on a disk that hangs where a test wants it to: `python -m tests.support.hung_fsync --config ...`.
+
+While the file that SLUICEGATE_TEST_HUNG_FSYNC names is there, no fsync returns of a file whose path holds one of its
+lines. The rest of the process is the real one.
+"""
+
+import os
+import threading
+from pathlib import Path
+
+from broker_runtime.__main__ import main
+
+VARIABLE = "SLUICEGATE_TEST_HUNG_FSYNC"
+_PAUSE_S = 0.01
+_real_fsync = os.fsync
+
+
+def _hangs(path: str, orders: Path) -> bool:
+    try:
+        return any(part and part in path for part in orders.read_text().splitlines())
+    except FileNotFoundError:
+        return False
+
+
+def _fsync(fd: int) -> None:
+    path, orders, never = os.readlink(f"/proc/self/fd/{fd}"), Path(os.environ[VARIABLE]), threading.Event()
+    while _hangs(path, orders):
+        never.wait(_PAUSE_S)
+    _real_fsync(fd)
+
+
+if __name__ == "__main__":
+    os.fsync = _fsync  # type: ignore[assignment]
+    raise SystemExit(main())
