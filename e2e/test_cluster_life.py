@@ -9,7 +9,7 @@ from e2e.shop import READY_TIMEOUT_S, Json, Shop
 
 API_VERSION = "sluicegate.dev/v1alpha1"
 MINI = "mini"
-CHILDREN = "statefulsets,pods,services,configmaps,serviceaccounts,poddisruptionbudgets"
+CHILDREN = "statefulsets,pods,services,configmaps,serviceaccounts,poddisruptionbudgets,networkpolicies"
 
 
 def a_cluster(**spec: Json) -> Json:
@@ -71,5 +71,12 @@ def test_a_quota_waits_for_its_listener_and_everything_goes_with_the_cluster(min
         "StatefulSet/mini-controllers",
         "Pod/mini-brokers-0",
         "Service/mini-partner",
+        "NetworkPolicy/mini-brokers",
+        "NetworkPolicy/mini-controllers",
     }
     assert expected <= set(children(mini))
+    mini.apply(a_cluster(networkPolicies=False))
+    wait_for(
+        "its own network policies are gone",
+        lambda: not mini.plane.get("networkpolicies", "-l", f"sluicegate.dev/cluster={MINI}")["items"],
+    )

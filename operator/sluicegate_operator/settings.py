@@ -27,7 +27,8 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`namespace` None watches all of them. `resync_s` None leaves it to each cluster's spec.resyncSeconds.
+    """`namespace` None watches all of them; `own_namespace` is that of the operator's pod. `resync_s` None leaves it to
+    each cluster's spec.resyncSeconds.
     `view_every_s`: how often the controllers of a settled cluster are asked for their view of the brokers. `lease_s`: a
     successor waits so long for an operator that went silent. `topic_patience_s`: a Topic is made once all brokers of
     the spec are Online, or on fewer when it has waited so long. `request_timeout_s`: of one request to the API server.
@@ -39,6 +40,7 @@ class Settings:
     kubeconfig: str | None
     identity: str
     lease_namespace: str
+    own_namespace: str = "default"
     lease_name: str = "sluicegate-operator"
     resync_s: float | None = None
     metrics: tuple[str, int] | None = None
@@ -70,6 +72,7 @@ def read_settings(
         kubeconfig=kubeconfig or environment.get("KUBECONFIG") or None,
         identity=environment.get("SLUICEGATE_IDENTITY") or f"{socket.gethostname()}-{os.getpid()}",
         lease_namespace=namespace or own,
+        own_namespace=own,
         resync_s=_number(environment, "SLUICEGATE_RESYNC_SECONDS", RESYNC_MIN_S),
         metrics_connections=int(_number(environment, "SLUICEGATE_METRICS_CONNECTIONS", 1.0) or METRICS_CONNECTIONS),
         metrics=_listener(metrics or environment.get("SLUICEGATE_METRICS_LISTENER")),

@@ -97,6 +97,7 @@ GOOD = (
                 "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
             },
             storage={"deleteClaims": True},
+            networkPolicies=False,
             clusterId="NKr8a1QYQ0yqmZ0Jb1m7eA",
             controllers={"replicas": 1, "storage": {"size": "1Gi"}},
             image="registry.example.org/sluicegate:0.1.0",

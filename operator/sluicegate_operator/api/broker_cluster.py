@@ -343,6 +343,10 @@ class BrokerClusterSpec(Model):
     """How connection limits are enforced; a change rolls the brokers. The limits are ConnectionQuota objects."""
     rollout: Rollout | None = None
     """How nodes are restarted when something changed that needs it; one by one when absent."""
+    network_policies: bool = True
+    """Whether the operator makes NetworkPolicies: what nodes say to each other (ports 9091 and 9093) is then for nodes
+    of this cluster and for the operator; listeners of clients and metrics stay open to all. Say false for an operator
+    that runs outside of the Kubernetes cluster, or to write your own."""
     paused: bool = False
     """The operator leaves this cluster and everything that refers to it alone while true."""
     resync_seconds: int = Field(default=60, ge=5, le=3600)

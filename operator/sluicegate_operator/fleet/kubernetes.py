@@ -21,8 +21,8 @@ from sluicegate_operator.fleet.rolls import NodeSetSeen
 from sluicegate_operator.kube.children import who_set
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import NameTakenError
-from sluicegate_operator.kube.kinds import POD, STATEFUL_SET
-from sluicegate_operator.planning.children import cluster_children, listener_children, wanted_revision
+from sluicegate_operator.kube.kinds import NETWORK_POLICY, POD, STATEFUL_SET
+from sluicegate_operator.planning.children import cluster_children, listener_children, network_policies, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
 from sluicegate_operator.planning.restart_reasons import NodeRevision
@@ -63,6 +63,7 @@ class AppliedNodes:
 @dataclass(slots=True)
 class KubernetesFleet:
     _kube: KubeClient
+    _operator_namespace: str = "default"
     _controllers: dict[tuple[str, str], tuple[ControllerPlace, ...]] = field(default_factory=dict)
     """Where the controllers were at the last look, so that one look lists the pods once."""
     _session_pods: dict[tuple[str, str], dict[tuple[int, int], str]] = field(default_factory=dict)
@@ -85,6 +86,7 @@ class KubernetesFleet:
             await look_after_claims(self._kube, cluster, count or 0, started=started)
             children = cluster_children(cluster, listeners, count)
             await self._try_out(there, children)
+            await self._apply_network_policies(cluster, listeners)
             for child in children:
                 await self._kube.apply(child)
             await collect_config_maps(self._kube, cluster)
@@ -101,6 +103,16 @@ class KubernetesFleet:
             found = there[Role(child["metadata"]["labels"][ROLE_LABEL])]
             if found is None or _revision(found) != _revision(child):
                 await self._kube.try_out(child)
+
+    async def _apply_network_policies(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> None:
+        for policy in network_policies(cluster, listeners, self._operator_namespace):
+            if cluster.spec.network_policies:
+                await self._kube.apply(policy)
+                continue
+            name = policy["metadata"]["name"]
+            found = await self._kube.get(NETWORK_POLICY, cluster.namespace, name)
+            if found is not None and not why_not_ours(found, policy):
+                await self._kube.delete(NETWORK_POLICY, cluster.namespace, name, uid=found["metadata"]["uid"])
 
     async def _apply_listeners(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> dict[str, str]:
         taken = {}

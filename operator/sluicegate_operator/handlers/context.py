@@ -64,7 +64,7 @@ class Context:
         self.kube = kube
         self.may_write = may_write
         self.settings = settings
-        self.fleet = KubernetesFleet(kube)
+        self.fleet = KubernetesFleet(kube, settings.own_namespace)
         self.events = EventRecorder(kube)
         self.first_seen = FirstSeen()
         self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)

@@ -38,10 +38,12 @@ NODE = Kind("v1", "Node", "nodes")
 PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 EVENT = Kind("v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 
 _APPLIED = (
+    NETWORK_POLICY,
     STATEFUL_SET,
     Kind("v1", "Service", "services"),
     CONFIG_MAP,

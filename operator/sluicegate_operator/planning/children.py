@@ -12,6 +12,8 @@ from sluicegate_operator.planning.cluster_layout import (
     CONTROLLER_PORT,
     FIRST_CONTROLLER_ID,
     HTTP_PORT,
+    INTERNAL,
+    INTERNAL_PORT,
     ClusterLayout,
     NodePlace,
     Role,
@@ -23,6 +25,7 @@ from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revi
 from sluicegate_operator.resources.config_map import config_map
 from sluicegate_operator.resources.controller_role import journal_rights
 from sluicegate_operator.resources.labels import node_set_name
+from sluicegate_operator.resources.network_policy import OpenPorts, network_policy
 from sluicegate_operator.resources.pod_disruption_budget import pod_disruption_budget
 from sluicegate_operator.resources.properties import render_properties
 from sluicegate_operator.resources.rack import RACK_FILE
@@ -60,6 +63,20 @@ def cluster_children(
             pod_disruption_budget(cluster, nodes.role),
         ]
     return children
+
+
+def network_policies(
+    cluster: BrokerCluster, listeners: Sequence[BrokerListener], operator_namespace: str
+) -> list[Json]:
+    """Controllers first. `operator_namespace` is the operator's own."""
+    clients = [port.port for port in plan_cluster(cluster, listeners).listeners if port.name != INTERNAL]
+    return [
+        network_policy(cluster, ports, operator_namespace)
+        for ports in (
+            OpenPorts(Role.CONTROLLER.value, to_all=[HTTP_PORT], within=[CONTROLLER_PORT]),
+            OpenPorts(Role.BROKER.value, to_all=[*clients, HTTP_PORT], within=[INTERNAL_PORT]),
+        )
+    ]
 
 
 def wanted_revision(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeRevision:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
-from sluicegate_operator.planning.children import cluster_children, listener_children
+from sluicegate_operator.planning.children import cluster_children, listener_children, network_policies
 from tests.support.bad_manifests import cluster, listener
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -41,7 +41,7 @@ def children(listeners: list[dict[str, Any]], **spec: Any) -> list[dict[str, Any
     assert isinstance(of, BrokerCluster)
     parsed = [parse_resource(stored(document)) for document in listeners]
     own = [one for one in parsed if isinstance(one, BrokerListener)]
-    return cluster_children(of, own) + listener_children(of, own)
+    return cluster_children(of, own) + listener_children(of, own) + network_policies(of, own, "sluicegate-system")
 
 
 PUBLIC = {"name": "PUBLIC_ACCESS_OF_PARTNERS", "port": 9095, "exposure": "LoadBalancer"}

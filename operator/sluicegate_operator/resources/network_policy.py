@@ -1,0 +1,55 @@
+"""NetworkPolicies: who may open connections to the nodes of a cluster.
+
+Listeners of clients are open to everybody, as are metrics and probes. What nodes say to each other is for brokers of
+this cluster and for the operator: who reaches it could fence brokers, or get past the limits of every listener. They
+hold where the cluster's network enforces NetworkPolicies, and say nothing of outgoing connections.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.resources.labels import MANAGER, labels, node_set_name, selector
+from sluicegate_operator.resources.owner import child_metadata
+
+BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPorts:
+    """Ports of the nodes of one role: `to_all`, and `within` for the cluster's brokers and the operator."""
+
+    role: str
+    to_all: Sequence[int]
+    within: Sequence[int]
+
+
+def network_policy(cluster: BrokerCluster, ports: OpenPorts, operator_namespace: str) -> dict[str, Any]:
+    # Controllers open connections to nobody.
+    brokers = {"podSelector": {"matchLabels": selector(cluster.name, BROKER)}}
+    operator = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": MANAGER}},
+    }
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": network_policy_metadata(cluster, ports.role),
+        "spec": {
+            "podSelector": {"matchLabels": selector(cluster.name, ports.role)},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {"from": [brokers, operator], "ports": _ports(ports.within)},
+                {"ports": _ports(ports.to_all)},
+            ],
+        },
+    }
+
+
+def network_policy_metadata(cluster: BrokerCluster, role: str) -> dict[str, Any]:
+    return child_metadata(cluster, node_set_name(cluster.name, role), labels(cluster.name, role))
+
+
+def _ports(ports: Sequence[int]) -> list[dict[str, Any]]:
+    return [{"port": port, "protocol": "TCP"} for port in ports]
