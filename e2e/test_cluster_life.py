@@ -12,7 +12,7 @@ MINI = "mini"
 CHILDREN = "statefulsets,pods,services,configmaps,serviceaccounts,poddisruptionbudgets,networkpolicies"
 
 
-def a_cluster(**spec: Json) -> Json:
+def a_cluster(**spec: object) -> Json:
     return document("BrokerCluster", MINI, {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}, **spec})
 
 
