@@ -263,6 +263,13 @@ _CONTROLLER = [
         "leader.imbalance.check.interval.seconds", LONG, 300, "How often preferred leaders are looked at.", at_least(1)
     ),
     _static(
+        "sluicegate.leader.rebalance.delay.ms",
+        LONG,
+        10_000,
+        "They are looked at besides so long after a preferred replica is back in sync and does not lead.",
+        at_least(0),
+    ),
+    _static(
         "metadata.log.max.record.bytes.between.snapshots",
         LONG,
         20_971_520,

@@ -198,6 +198,14 @@ def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) ->
     return partition_record(topic.id, index, new)
 
 
+def preferred_waits(record: Record, image: MetadataImage) -> bool:
+    """Whether the record, which has just been applied, leaves a preferred replica that could lead and does not."""
+    if not isinstance(record, PartitionRecord) or record.leader == record.replicas[0]:
+        return False
+    preferred = image.brokers.get(record.replicas[0])
+    return preferred is not None and preferred.active and preferred.id in record.isr
+
+
 def rebalance(image: MetadataImage) -> list[Record]:
     """For auto.leader.rebalance: preferred replicas that could lead do; at most REBALANCED_MAX partitions at once."""
     active = active_brokers(image)

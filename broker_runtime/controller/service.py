@@ -95,6 +95,8 @@ class ControllerService:
         self._queue_max = settings.integer("controller.request.queue.max")
         self._wake = asyncio.Event()
         self._activated = asyncio.Event()
+        self._leaders_wait = asyncio.Event()
+        """Preferred replicas could lead and do not."""
         self._running: asyncio.Task[None] | None = None
         self._unavailable: tuple[float, str] | None = None
         """(when, why) the journal could not be used last, unless this controller was active since."""
@@ -321,6 +323,8 @@ class ControllerService:
             self.history.appended(len(batch))
             for position, (record, _) in enumerate(part):
                 self.image.apply(record, base + position)
+                if elections.preferred_waits(record, self.image):
+                    self._leaders_wait.set()
 
     # Timers
 
@@ -349,12 +353,32 @@ class ControllerService:
         return registration.fence(image.brokers[broker_id], image), None
 
     async def _tend_leaders(self) -> None:
+        """At Kafka's interval, and soon after a broker is back: whoever was back first leads everything until then."""
+        interval_s = self._settings.integer("leader.imbalance.check.interval.seconds")
+        delay_s = self._settings.integer("sluicegate.leader.rebalance.delay.ms") / 1000
+        # Who was active before may have left leaders that wait.
+        self._leaders_wait.set()
         while True:
-            await asyncio.sleep(self._settings.integer("leader.imbalance.check.interval.seconds"))
+            await self._leaders_are_due(interval_s, delay_s)
+            self._leaders_wait.clear()
             await self._attempt("leaders cannot be moved now", self.rebalance_leaders)
 
+    async def _leaders_are_due(self, interval_s: float, delay_s: float) -> None:
+        if delay_s >= interval_s:
+            await asyncio.sleep(interval_s)
+            return
+        try:
+            async with asyncio.timeout(interval_s):
+                await self._leaders_wait.wait()
+        except TimeoutError:
+            return
+        # The others that come back with it are waited for, too.
+        await asyncio.sleep(delay_s)
+
     async def rebalance_leaders(self) -> None:
-        await self.submit(lambda image: (elections.rebalance(image), None))
+        moved = await self.submit(lambda image: (found := elections.rebalance(image), len(found)))
+        if moved == elections.REBALANCED_MAX:
+            self._leaders_wait.set()
 
     async def _attempt(self, problem: str, act: Callable[[], Awaitable[None]]) -> None:
         try:

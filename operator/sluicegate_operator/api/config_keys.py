@@ -73,6 +73,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "fetch.max.bytes": Whole(1024),
     "initial.broker.registration.timeout.ms": Whole(1),
     "leader.imbalance.check.interval.seconds": long(1),
+    "sluicegate.leader.rebalance.delay.ms": long(0),
     "log.cleaner.delete.retention.ms": long(0),
     "log.cleanup.policy": _CLEANUP,
     "log.flush.interval.messages": long(1),

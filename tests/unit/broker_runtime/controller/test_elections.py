@@ -157,6 +157,25 @@ def test_preferred_replicas_lead_again_after_a_rebalance() -> None:
     assert elections.rebalance(metadata.image) == []
 
 
+@pytest.mark.parametrize(
+    ("isr", "leader", "waits"),
+    [
+        ((1, 2), 2, True),
+        ((1, 2), 1, False),
+        ((2, 3), 2, False),
+        ((9, 2), 2, False),
+    ],
+    ids=["it could lead", "it leads", "it is not in sync", "it is not there"],
+)
+def test_when_a_preferred_replica_waits(isr: tuple[int, ...], leader: int, waits: bool) -> None:
+    metadata = three([1, 2, 3])
+    record = PartitionRecord(metadata.image.topics["t"].id, 0, (isr[0] if isr[0] == 9 else 1, 2, 3), isr, leader, 1, 1)
+    metadata.write(record)
+    assert elections.preferred_waits(record, metadata.image) is waits
+    fenced(metadata, 1)
+    assert not elections.preferred_waits(record, metadata.image)
+
+
 def test_a_rebalance_moves_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elections, "REBALANCED_MAX", 2)
     metadata = three(*[[1, 2]] * 5)

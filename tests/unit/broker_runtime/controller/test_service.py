@@ -147,6 +147,37 @@ async def test_an_unclean_election_happens_at_the_start_when_the_properties_have
         assert (part.leader, part.isr) == (2, (2,))
 
 
+TOPIC_ID = UUID(int=7)
+
+
+def led_by(leader: int, *isr: int) -> PartitionRecord:
+    return PartitionRecord(TOPIC_ID, 0, (1, 2), isr, leader, 1, 1)
+
+
+async def leader_moves(node: ControllerInMemory, to: int) -> None:
+    async with asyncio.timeout(30):
+        while node.image.topics["t"].partitions[0].leader != to:  # noqa: ASYNC110 - a timer of the controller's moves it
+            await asyncio.sleep(0.01)
+
+
+async def test_a_preferred_replica_leads_soon_after_it_is_back_in_sync() -> None:
+    async with ControllerInMemory(properties={"sluicegate.leader.rebalance.delay.ms": "20"}) as node:
+        await node.broker(1)
+        await node.broker(2)
+        await node.write(TopicRecord("t", TOPIC_ID), led_by(2, 2))
+        for _ in range(2):
+            # Long after the controller has become active, and again.
+            await node.write(led_by(2, 2, 1))
+            await leader_moves(node, 1)
+        disk = node.fs.power_loss(random.Random(1))
+    slow = {"sluicegate.leader.rebalance.delay.ms": "600000"}
+    async with ControllerInMemory(disk, slow) as again:
+        await again.broker(1)
+        await again.broker(2)
+        await again.write(led_by(2, 2, 1))
+        assert again.image.topics["t"].partitions[0].leader == 2, "it waits for its delay, and for Kafka's interval"
+
+
 async def test_a_refusal_and_a_mistake_write_nothing_and_hold_nobody_up() -> None:
     def refuse(image: MetadataImage) -> tuple[list[Record], None]:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
