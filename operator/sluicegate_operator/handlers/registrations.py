@@ -17,6 +17,7 @@ from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable, gather_cluster, read_all
 from sluicegate_operator.handlers.telemetry import FENCED_AT_ONCE
+from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_REGISTRATION, POD
@@ -35,6 +36,8 @@ from sluicegate_operator.resources.labels import CLUSTER_LABEL, READINESS_GATE
 log = logging.getLogger(__name__)
 
 MOVING_EVERY_S = 1.0
+UNSEEN_RETRY = Retry(MOVING_EVERY_S, 5.0)
+"""While no controller says how the brokers are."""
 
 
 class RegistrationReconciler:
@@ -43,7 +46,7 @@ class RegistrationReconciler:
         self._told: defaultdict[ClusterKey, dict[int, int]] = defaultdict(dict)
         """The last epoch of each broker that a controller was told to be gone."""
 
-    async def reconcile(self, key: ClusterKey) -> float | None:
+    async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         cluster = await gather_cluster(context.kube, key)
         if cluster is None or cluster.spec.brokers is None:
@@ -55,8 +58,9 @@ class RegistrationReconciler:
         fenced = await self._fence(cluster, seen)
         await self._set_gates(cluster, seen)
         await self._mend_labels(cluster, seen)
-        if seen.view.overview is not None:
-            await self._write(cluster, seen, seen.view.overview)
+        if seen.view.overview is None:
+            return UNSEEN_RETRY
+        await self._write(cluster, seen, seen.view.overview)
         if fenced or not settled(cluster, seen):
             return MOVING_EVERY_S
         return context.settings.view_every_s * random.uniform(0.8, 1.2)

@@ -17,10 +17,11 @@ from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, node_views, read_partitions
 from sluicegate_operator.handlers.context import Context
-from sluicegate_operator.handlers.registrations import fence_orders
+from sluicegate_operator.handlers.registrations import UNSEEN_RETRY, fence_orders
 from sluicegate_operator.handlers.said import Said
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
 from sluicegate_operator.handlers.telemetry import RESTARTS
+from sluicegate_operator.handlers.work_queue import Again
 from sluicegate_operator.kafka_admin.client import BrokerHandle
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import KubeConflictError
@@ -64,7 +65,7 @@ class RollReconciler:
         self._context = context
         self._waits: Said[ClusterKey] = Said()
 
-    async def reconcile(self, key: ClusterKey) -> float | None:
+    async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         snapshot = await gather_snapshot(context.kube, key)
         cluster = snapshot.cluster
@@ -85,9 +86,11 @@ class RollReconciler:
         again_s = await self._act(cluster, seen, roll)
         if again_s is None:
             again_s = await self._scale(cluster, snapshot.listeners, seen, scale)
-        if again_s is None and not isinstance(roll, Done):
-            return MOVING_EVERY_S
-        return context.resync_s(cluster) if again_s is None else again_s
+        if again_s is None and isinstance(roll, Done):
+            return context.resync_s(cluster)
+        if seen.sighting.view.overview is None:
+            return UNSEEN_RETRY
+        return MOVING_EVERY_S if again_s is None else again_s
 
     def _under_way(self, key: ClusterKey, cluster: BrokerCluster) -> bool:
         """An operator that was started meanwhile goes by what the one before it has written."""
