@@ -26,6 +26,7 @@ from broker_runtime.controller.figures import ReplicationFigures, controller_fig
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.overview import not_active, overview
+from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
 from broker_runtime.errors import ConfigError
 from broker_runtime.http_listener import (
@@ -160,7 +161,7 @@ class Broker:
         logs.producer_expiration_ms = settings.integer("producer.id.expiration.ms")
         logs.high_watermark_interval_ms = settings.integer("replica.high.watermark.checkpoint.interval.ms")
         # Until the metadata says how long each topic keeps its records nothing is deleted.
-        log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG))
+        log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG, journal=METADATA_TOPIC))
         self._undo.append(_as_async(threads.shutdown))
         self._undo.append(_as_async(logs.close))
         self._undo.append(disk.settle)
@@ -286,7 +287,9 @@ class Broker:
         return text_answer(504, "the controller has not released this broker; it may stop all the same")
 
     def _readiness(self) -> Readiness:
-        return Readiness(self._why_not_ready(), () if self.broker is None else tuple(self.broker.limits.problems))
+        broker = self.broker
+        notes = () if broker is None else (*broker.limits.problems, *broker.replicas.offline_notes())
+        return Readiness(self._why_not_ready(), notes)
 
     def _why_not_ready(self) -> str | None:
         if self._stopping:
@@ -316,7 +319,7 @@ class Broker:
                 member.state, member.epoch, fenced=not member.serving, self_fenced=member.self_fenced
             )
             yield from replication_families(self._replication_figures(self.broker))
-            yield from storage_families(self.broker.logs.stray_count)
+            yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
             yield unused_configs_family(len(self.broker.limits.problems))
 
     def _replication_figures(self, node: BrokerNode) -> ReplicationFigures:

@@ -18,6 +18,7 @@ from broker_runtime.apis.table import CONTROLLER_APIS
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.effective import effective_config
+from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.records import METADATA_TOPIC, METADATA_TOPIC_ID
@@ -86,7 +87,7 @@ class ControllerNode:
         parts: JournalParts | None = None,
         server: Server | None = None,
     ) -> None:
-        """`parts` and `server` are a simulation's; a process has its own. Raises ConfigError."""
+        """`parts` and `server` are a simulation's; a process has its own. Raises ConfigError, ReplayError."""
         self.settings = settings
         self.clock = clock
         self.logs = logs
@@ -96,7 +97,7 @@ class ControllerNode:
         if parts is None:
             assert self._disk is not None
             parts = JournalParts(self._disk, uuid4().hex[:8])
-        self._journal = logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, JOURNAL_CONFIG)
+        self._journal = _metadata_log(settings, logs)
         self.controller: ControllerService = ControllerService(
             backing(settings, self._journal, clock, parts), settings, clock, cluster_id
         )
@@ -173,3 +174,23 @@ class ControllerNode:
 
     async def send_to_controller(self, api_key: int, version: int, request: Fields) -> Entity:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "this is the controller")
+
+
+def _metadata_log(settings: BrokerSettings, logs: LogManager) -> Log:
+    """Raises ReplayError where metadata is lost that is nowhere else; with another journal this log is but a copy."""
+    is_the_journal = settings.text("sluicegate.controller.journal") == "file"
+    folder = f"{settings.log_dir}/{METADATA_TOPIC}-0"
+    damaged = logs.damaged.get((METADATA_TOPIC, 0))
+    if damaged is not None and is_the_journal:
+        raise ReplayError(f"the controller does not start without its metadata ({folder}): {damaged}")
+    if damaged is not None:
+        logs.delete(METADATA_TOPIC, 0)
+    others = [f"{topic}-{partition}" for (topic, partition), _ in logs.holdings() if topic != METADATA_TOPIC]
+    metadata = logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, JOURNAL_CONFIG)
+    if is_the_journal and others and metadata.log_end_offset == 0:
+        raise ReplayError(
+            f"{folder} holds no metadata, though {settings.log_dir} holds {len(others)} partitions ({others[0]}): the "
+            "controller does not start, for it would know no topic of them; restore that folder, or move the "
+            "partitions away to begin a new cluster"
+        )
+    return metadata

@@ -103,7 +103,12 @@ def replication_families(figures: ReplicationFigures) -> Iterator[Metric]:
     )
 
 
-def storage_families(stray_folders: int) -> Iterator[Metric]:
+def storage_families(stray_folders: int, offline_replicas: int) -> Iterator[Metric]:
+    yield _gauge(
+        "kafka_server_replica_manager_offline_replica_count",
+        "Replicas that this broker should have and cannot serve: damaged, set aside, or their files cannot be opened",
+        offline_replicas,
+    )
     yield _gauge(
         "sluicegate_log_stray_folders",
         "Folders of logs that were set aside because the metadata does not name them; a person may remove them",

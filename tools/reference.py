@@ -97,7 +97,7 @@ def metrics_page() -> str:
         *controller_families(ControllerFigures(True, 0, 0, 0, 0, 0, 0)),
         *replication_families(ReplicationFigures(0, 0, 0, 0, 0, 0, 0)),
         *metadata_families(0, 0),
-        *storage_families(0),
+        *storage_families(0, 0),
         unused_configs_family(0),
     ]
     return _METRICS_HEAD + _metrics(broker) + operator + _metrics(REGISTRY.collect())

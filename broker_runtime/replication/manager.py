@@ -7,12 +7,10 @@ that leads something this one has a replica of, one task that looks after the in
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.controller.image import MetadataImage, Partition, Removals, Topic
-from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import FetchLimits
@@ -20,13 +18,14 @@ from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import FollowerReplica
 from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.replication.local_logs import Key, LocalLogs
 from broker_runtime.replication.peer import Controller, Peers
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 
 log = logging.getLogger(__name__)
 
-Key = tuple[str, int]
+_NOTES_MAX = 20
 
 
 class ReplicaManager:
@@ -51,8 +50,9 @@ class ReplicaManager:
         )
         self._led: dict[Key, LeaderReplica] = {}
         self._followed: dict[Key, FollowerReplica] = {}
-        self._ordered: set[tuple[UUID, int]] = set()
-        """(topic id, partition) of logs that records have ordered to delete."""
+        self._local = LocalLogs(settings.node_id, logs)
+        self.offline: dict[Key, str] = {}
+        """Partitions of which this broker should have a replica, and why it does not serve them."""
         self._fetchers: dict[int, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
         self._controller: Controller | None = None
         self._isr_task: asyncio.Task[None] | None = None
@@ -125,43 +125,37 @@ class ReplicaManager:
     def apply_topic(self, topic: Topic, config: TopicConfig) -> None:
         """Take over the state of all partitions of a topic; a partition that fails is logged, the others go on."""
         for index, part in topic.partitions.items():
+            key = (topic.name, index)
             if self._me in part.replicas:
                 try:
                     self._apply(topic, index, part, config)
+                    self.offline.pop(key, None)
                 except (OSError, KafkaError) as error:
-                    log.error("partition %s-%d cannot be opened and is not served: %s", topic.name, index, error)
-            elif (replica := self._logs.get(topic.name, index)) is not None:
-                self._remove(replica)
+                    self._cannot_serve(key, error)
+            elif self._local.holds(key):
+                self._part_with(key)
         self._end_idle_fetchers()
+
+    def _cannot_serve(self, key: Key, error: Exception) -> None:
+        if self.offline.get(key) != str(error):
+            log.error("partition %s-%d cannot be opened and is not served: %s", *key, error)
+        self._stop_serving(key)
+        self.offline[key] = str(error)
+
+    def offline_notes(self) -> list[str]:
+        """A sentence for each partition that should be served here and is not; some of them when there are many."""
+        notes = [f"{topic}-{index} is not served: {why}" for (topic, index), why in self.offline.items()]
+        more = len(notes) - _NOTES_MAX
+        return [*notes[:_NOTES_MAX], f"{more} more partitions are not served"] if more > 0 else notes
 
     def _apply(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> None:
         key = (topic.name, index)
-        replica = self._opened(topic, index, part, config)
+        replica = self._local.opened(topic, index, part, config)
         if part.leader == self._me:
             self._lead(key, topic, replica, part)
         else:
             self._resign(key)
             self._follow(key, topic, replica, part)
-
-    def _opened(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> Log:
-        old = self._logs.get(topic.name, index)
-        if old is not None and old.topic_id == topic.id:
-            # When it was loaded nobody knew the topic's configuration yet.
-            old.update_config(config)
-            self._ordered.discard((old.topic_id, index))
-            return old
-        if old is not None:
-            self._remove(old)
-        stray = self._logs.stray_of(topic.id, index)
-        if stray is not None and part.leader == self._me:
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"its records are set aside in {stray}: stop this broker and rename that folder to "
-                f"{topic.name}-{index}, or remove it to begin with nothing",
-            )
-        made = self._logs.create(topic.name, index, topic.id, config)
-        made.sole_replica = False
-        return made
 
     def _lead(self, key: Key, topic: Topic, replica: Log, part: Partition) -> None:
         self._unfollow(key)
@@ -218,6 +212,7 @@ class ReplicaManager:
             leader.resign()
 
     def _stop_serving(self, key: Key) -> None:
+        self.offline.pop(key, None)
         self._resign(key)
         self._unfollow(key)
 
@@ -235,37 +230,19 @@ class ReplicaManager:
     # Logs that go
 
     def note_removals(self, removals: Removals) -> None:
-        """Records have taken these away; call it with all that come, before they are applied, also before serving."""
-        for replica in self._logs.logs() if removals else ():
-            if removals.order_deletion(replica.topic_id, replica.partition, self._me):
-                self._ordered.add((replica.topic_id, replica.partition))
+        """Call it with all that records have taken away, before they are applied, also before serving."""
+        self._local.note_removals(removals)
 
     def remove_topic(self, topic: str) -> None:
-        for replica in self._logs.logs():
-            if replica.topic == topic:
-                self._remove(replica)
+        for key in list(self._local.held_of(topic)):
+            self._part_with(key)
         self._end_idle_fetchers()
 
     def remove_strays(self) -> None:
         """Part with the logs that the metadata does not give to this broker; call it once metadata is complete."""
-        for replica in self._logs.logs():
-            if replica.topic == METADATA_TOPIC:
-                continue
-            topic = self._image.topics.get(replica.topic)
-            part = None if topic is None or topic.id != replica.topic_id else topic.partitions.get(replica.partition)
-            if part is None or self._me not in part.replicas:
-                self._remove(replica)
+        for key in list(self._local.not_given_by(self._image)):
+            self._part_with(key)
 
-    def _remove(self, replica: Log) -> None:
-        """Delete what a record has ordered to delete; what the metadata merely does not name is set aside."""
-        key = (replica.topic, replica.partition)
+    def _part_with(self, key: Key) -> None:
         self._stop_serving(key)
-        ordered = (replica.topic_id, replica.partition) in self._ordered
-        self._ordered.discard((replica.topic_id, replica.partition))
-        try:
-            if ordered:
-                self._logs.delete(*key)
-            else:
-                self._logs.set_aside(*key)
-        except KafkaError as error:
-            log.error("a log that this broker no longer has is looked at again at its next start: %s", error)
+        self._local.part_with(key)

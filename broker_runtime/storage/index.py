@@ -13,6 +13,8 @@ from broker_runtime.storage.filesystem import File, FileSystem
 
 OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
+RELATIVE_OFFSET_MAX = 2**31 - 1
+"""An entry has no room for more than that above the segment's base offset."""
 _WRITE_BYTES = 4096
 
 
@@ -37,6 +39,12 @@ class Index:
         self._entries = bytearray()
         self._written = 0
         self._synced = False
+
+    def renew(self) -> None:
+        """Start empty; what the file holds stays until the next `write`."""
+        self._entries = bytearray()
+        self._file = None
+        self._written = -1
 
     def exists(self) -> bool:
         return self._fs.exists(self.path)
@@ -89,6 +97,9 @@ class Index:
         """Bring the file up to date; a failed write is made again by the next call."""
         if self._entries is None or self._written == len(self._entries):
             return
+        if self._written < 0:
+            self._file = self._fs.open(self.path, create=True)
+            self._written = 0
         end = len(self._entries)
         self._open().write_at([bytes(self._entries[self._written : end])], self._written)
         self._written = end

@@ -1,9 +1,13 @@
 """From the files of a partition's folder to a `Log`, and from nothing to a new one."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from broker_runtime.config import TopicConfig
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.batch import Header
 from broker_runtime.storage.checkpoint import PARTITION_METADATA
 from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
 from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
@@ -11,7 +15,14 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.log_files import LoadedLog
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import ProducerStates
-from broker_runtime.storage.recovery import RecoveryReport, load_segment
+from broker_runtime.storage.recovery import (
+    Damage,
+    DamagedLogError,
+    RecoveryReport,
+    keep_scanned,
+    load_quickly,
+    scan_segment,
+)
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.snapshots import load_snapshot, replay_producers
 
@@ -29,16 +40,60 @@ def _new_segment(place: LogPlace, base_offset: int) -> Segment:
     return segment
 
 
-def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: RecoveryReport) -> Log:
-    """`found` brings the checkpoints' offsets; unless the report says clean, what lies behind them is scanned."""
-    bases = _tidy(place.fs, place.folder)
-    loaded = found
-    scan_from = None if report.clean else found.recovery_point
-    loaded.segments = _load_segments(place, config, bases, loaded.recovery_point, report)
-    end = loaded.segments[-1].next_offset if loaded.segments else 0
-    if not loaded.segments or end < loaded.log_start_offset:
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What the last run has left, by its checkpoints and by how it ended."""
+
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    high_watermark: int = 0
+    committed_end: int = 0
+    """Of a log that somebody was answered for after a sync only."""
+    clean: bool = False
+    """It has stopped cleanly, with everything synced."""
+    whole: bool = False
+    """Nothing that was written can have been lost: it has stopped cleanly, or its page cache is still there."""
+
+    @property
+    def least_end(self) -> int:
+        """A log that ends before this has lost records."""
+        known = max(self.high_watermark, self.log_start_offset) if self.whole else 0
+        return max(self.recovery_point, self.committed_end, known)
+
+    def excuses(self, damage: Damage) -> bool:
+        """Whether the log may be cut there: a crash leaves such an end, and nothing behind it was vouched for."""
+        return damage.offset >= self.least_end and (not self.whole or (damage.torn and not self.clean))
+
+
+def load_log(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport) -> Log:
+    """Unless the last run stopped cleanly, what lies behind the promised recovery point is scanned.
+
+    Raises DamagedLogError, with everything on disk that could help a person, when records are not there that must be.
+    """
+    try:
+        return _load(place, config, promise, report, scan_all=False)
+    except KafkaError:
+        # An index, or a batch that was not looked at, is damaged: to look at each batch tells where.
+        pass
+    try:
+        return _load(place, config, promise, report, scan_all=True)
+    except KafkaError as error:
+        raise DamagedLogError(promise.log_start_offset, str(error)) from error
+
+
+def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport, *, scan_all: bool) -> Log:
+    bases, leftovers = _contents(place.fs, place.folder)
+    segments = _Segments(place, config, promise, report, scan_all=scan_all).load(bases)
+    end = segments[-1].next_offset if segments else 0
+    if end < promise.least_end:
+        raise DamagedLogError(end, f"the log ends there, and had records up to {promise.least_end}")
+    for path in leftovers:
+        place.fs.unlink(path)
+    loaded = LoadedLog(segments, ProducerStates(), promise.log_start_offset, promise.recovery_point)
+    scan_from = 0 if scan_all else None if promise.clean else promise.recovery_point
+    if not segments or end < loaded.log_start_offset:
         # Everything that is left lies below the log's start: go on at the start.
-        for segment in loaded.segments:
+        for segment in segments:
             segment.unlink()
         loaded.segments = [_new_segment(place, loaded.log_start_offset)]
         loaded.has_new_names = True
@@ -47,7 +102,7 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
     loaded.snapshot_offset = load_snapshot(place.fs, place.folder, end, loaded.producers)
     replay_producers(loaded.segments, loaded.producers, loaded.snapshot_offset, place.clock.wall_ms())
     loaded.epochs = _load_epochs(place, loaded.segments, scan_from)
-    if report.clean:
+    if promise.clean:
         loaded.recovery_point = min(loaded.recovery_point, end)
     else:
         # What was scanned is synced; whose it is and the names that the crash left must be too before that counts.
@@ -59,43 +114,84 @@ def load_log(place: LogPlace, config: TopicConfig, found: LoadedLog, report: Rec
     return Log(place, config, loaded)
 
 
-def _tidy(fs: FileSystem, folder: Path) -> list[int]:
-    """Remove what a crash left over; returns the base offsets of the segments."""
+def _contents(fs: FileSystem, folder: Path) -> tuple[list[int], list[Path]]:
+    """The base offsets of the segments, and what a crash left over."""
     names = fs.listdir(folder)
     logs = {name.removesuffix(".log") for name in names if name.endswith(".log")}
+    leftovers = []
     for name in names:
         stem, dot, _ = name.partition(".")
         if name.endswith(_LEFTOVERS) or (dot and name.endswith(_INDEXES) and stem not in logs):
-            fs.unlink(folder / name)
-    return sorted(int(stem) for stem in logs)
+            leftovers.append(folder / name)
+    return sorted(int(stem) for stem in logs), leftovers
 
 
-def _load_segments(
-    place: LogPlace, config: TopicConfig, bases: list[int], recovery_point: int, report: RecoveryReport
-) -> list[Segment]:
-    segments: list[Segment] = []
-    broken = False
-    for number, base in enumerate(bases):
-        segment = Segment(place.fs, place.folder, base, place.clock.wall_ms())
-        if broken or (segments and _is_torn_off(base, segments[-1], report, recovery_point)):
-            # Behind a cut there is no telling what belongs: the log ends at the cut.
-            broken = True
-            segment.unlink()
-            report.segments_dropped += 1
-            continue
-        is_last = number == len(bases) - 1
-        scan = not report.clean and (is_last or bases[number + 1] > recovery_point)
-        before = report.bytes_truncated
-        load_segment(segment, config.index_interval_bytes, report, scan=scan)
-        broken = report.bytes_truncated > before
-        segments.append(segment)
-    return segments
+class _Segments:
+    """Loads the segments of one log, up to where it is damaged if that may be cut."""
 
+    def __init__(
+        self, place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport, *, scan_all: bool
+    ) -> None:
+        self._place = place
+        self._index_interval = config.index_interval_bytes
+        self._promise = promise
+        self._report = report
+        self._scan_all = scan_all
 
-def _is_torn_off(base: int, before: Segment, report: RecoveryReport, recovery_point: int) -> bool:
-    """Overlap is damage; so is a gap behind the recovery point after a crash (the older segment lost its tail)."""
-    end = before.next_offset
-    return base < end or (base > end and not report.clean and base > recovery_point)
+    def load(self, bases: Sequence[int]) -> list[Segment]:
+        """Raises DamagedLogError."""
+        found: list[Segment] = []
+        for number, base in enumerate(bases):
+            segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
+            follows = bases[number + 1] if number + 1 < len(bases) else None
+            damage = self._gap(found, segment)
+            if damage is None:
+                damage = self._load_one(segment, follows)
+                found.append(segment)
+            if damage is not None:
+                # Behind it there is no telling what belongs: the log ends there.
+                self._drop(bases[len(found) :])
+                break
+        return found
+
+    def _gap(self, before: Sequence[Segment], segment: Segment) -> Damage | None:
+        if not before or before[-1].next_offset == segment.base_offset:
+            return None
+        end = before[-1].next_offset
+        damage = Damage(min(end, segment.base_offset), 0, f"{segment.path} does not begin at {end}, which comes next")
+        return self._excused(damage)
+
+    def _load_one(self, segment: Segment, follows: int | None) -> Damage | None:
+        report = self._report
+        segment.open()
+        report.segments_total += 1
+        scan = self._scan_all or (
+            not self._promise.clean and (follows is None or follows > self._promise.recovery_point)
+        )
+        if not scan:
+            if load_quickly(segment):
+                return None
+            report.indexes_rebuilt += 1
+        damage = scan_segment(segment, self._index_interval, report)
+        if damage is not None:
+            if follows is not None:
+                # Nothing was written here any more once the next segment had begun.
+                damage = replace(damage, torn=False)
+            self._excused(damage, segment)
+        keep_scanned(segment, report)
+        return damage
+
+    def _excused(self, damage: Damage, segment: Segment | None = None) -> Damage:
+        if not self._promise.excuses(damage):
+            if segment is not None:
+                segment.forget_indexes()
+            raise DamagedLogError(damage.offset, damage.reason)
+        return damage
+
+    def _drop(self, bases: Sequence[int]) -> None:
+        for base in bases:
+            Segment(self._place.fs, self._place.folder, base, 0).unlink()
+            self._report.segments_dropped += 1
 
 
 def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | None) -> LeaderEpochs:
@@ -108,13 +204,40 @@ def _load_epochs(place: LogPlace, segments: Sequence[Segment], scan_from: int | 
         epochs = LeaderEpochs()
     epochs.truncate_end(segments[-1].next_offset)
     epochs.truncate_start(segments[0].base_offset)
-    if epochs.latest < 0:
-        scan_from = 0
     if scan_from is not None:
-        for segment in segments:
-            position = segment.position_of(max(scan_from, segment.base_offset))
-            for _, header in () if position is None else segment.headers(position):
-                epochs.assign(header.leader_epoch, header.base_offset)
+        _find_epochs(segments, scan_from, epochs)
+    if not _epochs_fit(segments, epochs):
+        epochs = LeaderEpochs()
+        _find_epochs(segments, 0, epochs)
     if epochs.encode() != content:
         replace_file(place.fs, path, epochs.encode())
     return epochs
+
+
+def _find_epochs(segments: Sequence[Segment], scan_from: int, epochs: LeaderEpochs) -> None:
+    for segment in segments:
+        position = segment.position_of(max(scan_from, segment.base_offset))
+        for _, header in () if position is None else segment.headers(position):
+            epochs.assign(header.leader_epoch, header.base_offset)
+
+
+def _epochs_fit(segments: Sequence[Segment], epochs: LeaderEpochs) -> bool:
+    """Whether the batches say the same where an epoch begins and where it ends."""
+    end = segments[-1].next_offset
+    entries = [entry for entry in epochs.entries if entry[1] < end]
+    if not entries or entries[0][1] != segments[0].base_offset:
+        return end == segments[0].base_offset
+    stops = [start for _, start in entries[1:]] + [end]
+    for (epoch, start), stop in zip(entries, stops, strict=True):
+        first, last = _batch_at(segments, start), _batch_at(segments, stop - 1)
+        if first is None or last is None or first.base_offset != start:
+            return False
+        if (first.leader_epoch, last.leader_epoch) != (epoch, epoch):
+            return False
+    return True
+
+
+def _batch_at(segments: Sequence[Segment], offset: int) -> Header | None:
+    number = bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1
+    position = segments[number].position_of(offset) if number >= 0 else None
+    return None if position is None else next(segments[number].headers(position))[1]

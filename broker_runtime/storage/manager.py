@@ -10,49 +10,29 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.storage.checkpoint import (
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    Partition,
-    read_offsets,
-    read_topic_id,
-    topic_id_text,
-    write_offsets,
-    write_topic_id,
-)
+from broker_runtime.storage.checkpoint import Partition, read_topic_id, write_topic_id
+from broker_runtime.storage.checkpoints import Checkpoints
+from broker_runtime.storage.damaged import ACCEPT_LOSS, DamagedPartition
 from broker_runtime.storage.disk import Disk, InlineDisk
 from broker_runtime.storage.filesystem import FileSystem
-from broker_runtime.storage.loader import load_log, new_log
+from broker_runtime.storage.loader import Promise, load_log, new_log
 from broker_runtime.storage.log import Log
-from broker_runtime.storage.log_files import LoadedLog
 from broker_runtime.storage.place import LogPlace
-from broker_runtime.storage.producers import ProducerStates
-from broker_runtime.storage.recovery import RecoveryReport
+from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
+from broker_runtime.storage.stray import DELETED, STRAY, StrayFolders, parting_name
 
 _LOGGER = logging.getLogger(__name__)
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
-_STRAY_FOLDER = re.compile(r".+-(?P<partition>\d+)\.[0-9a-f]{32}-stray")
-_DELETED = "-delete"
-STRAY = "-stray"
-_NAME_MAX = 255
 _LOGS_PER_TICK = 256
 _CHECKPOINT_INTERVAL_S = 60.0
 PRODUCER_EXPIRATION_MS = 86_400_000
 HIGH_WATERMARK_INTERVAL_MS = 5_000
-
-
-def parting_name(folder: Path, suffix: str) -> Path:
-    """Kafka's name for a partition's folder that is no longer in use; a long topic's name is cut, as there."""
-    topic, _, partition = folder.name.rpartition("-")
-    rest = f"-{partition}.{uuid4().hex}{suffix}"
-    return folder.with_name(topic[: _NAME_MAX - len(rest)] + rest)
 
 
 class LogManager:
@@ -75,23 +55,29 @@ class LogManager:
         self.producer_expiration_ms = producer_expiration_ms
         self._logs: dict[Partition, Log] = {}
         self._lock: object | None = None
+        self._journal: str | None = None
         self.run_record = RunRecord(fs, log_dir, boot_id)
         self._doomed: list[tuple[int, Path]] = []
-        self._strays: dict[str, tuple[UUID, int]] = {}
         self._turn: list[Log] = []
         self._sealing: Log | None = None
         """The log of which a sealed segment is being synced."""
-        self._checkpointed: dict[Partition, int] = {}
         self._checkpoint_at = clock.monotonic() + _CHECKPOINT_INTERVAL_S
         self.high_watermark_interval_ms = HIGH_WATERMARK_INTERVAL_MS
         self._watermarks_at = clock.monotonic()
-        self._watermarks: dict[Partition, int] = {}
-        self._log_starts: dict[Partition, int] = {}
+        self._checkpoints = Checkpoints(fs, log_dir, self._logs)
+        self.strays = StrayFolders(fs, log_dir)
+        self._accepted: list[Path] = []
+        self.damaged: dict[Partition, DamagedPartition] = {}
+        """Their files are left as they are, for a person or until another broker is known to have the records."""
 
     # Opening
 
-    def open(self, config_of: Callable[[str], TopicConfig]) -> RecoveryReport:
-        """Load and where needed recover every partition. Raises ConfigError when the folder cannot be used."""
+    def open(self, config_of: Callable[[str], TopicConfig], *, journal: str | None = None) -> RecoveryReport:
+        """Load and where needed recover every partition. Raises ConfigError when the folder cannot be used.
+
+        `journal` is the topic whose high watermark moves after a sync only, and whose offsets are broker epochs.
+        """
+        self._journal = journal
         began = self._clock.monotonic()
         self._take_lock()
         folders = [name for name in self._fs.listdir(self._log_dir) if self._fs.is_dir(self._log_dir / name)]
@@ -107,34 +93,68 @@ class LogManager:
         return report
 
     def _load(self, folders: list[str], config_of: Callable[[str], TopicConfig], report: RecoveryReport) -> None:
-        points, starts = self._read_checkpoint(RECOVERY_POINTS), self._read_checkpoint(LOG_STARTS)
-        self._log_starts = starts
-        watermarks = self._watermarks = self._read_checkpoint(HIGH_WATERMARKS)
+        self._checkpoints.read()
         for name in folders:
-            folder = self._log_dir / name
-            if name.endswith(_DELETED):
-                self._remove_folder(folder)
-                continue
-            if name.endswith(STRAY):
-                self._note_stray(folder)
-                continue
             match = _FOLDER.fullmatch(name)
-            if match is None:
-                continue
-            key = (match["topic"], int(match["partition"]))
-            if not points.get(key) and self._set_aside(folder):
-                continue
-            place = self._place(key, self._topic_id(folder))
-            found = LoadedLog([], ProducerStates(), starts.get(key, 0), points.get(key, 0))
-            log = load_log(place, config_of(key[0]), found, report)
-            if log.log_end_offset < watermarks.get(key, 0):
-                _LOGGER.error("%s-%d ends at %d, and once had more", *key, log.log_end_offset)
-                self.run_record.lost()
-            log.start_replicating(watermarks.get(key, 0))
-            self._add(key, log)
+            if name.endswith(DELETED):
+                self._remove_folder(self._log_dir / name)
+            elif name.endswith(STRAY):
+                self.strays.note(name)
+            elif match is not None:
+                self._load_partition((match["topic"], int(match["partition"])), config_of(match["topic"]), report)
         if not report.clean:
             self._fs.fsync_dir(self._log_dir)
-        self._write_recovery_points()
+        self._checkpoints.write_recovery_points()
+        # Nor may a high watermark vouch for what comes in the place of records that are gone.
+        self._checkpoints.write_high_watermarks(sync=bool(self._accepted))
+        for marker in self._accepted:
+            self._fs.unlink(marker)
+        self.run_record.recovered()
+
+    def _load_partition(self, key: Partition, config: TopicConfig, report: RecoveryReport) -> None:
+        folder, checkpoints = self._folder(key), self._checkpoints
+        loss_is_accepted = self._fs.exists(folder / ACCEPT_LOSS)
+        if (loss_is_accepted or not checkpoints.recovery_point(key)) and self._set_aside(folder):
+            return
+        promise = self._promise(key, clean=report.clean)
+        try:
+            topic_id = read_topic_id(self._fs, folder)
+        except ValueError as error:
+            self._found_damaged(key, DamagedPartition(None, promise.log_start_offset, promise, str(error)), report)
+            return
+        try:
+            asked = Promise(promise.log_start_offset) if loss_is_accepted else promise
+            log = load_log(self._place(key, topic_id), config, asked, report)
+        except DamagedLogError as error:
+            self._found_damaged(key, DamagedPartition(topic_id, error.offset, promise, str(error)), report)
+            return
+        if log.log_end_offset < max(promise.least_end, promise.high_watermark):
+            _LOGGER.error("%s-%d ends at %d, and once had more", *key, log.log_end_offset)
+            self.run_record.lost()
+        if loss_is_accepted:
+            self._accepted.append(folder / ACCEPT_LOSS)
+        log.start_replicating(promise.high_watermark)
+        self._add(key, log)
+
+    def _promise(self, key: Partition, *, clean: bool) -> Promise:
+        checkpoints, record = self._checkpoints, self.run_record
+        watermark = checkpoints.high_watermark(key)
+        return Promise(
+            checkpoints.log_start(key),
+            checkpoints.recovery_point(key),
+            watermark,
+            max(watermark, record.last_epoch + 1) if key[0] == self._journal else 0,
+            clean=clean,
+            whole=clean or record.page_cache_kept,
+        )
+
+    def _found_damaged(self, key: Partition, damaged: DamagedPartition, report: RecoveryReport) -> None:
+        """This broker must not be counted on for it, and may not lead it."""
+        self.run_record.lost()
+        self.damaged[key] = damaged
+        self._checkpoints.keep(key, damaged.promise.least_end)
+        report.partitions_damaged += 1
+        _LOGGER.error("%s-%d is damaged: %s. Its files are left as they are", *key, damaged.reason)
 
     def _take_lock(self) -> None:
         try:
@@ -149,27 +169,14 @@ class LogManager:
         except OSError as error:
             raise ConfigError(f"log.dirs={self._log_dir} cannot be used: {error}") from error
 
-    def _read_checkpoint(self, name: str) -> dict[Partition, int]:
-        try:
-            return read_offsets(self._fs, self._log_dir / name)
-        except ValueError as error:
-            # Without it everything is checked from the start, which is slower but loses nothing.
-            _LOGGER.warning("ignoring a damaged checkpoint: %s", error)
-            return {}
-
-    def _topic_id(self, folder: Path) -> UUID:
-        try:
-            return read_topic_id(self._fs, folder)
-        except ValueError as error:
-            raise ConfigError(f"{error}; restore it or move the folder away from log.dirs") from None
-
     def _set_aside(self, folder: Path) -> bool:
         """Nothing of this folder was ever synced, and a crash may have left nothing to tell whose it is."""
         try:
             read_topic_id(self._fs, folder)
         except ValueError as error:
             if any(name.endswith(".log") and self._fs.open(folder / name).size() for name in self._fs.listdir(folder)):
-                stray = self._rename_stray(folder)
+                self.run_record.lost()
+                stray = self.strays.take(folder)
                 _LOGGER.error("%s: it was never synced; its records are kept in %s", error, stray)
             else:
                 self._remove_folder(folder)
@@ -177,12 +184,14 @@ class LogManager:
         return False
 
     def _place(self, key: Partition, topic_id: UUID) -> LogPlace:
-        folder = self._log_dir / f"{key[0]}-{key[1]}"
-        return LogPlace(folder, *key, topic_id, self._fs, self._clock, self.run_record.failed, self._disk)
+        return LogPlace(self._folder(key), *key, topic_id, self._fs, self._clock, self.run_record.failed, self._disk)
+
+    def _folder(self, key: Partition) -> Path:
+        return self._log_dir / f"{key[0]}-{key[1]}"
 
     def _add(self, key: Partition, log: Log) -> None:
-        log.on_start_moved = self._write_log_starts
-        log.on_cut = partial(self._lower_offsets, key, log)
+        log.on_start_moved = self._checkpoints.write_log_starts
+        log.on_cut = partial(self._checkpoints.lower, key, log)
         self._logs[key] = log
 
     # Partitions
@@ -198,11 +207,12 @@ class LogManager:
                 )
             existing.update_config(config)
             return existing
+        if key in self.damaged:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{partition}: {self.damaged[key]}")
         place = self._place(key, topic_id)
         try:
-            if key in self._watermarks:
-                # Of a log with that name that is gone; this one would look as if it had lost records.
-                self._write_high_watermarks(sync=False)
+            # Of a log with that name that is gone; this one would look as if it had lost records.
+            self._checkpoints.forget(key)
             self._fs.mkdir(place.folder)
             write_topic_id(self._fs, place.folder, topic_id)
             log = new_log(place, config)
@@ -217,71 +227,86 @@ class LogManager:
     def logs(self) -> list[Log]:
         return list(self._logs.values())
 
+    def holdings(self) -> list[tuple[Partition, UUID | None]]:
+        """What has a folder here, whole or damaged, and the topic id where it is known."""
+        whole = [(key, log.topic_id) for key, log in self._logs.items()]
+        return whole + [(key, damaged.topic_id) for key, damaged in self.damaged.items()]
+
+    def cut_damaged(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
+        """The log up to where it is damaged; what is behind that is given up, as another broker has all of it.
+
+        Raises KafkaError.
+        """
+        key = (topic, partition)
+        damaged = self.damaged[key]
+        report = RecoveryReport(clean=False)
+        try:
+            # Before the cut, so that no offset on disk vouches for what comes in the place of the records.
+            self._checkpoints.forget(key)
+            del self.damaged[key]
+            if damaged.topic_id is None or not self._fs.exists(self._folder(key)):
+                return self._begin_anew(key, topic_id, config)
+            promise = Promise(min(damaged.promise.log_start_offset, damaged.offset), damaged.offset)
+            log = load_log(self._place(key, damaged.topic_id), config, promise, report)
+        except (OSError, DamagedLogError) as error:
+            self.damaged[key] = damaged
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cutting {topic}-{partition} failed: {error}") from error
+        _LOGGER.warning("%s-%d is cut to %d, by %d bytes", *key, log.log_end_offset, report.bytes_truncated)
+        log.start_replicating(0)
+        self._add(key, log)
+        self._checkpoints.write_log_starts()
+        return log
+
+    def _begin_anew(self, key: Partition, topic_id: UUID, config: TopicConfig) -> Log:
+        if self._fs.exists(self._folder(key)):
+            _LOGGER.error("%s-%d is set aside as %s", *key, self.strays.take(self._folder(key)))
+        return self.create(*key, topic_id, config)
+
     def delete(self, topic: str, partition: int) -> None:
         """The name is free at once; the files go with a later tick. Readers that have begun may finish."""
-        log = self._logs.pop((topic, partition), None)
-        if log is None:
+        log = self._logs.get((topic, partition))
+        delay_ms = TopicConfig().file_delete_delay_ms if log is None else log.config.file_delete_delay_ms
+        folder = self._let_go((topic, partition))
+        if folder is None:
             return
-        log.on_start_moved = log.on_cut = None
-        log.end()
-        folder = log.place.folder
-        doomed = parting_name(folder, _DELETED)
+        doomed = parting_name(folder, DELETED)
         try:
             self._fs.rename(folder, doomed)
             self._fs.fsync_dir(self._log_dir)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"deleting {topic}-{partition} failed: {error}") from error
-        self._doomed.append((self._clock.wall_ms() + log.config.file_delete_delay_ms, doomed))
+        self._doomed.append((self._clock.wall_ms() + delay_ms, doomed))
 
     def set_aside(self, topic: str, partition: int) -> None:
         """Nobody ordered to delete this log, but it belongs to nobody: it is kept under another name, for a person."""
-        log = self._logs.pop((topic, partition))
-        log.on_start_moved = log.on_cut = None
-        try:
-            log.close()
-        except KafkaError as error:
-            _LOGGER.error("%s-%d is set aside as it is: %s", topic, partition, error)
-            log.end()
-        try:
-            stray = self._rename_stray(log.place.folder)
-        except OSError as error:
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"setting {topic}-{partition} aside failed: {error}"
-            ) from error
-        _LOGGER.error(
-            "the metadata does not give %s-%d (topic id %s) to this broker, and no record has ordered to delete it: it "
-            "is set aside as %s; remove that folder if it is not needed, rename it to %s if the metadata was at fault",
-            *(topic, partition, topic_id_text(log.topic_id), stray, log.place.folder.name),
-        )
-
-    def _rename_stray(self, folder: Path) -> Path:
+        folder = self._let_go((topic, partition), close=True)
+        if folder is None:
+            return
         # This broker does not have everything any more that it had when it gave its word to the controller.
         self.run_record.lost()
-        stray = parting_name(folder, STRAY)
-        self._fs.rename(folder, stray)
-        self._fs.fsync_dir(self._log_dir)
-        self._note_stray(stray)
-        return stray
-
-    def _note_stray(self, folder: Path) -> None:
-        match = _STRAY_FOLDER.fullmatch(folder.name)
-        if match is None:
-            return
         try:
-            topic_id = read_topic_id(self._fs, folder)
-        except ValueError:
-            # Nobody can ask for it.
-            topic_id = UUID(int=0)
-        self._strays[folder.name] = topic_id, int(match["partition"])
+            stray = self.strays.take(folder)
+        except OSError as error:
+            what = f"setting {topic}-{partition} aside failed: {error}"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, what) from error
+        _LOGGER.error(
+            "the metadata does not give %s-%d to this broker, and no record has ordered to delete it: it is set aside "
+            "as %s; remove that folder if it is not needed, rename it to %s if the metadata was at fault",
+            *(topic, partition, stray, folder.name),
+        )
 
-    @property
-    def stray_count(self) -> int:
-        """Folders that are set aside, whether by this process or by one before."""
-        return len(self._strays)
-
-    def stray_of(self, topic_id: UUID, partition: int) -> str | None:
-        """The name of a folder that holds records of this partition and is set aside."""
-        return next((name for name, known in self._strays.items() if known == (topic_id, partition)), None)
+    def _let_go(self, key: Partition, *, close: bool = False) -> Path | None:
+        """Its folder, if it has one."""
+        log = self._logs.pop(key, None)
+        if log is not None:
+            log.on_start_moved = log.on_cut = None
+            if close:
+                self._close(log)
+            log.end()
+            return log.place.folder
+        self._checkpoints.keep_no_longer(key)
+        is_there = self.damaged.pop(key, None) is not None and self._fs.exists(self._folder(key))
+        return self._folder(key) if is_there else None
 
     # Work that comes with time
 
@@ -299,10 +324,10 @@ class LogManager:
             self._remove_one_doomed(now_ms)
             if self._clock.monotonic() >= self._watermarks_at:
                 self._watermarks_at = self._clock.monotonic() + self.high_watermark_interval_ms / 1000
-                self._write_high_watermarks(sync=False)
+                self._checkpoints.write_high_watermarks(sync=False)
             if self._clock.monotonic() >= self._checkpoint_at:
                 self._checkpoint_at = self._clock.monotonic() + _CHECKPOINT_INTERVAL_S
-                self._write_recovery_points()
+                self._checkpoints.write_recovery_points()
         except OSError as error:
             _LOGGER.error("log upkeep failed, it is tried again: %s", error)
 
@@ -333,60 +358,24 @@ class LogManager:
             self._fs.unlink(folder / name)
         self._fs.rmdir(folder)
 
-    def _write_recovery_points(self) -> None:
-        points = {key: log.recovery_point for key, log in self._logs.items()}
-        if points != self._checkpointed:
-            write_offsets(self._fs, self._log_dir / RECOVERY_POINTS, points)
-            self._checkpointed = points
-
-    def _write_high_watermarks(self, *, sync: bool) -> None:
-        """Where a restarted replica surely agrees with the others; a crash may lose it, too low is only slower."""
-        watermarks = {key: log.high_watermark for key, log in self._logs.items()}
-        if watermarks != self._watermarks:
-            write_offsets(self._fs, self._log_dir / HIGH_WATERMARKS, watermarks, sync=sync)
-            self._watermarks = watermarks
-
-    def _lower_offsets(self, key: Partition, log: Log) -> None:
-        """A log is cut: offsets on disk behind its end would vouch for records that are yet to come."""
-        try:
-            if self._checkpointed.get(key, 0) > log.recovery_point:
-                self._write_recovery_points()
-            if self._watermarks.get(key, 0) > log.high_watermark:
-                self._write_high_watermarks(sync=True)
-        except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
-        self._write_log_starts()
-
-    def _write_log_starts(self) -> None:
-        starts = {
-            key: log.log_start_offset
-            for key, log in self._logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        if starts == self._log_starts:
-            return
-        try:
-            write_offsets(self._fs, self._log_dir / LOG_STARTS, starts)
-        except OSError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing {LOG_STARTS} failed: {error}") from error
-        self._log_starts = starts
-
     def close(self) -> None:
         """Sync everything and leave the clean-shutdown marker, unless a log could not be closed (then it is logged)."""
-        clean = True
-        for log in self._logs.values():
-            try:
-                log.close()
-            except KafkaError as error:
-                clean = False
-                _LOGGER.error("closing %s-%d failed, it is recovered at start: %s", log.topic, log.partition, error)
+        closed = [self._close(log) for log in self._logs.values()]
         try:
-            self._write_recovery_points()
-            self._write_log_starts()
-            self._write_high_watermarks(sync=True)
-            if clean:
+            self._checkpoints.write_recovery_points()
+            self._checkpoints.write_log_starts()
+            self._checkpoints.write_high_watermarks(sync=True)
+            if all(closed):
                 self.run_record.stopped_cleanly()
         except (OSError, KafkaError) as error:
             _LOGGER.error("no clean-shutdown marker, the logs are recovered at start: %s", error)
         self._logs.clear()
         self._lock = None
+
+    def _close(self, log: Log) -> bool:
+        try:
+            log.close()
+        except KafkaError as error:
+            _LOGGER.error("closing %s-%d failed, it is recovered at start: %s", log.topic, log.partition, error)
+            return False
+        return True

@@ -1,7 +1,9 @@
-"""Bringing a partition's files back to whole batches after a crash.
+"""Whether a segment's file holds what it should, and bringing what a crash has left back to whole batches.
 
-Segments from the recovery point on are scanned batch by batch (length, magic, CRC, rising offsets), cut at the first
-bad byte and their indexes rebuilt; after a clean stop only the tail behind the last index entry is looked at.
+Segments from the recovery point on are checked batch by batch (length, magic, CRC, offsets without a gap) and their
+indexes rebuilt; below it, and after a clean stop, only the tail behind the last index entry is looked at. Nothing on
+disk is changed before it is known that the segment is good, or that its end may be cut: `DamagedLogError` is for
+records that must be there.
 """
 
 from collections.abc import Iterator
@@ -9,9 +11,22 @@ from dataclasses import dataclass
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
+from broker_runtime.storage.index import RELATIVE_OFFSET_MAX
 from broker_runtime.storage.segment import Segment
 
 _READ_BYTES = 1 << 20
+_MAGIC_AT = 16
+_BATCH_BYTES_MAX = 1 << 28
+"""More than that no write leaves behind that was cut off."""
+
+
+class DamagedLogError(Exception):
+    """Records from `offset` on, which must be there, are missing or cannot be read; nothing was changed on disk."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"it is whole up to offset {offset} only: {reason}")
+        self.offset = offset
+        self.reason = reason
 
 
 @dataclass
@@ -25,6 +40,7 @@ class RecoveryReport:
     indexes_rebuilt: int = 0
     bytes_truncated: int = 0
     segments_dropped: int = 0
+    partitions_damaged: int = 0
     took_ms: int = 0
 
     def __str__(self) -> str:
@@ -32,46 +48,109 @@ class RecoveryReport:
         return (
             f"log recovery after {kind} shutdown: {self.partitions} partitions, {self.segments_scanned} of "
             f"{self.segments_total} segments checked, {self.bytes_truncated} bytes truncated, "
-            f"{self.segments_dropped} segments dropped, {self.indexes_rebuilt} indexes rebuilt, {self.took_ms} ms"
+            f"{self.segments_dropped} segments dropped, {self.indexes_rebuilt} indexes rebuilt, "
+            f"{self.partitions_damaged} partitions damaged, {self.took_ms} ms"
         )
 
 
-def valid_batches(segment: Segment, file_bytes: int) -> Iterator[Header]:
-    """Headers of the whole, intact batches with rising offsets from the start of the file."""
-    position, expected = 0, segment.base_offset
-    chunk, start = memoryview(b""), 0
-    while position + HEADER_BYTES <= file_bytes:
-        at = position - start
-        if at + HEADER_BYTES > len(chunk):
-            chunk, start, at = memoryview(segment.file.pread(_READ_BYTES, position)), position, 0
-        header = parse_header(chunk, at)
-        if (
-            header.magic != MAGIC
-            or header.length < HEADER_BYTES - OVERHEAD_BYTES
-            or position + header.size > file_bytes
-            or header.base_offset < expected
-            or header.last_offset_delta < 0
-        ):
-            return
-        if at + header.size > len(chunk):
-            size = max(header.size, _READ_BYTES)
-            chunk, start, at = memoryview(segment.file.pread(size, position)), position, 0
-        if checksum(chunk[at : at + header.size]) != header.crc:
-            return
-        yield header
-        position += header.size
-        expected = header.last_offset + 1
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """The file holds whole batches up to `offset` at byte `position` only."""
+
+    offset: int
+    position: int
+    reason: str
+    torn: bool = False
+    """As a write leaves it that a crash of the process has cut off: the beginning of one batch, and nothing else."""
 
 
-def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport) -> None:
-    """Keep the longest intact beginning of the segment and rebuild its indexes from it."""
-    file_bytes = segment.file.size()
+class BatchScan:
+    """Headers of the whole, intact batches from the start of a segment's file; then `damage` says why they end."""
+
+    def __init__(self, segment: Segment, file_bytes: int) -> None:
+        self.damage: Damage | None = None
+        self._segment = segment
+        self._file_bytes = file_bytes
+
+    def __iter__(self) -> Iterator[Header]:
+        position, expected = 0, self._segment.base_offset
+        chunk, start = memoryview(b""), 0
+        while position + HEADER_BYTES <= self._file_bytes:
+            at = position - start
+            if at + HEADER_BYTES > len(chunk):
+                chunk, start, at = memoryview(self._segment.file.pread(_READ_BYTES, position)), position, 0
+            header = parse_header(chunk, at)
+            reason = self._misfit(header, expected)
+            if reason is None and position + header.size > self._file_bytes:
+                self._cut_off(header, position, expected)
+                return
+            if reason is None and at + header.size > len(chunk):
+                size = max(header.size, _READ_BYTES)
+                chunk, start, at = memoryview(self._segment.file.pread(size, position)), position, 0
+            if reason is None and checksum(chunk[at : at + header.size]) != header.crc:
+                reason = "a batch does not have the checksum that it says"
+            if reason is not None:
+                self._found(position, expected, reason)
+                return
+            yield header
+            position += header.size
+            expected = header.last_offset + 1
+        if position < self._file_bytes:
+            self._found(position, expected, "a batch is cut off", torn=True)
+
+    def _misfit(self, header: Header, expected: int) -> str | None:
+        if header.magic != MAGIC or header.length < HEADER_BYTES - OVERHEAD_BYTES:
+            return "no record batch"
+        if header.base_offset != expected:
+            return f"a batch of offset {header.base_offset} where {expected} comes next"
+        if not 0 <= header.last_offset_delta <= RELATIVE_OFFSET_MAX - (expected - self._segment.base_offset):
+            return f"a batch of {header.last_offset_delta + 1} offsets"
+        return None
+
+    def _cut_off(self, header: Header, position: int, expected: int) -> None:
+        """Torn, unless the length is wrong: then what the file has from here on is a whole batch, or has some in it."""
+        size = self._file_bytes - position
+        rest = self._segment.file.pread(size if size < _BATCH_BYTES_MAX else 0, position)
+        torn = bool(rest) and checksum(rest) != header.crc and not _has_batch_of(rest, expected)
+        self._found(position, expected, "a batch is cut off" if torn else "the length of a batch is wrong", torn=torn)
+
+    def _found(self, position: int, offset: int, reason: str, *, torn: bool = False) -> None:
+        where = f"{self._segment.path}, byte {position}: {reason}"
+        self.damage = Damage(offset, position, where, torn)
+
+
+def _has_batch_of(content: bytes, above: int) -> bool:
+    """Whether a whole batch of a later offset begins behind the first byte."""
+    at = content.find(MAGIC, _MAGIC_AT + 1)
+    while 0 <= at <= len(content) - (HEADER_BYTES - _MAGIC_AT):
+        start = at - _MAGIC_AT
+        header = parse_header(content, start)
+        is_whole = header.length >= HEADER_BYTES - OVERHEAD_BYTES and start + header.size <= len(content)
+        batch = memoryview(content)[start : start + header.size] if is_whole and header.base_offset > above else None
+        if batch is not None and checksum(batch) == header.crc:
+            return True
+        at = content.find(MAGIC, at + 1)
+    return False
+
+
+def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport) -> Damage | None:
+    """Count the longest intact beginning of the segment, with its indexes in memory; why the file has more than that.
+
+    The files stay as they are: `keep_scanned` takes over what was found.
+    """
     segment.reset()
-    segment.offsets.create()
-    segment.times.create()
-    for header in valid_batches(segment, file_bytes):
+    segment.offsets.renew()
+    segment.times.renew()
+    scan = BatchScan(segment, segment.file.size())
+    for header in scan:
         segment.commit(header.size, header.last_offset, header.max_timestamp, index_interval)
     report.segments_scanned += 1
+    return scan.damage
+
+
+def keep_scanned(segment: Segment, report: RecoveryReport) -> None:
+    """Cut off what `scan_segment` did not count, and write the indexes. Synced."""
+    file_bytes = segment.file.size()
     if segment.size < file_bytes:
         report.bytes_truncated += file_bytes - segment.size
         segment.truncate_tail()
@@ -79,42 +158,55 @@ def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport) 
     segment.flush()
 
 
-def load_segment(segment: Segment, index_interval: int, report: RecoveryReport, *, scan: bool) -> None:
-    """Fill the segment's offsets, times and size from its files."""
-    segment.open()
-    report.segments_total += 1
-    if scan:
-        scan_segment(segment, index_interval, report)
-    elif not _load_quickly(segment):
-        report.indexes_rebuilt += 1
-        scan_segment(segment, index_interval, report)
+def load_quickly(segment: Segment) -> bool:
+    """Fill offsets, times and size from the indexes where they fit the log; False when the segment must be scanned."""
+    try:
+        return _indexes_fit(segment)
+    except KafkaError:
+        return False
 
 
-def _load_quickly(segment: Segment) -> bool:
-    """Trust the indexes where they fit the log; False when they must be rebuilt."""
+def _indexes_fit(segment: Segment) -> bool:
     if not segment.offsets.exists() or not segment.times.exists():
         return False
     if segment.offsets.size() % segment.offsets.entry.size or segment.times.size() % segment.times.entry.size:
         return False
+    segment.size = segment.file.size()
     last = segment.offsets.last()
-    if last is not None and (last[1] >= segment.size or last[0] < 0):
+    if last is not None and not (0 <= last[1] < segment.size and last[0] >= 0):
         return False
-    newest = segment.times.last()
-    if newest is not None:
-        segment.max_timestamp = newest[0]
-        segment.offset_of_max = segment.base_offset + newest[1]
-    end = last[1] if last is not None else 0
-    try:
-        for at, header in segment.headers(end):
-            if last is not None and at == last[1] and header.last_offset != segment.base_offset + last[0]:
-                return False
-            segment.next_offset = header.last_offset + 1
-            end = at + header.size
-            if header.max_timestamp > segment.max_timestamp:
-                segment.max_timestamp = header.max_timestamp
-                segment.offset_of_max = header.last_offset
-        first = next(segment.headers(0), None)
-    except KafkaError:
+    first = next(segment.headers(0), None)
+    end, next_offset = (0, segment.base_offset) if last is None else (last[1], -1)
+    for at, header in segment.headers(end):
+        if last is not None and at == last[1]:
+            next_offset = segment.base_offset + last[0] - header.last_offset_delta
+        if header.base_offset != next_offset or header.last_offset_delta < 0:
+            return False
+        next_offset = segment.next_offset = header.last_offset + 1
+        end = at + header.size
+        if header.max_timestamp > segment.max_timestamp:
+            segment.max_timestamp = header.max_timestamp
+            segment.offset_of_max = header.last_offset
+    if end != segment.size or segment.next_offset - 1 - segment.base_offset > RELATIVE_OFFSET_MAX:
+        return False
+    if first is not None and first[1].base_offset != segment.base_offset:
         return False
     segment.first_timestamp = first[1].max_timestamp if first is not None else -1
-    return end == segment.size
+    return _newest_fits(segment)
+
+
+def _newest_fits(segment: Segment) -> bool:
+    """Retention goes by it, so a wrong time must not be believed: the batch that the last entry names is asked."""
+    newest = segment.times.last()
+    if newest is None:
+        return True
+    offset = segment.base_offset + newest[1]
+    position = segment.position_of(offset) if segment.base_offset <= offset < segment.next_offset else None
+    if position is None:
+        return False
+    _, header = next(segment.headers(position))
+    if (header.max_timestamp, header.last_offset) != (newest[0], offset):
+        return False
+    if newest[0] >= segment.max_timestamp:
+        segment.max_timestamp, segment.offset_of_max = newest[0], offset
+    return True

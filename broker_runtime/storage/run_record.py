@@ -30,6 +30,10 @@ class RunRecord:
         """`boot_id` UNKNOWN_BOOT is not that of any run: then only a clean stop counts."""
         self.epoch = UNKNOWN_EPOCH
         """The broker epoch since whose registration nothing that was written is lost."""
+        self.last_epoch = UNKNOWN_EPOCH
+        """Of the last registration that is known of, vouched for or not."""
+        self.page_cache_kept = False
+        """What the last run has written is there, synced or not, as a crash of its process leaves it."""
         self._fs = fs
         self._path = log_dir / FILE_NAME
         self._marker = log_dir / CLEAN_SHUTDOWN
@@ -40,9 +44,12 @@ class RunRecord:
         """Take over from the last run, before its logs are touched; whether it stopped cleanly. Raises OSError."""
         clean = self._fs.exists(self._marker)
         written = self._read(self._path)
+        self.page_cache_kept = written[1] == self._boot_id != UNKNOWN_BOOT
+        self.last_epoch = written[0]
         if clean:
             self.epoch, _ = self._read(self._marker)
-        elif written[1] == self._boot_id != UNKNOWN_BOOT:
+            self.last_epoch = max(self.epoch, self.last_epoch)
+        elif self.page_cache_kept:
             self.epoch = written[0]
         if self.epoch != UNKNOWN_EPOCH:
             if written != (self.epoch, self._boot_id):
@@ -55,6 +62,14 @@ class RunRecord:
             self._fs.unlink(self._marker)
             self._fs.fsync_dir(self._marker.parent)
         return clean
+
+    def recovered(self) -> None:
+        """What a loss of power has left is cut and synced: from here on the page cache has all that is written."""
+        if not self._failed and not self._fs.exists(self._path):
+            try:
+                self._write()
+            except OSError as error:
+                log.warning("after a crash the next start cannot tell that its page cache was kept: %s", error)
 
     def registered(self, epoch: int) -> None:
         """From here on this run vouches for its own epoch, unless a log of it has failed.

@@ -103,6 +103,13 @@ class Segment:
             self.commit(header.size, header.last_offset, header.max_timestamp, index_interval)
         self.index_time()
 
+    def forget_indexes(self) -> None:
+        """For good, so that the next start looks at each batch again."""
+        for path in (self.offsets.path, self.times.path):
+            if self.fs.exists(path):
+                self.fs.unlink(path)
+        self.fs.fsync_dir(self.path.parent)
+
     def unlink(self) -> None:
         """Take the files away, the log first; readers that have it open may finish."""
         for path in (self.path, self.offsets.path, self.times.path):
@@ -185,16 +192,42 @@ class Segment:
         if offset <= self.base_offset:
             return 0
         entry = self.offsets.floor(offset - self.base_offset)
-        for position, _, _, last_offset in self._extents(entry[1] if entry is not None else 0):
+        position = None if entry is None else self._position_behind(entry, offset)
+        return self._search(offset, 0) if position is None else position
+
+    def _position_behind(self, entry: tuple[int, int], offset: int) -> int | None:
+        """As `_search` from an index entry; None when it names no batch of the log, as a damaged index does."""
+        try:
+            return self._search(offset, entry[1], self.base_offset + entry[0]) if entry[1] >= 0 else None
+        except KafkaError:
+            return None
+
+    def _search(self, offset: int, start: int, last_there: int | None = None) -> int:
+        """Raises KafkaError where the log is damaged, or the first batch does not end with the offset `last_there`."""
+        for position, _, _, last_offset in self._extents(start):
+            if last_there is not None and last_offset != last_there:
+                break
             if last_offset >= offset:
                 return position
-        return None
+            last_there = None
+        raise self._damaged(start)
 
     def end_within(self, start: int, limit: int) -> tuple[int, int]:
         """(end, offset there) of the whole batches from `start` that end at or before `limit`; at least one batch."""
         entry = self.offsets.floor_by_second(limit)
-        begin = max(start, entry[1]) if entry is not None else start
+        if entry is not None and entry[1] > start:
+            try:
+                return self._end_from(start, entry[1], limit, self.base_offset + entry[0])
+            except KafkaError:
+                # The index is damaged, or the log: that comes out next.
+                pass
+        return self._end_from(start, start, limit)
+
+    def _end_from(self, start: int, begin: int, limit: int, last_there: int | None = None) -> tuple[int, int]:
         for position, end, base_offset, last_offset in self._extents(begin):
+            if last_there is not None and last_offset != last_there:
+                raise self._damaged(begin)
+            last_there = None
             if end > limit and position > start:
                 return position, base_offset
             if end >= limit:
@@ -230,6 +263,9 @@ class Segment:
         """(offset, timestamp, leader epoch) of the first record from `from_offset` that is not older."""
         entry = self.times.floor(timestamp - 1)
         begin = max(from_offset, self.base_offset + (entry[1] if entry is not None else 0))
+        if begin >= self.next_offset > from_offset:
+            # The index is damaged.
+            begin = from_offset
         position = self.position_of(begin)
         if position is None:
             return None

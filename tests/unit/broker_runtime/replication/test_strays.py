@@ -14,7 +14,7 @@ from broker_runtime.controller.records import PartitionRecord, Record, RemoveTop
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
-from broker_runtime.storage.manager import parting_name
+from broker_runtime.storage.stray import parting_name
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
 
 ME = 1
@@ -58,7 +58,7 @@ def test_a_log_that_the_metadata_does_not_name_is_set_aside_and_kept(caplog: pyt
     node.take_up()
     (stray,) = node.folders("-stray")
     assert stray.startswith("orders-0.")
-    assert (node.house.logs.stray_count, node.folders("-delete"), node.house.logs.get("orders", 0)) == (1, [], None)
+    assert (len(node.house.logs.strays), node.folders("-delete"), node.house.logs.get("orders", 0)) == (1, [], None)
     (said,) = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert stray in said
     assert "no record has ordered to delete it" in said

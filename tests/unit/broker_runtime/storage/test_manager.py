@@ -182,12 +182,13 @@ def test_a_crash_before_the_files_went_is_made_good_at_start() -> None:
     assert [name for name in house.fs.listdir(LOG_DIR) if "delete" in name] == []
 
 
-def test_a_synced_folder_without_a_topic_id_is_named() -> None:
+def test_a_synced_folder_without_a_topic_id_is_damaged_and_the_others_are_served() -> None:
     house = _filled()
     house.restart()
     house.fs.unlink(FOLDER / "partition.metadata")
-    with pytest.raises(ConfigError, match=r"partition\.metadata is missing"):
+    with pytest.raises(KafkaError, match=r"partition\.metadata is missing"):
         house.kill()
+    assert house.logs.create("other", 0, UUID(int=9), house.config).log_end_offset == 0
 
 
 def test_a_folder_that_was_never_synced_and_lost_its_topic_id_is_set_aside() -> None:

@@ -167,9 +167,11 @@ def test_a_log_that_is_shorter_than_it_was_known_to_be_ends_the_word() -> None:
     node.serve(7)
     node.stop()
     node.fs.open(SEGMENT).truncate(0)
-    assert node.start() == -1
-    node.kill()
-    assert node.start() == -1
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="ends there, and had records up to 1"):
+            node.start()
+        assert node.epoch == -1
+        node.kill()
 
 
 def test_an_error_while_the_logs_are_read_is_not_forgotten_by_the_next_start() -> None:
@@ -219,8 +221,24 @@ def test_a_log_that_was_made_anew_has_not_lost_what_the_one_before_had() -> None
     assert logs.run_record.epoch == 7
 
 
-def test_nothing_is_written_for_a_folder_that_no_broker_uses() -> None:
+def test_a_folder_that_no_broker_uses_vouches_for_no_epoch_but_knows_its_boot() -> None:
     node = Node()
     node.kill()
+    assert node.start() == -1
+    assert node.logs.run_record.page_cache_kept
+    node.lose_power()
+    assert node.start() == -1
+    assert not node.logs.run_record.page_cache_kept
+
+
+def test_a_start_that_ends_before_a_power_loss_is_cut_leaves_no_word_of_this_boot() -> None:
+    """The next one must not take what the power loss has torn for damage."""
+    node = Node()
+    node.serve(7)
+    node.lose_power()
+    node.fs.failing_fsync = True
+    with pytest.raises(OSError, match="input/output"):
+        node.start()
+    node.kill()
     node.start()
-    assert not node.fs.exists(LOG_DIR / FILE_NAME)
+    assert not node.logs.run_record.page_cache_kept

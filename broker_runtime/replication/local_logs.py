@@ -1,0 +1,99 @@
+"""The logs on this broker's disk as the metadata wants them: opened, and parted with.
+
+A log is deleted when a record has ordered it, and only then: what the metadata, which may have been lost or restored
+from an older copy, merely does not name is set aside. A log whose records are damaged or set aside is not led, so that
+nothing empty takes the place of what was acknowledged; to follow a leader that has everything it is cut and refilled.
+"""
+
+import logging
+from collections.abc import Iterator
+from uuid import UUID
+
+from broker_runtime.config import TopicConfig
+from broker_runtime.controller.image import MetadataImage, Partition, Removals, Topic
+from broker_runtime.controller.records import METADATA_TOPIC
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.manager import LogManager
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+
+
+class LocalLogs:
+    def __init__(self, me: int, logs: LogManager) -> None:
+        self._me = me
+        self._logs = logs
+        self._ordered: set[tuple[UUID, int]] = set()
+        """(topic id, partition) of logs that records have ordered to delete."""
+
+    def opened(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> Log:
+        """Raises KafkaError (KAFKA_STORAGE_ERROR) when it cannot be had, or this broker must not lead it."""
+        self._ordered.discard((topic.id, index))
+        known = self._logs.get(topic.name, index)
+        if known is not None and known.topic_id == topic.id:
+            # When it was loaded nobody knew the topic's configuration yet.
+            known.update_config(config)
+            return known
+        if known is not None:
+            self.part_with((topic.name, index))
+        made = self._mended(topic, index, part, config)
+        if made is None:
+            made = self._logs.create(topic.name, index, topic.id, config)
+        made.sole_replica = False
+        return made
+
+    def _mended(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> Log | None:
+        """What is left of the log where it was damaged, to follow a leader with; None when it is to begin empty."""
+        follows = part.leader not in (self._me, -1)
+        damaged = self._logs.damaged.get((topic.name, index))
+        if damaged is not None and damaged.topic_id not in (None, topic.id):
+            self.part_with((topic.name, index))
+        elif damaged is not None:
+            if not follows:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damaged))
+            return self._logs.cut_damaged(topic.name, index, topic.id, config)
+        stray = self._logs.strays.of(topic.id, index)
+        if stray is not None and not follows:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"its records are set aside in {stray}: stop this broker and rename that folder to "
+                f"{topic.name}-{index}, or remove it to begin with nothing",
+            )
+        return None
+
+    # Logs that go
+
+    def note_removals(self, removals: Removals) -> None:
+        """Records have taken these away; call it with all that come, before they are applied, also before serving."""
+        for (_, index), topic_id in self._logs.holdings() if removals else ():
+            if topic_id is not None and removals.order_deletion(topic_id, index, self._me):
+                self._ordered.add((topic_id, index))
+
+    def held_of(self, topic: str) -> Iterator[Key]:
+        return (key for key, _ in self._logs.holdings() if key[0] == topic)
+
+    def holds(self, key: Key) -> bool:
+        return self._logs.get(*key) is not None or key in self._logs.damaged
+
+    def not_given_by(self, image: MetadataImage) -> Iterator[Key]:
+        for key, topic_id in self._logs.holdings():
+            topic = image.topics.get(key[0])
+            part = topic.partitions.get(key[1]) if topic is not None and topic_id in (None, topic.id) else None
+            if key[0] != METADATA_TOPIC and (part is None or self._me not in part.replicas):
+                yield key
+
+    def part_with(self, key: Key) -> None:
+        """Delete what a record has ordered to delete; what the metadata merely does not name is set aside."""
+        topic_id = next((topic_id for held, topic_id in self._logs.holdings() if held == key), None)
+        ordered = topic_id is not None and (topic_id, key[1]) in self._ordered
+        if topic_id is not None:
+            self._ordered.discard((topic_id, key[1]))
+        try:
+            if ordered:
+                self._logs.delete(*key)
+            else:
+                self._logs.set_aside(*key)
+        except KafkaError as error:
+            log.error("a log that this broker no longer has is looked at again at its next start: %s", error)

@@ -1,0 +1,117 @@
+"""Kafka's three offset checkpoints of a folder: as they are on disk, and when they are written anew."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.checkpoint import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    Partition,
+    read_offsets,
+    write_offsets,
+)
+from broker_runtime.storage.filesystem import FileSystem
+from broker_runtime.storage.log import Log
+
+_LOGGER = logging.getLogger(__name__)
+_NAMES = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
+
+
+class Checkpoints:
+    """`logs` are the manager's: what is written is what they have then, and what `keep` holds of others."""
+
+    def __init__(self, fs: FileSystem, log_dir: Path, logs: Mapping[Partition, Log]) -> None:
+        self._fs = fs
+        self._log_dir = log_dir
+        self._logs = logs
+        self._on_disk: dict[str, dict[Partition, int]] = {name: {} for name in _NAMES}
+        self._kept: dict[str, dict[Partition, int]] = {name: {} for name in _NAMES}
+
+    def read(self) -> None:
+        self._on_disk = {name: self._read(name) for name in _NAMES}
+
+    def _read(self, name: str) -> dict[Partition, int]:
+        try:
+            return read_offsets(self._fs, self._log_dir / name)
+        except ValueError as error:
+            # Without it everything is checked from the start, which is slower but loses nothing.
+            _LOGGER.warning("ignoring a damaged checkpoint: %s", error)
+            return {}
+
+    def recovery_point(self, key: Partition) -> int:
+        return self._on_disk[RECOVERY_POINTS].get(key, 0)
+
+    def log_start(self, key: Partition) -> int:
+        return self._on_disk[LOG_STARTS].get(key, 0)
+
+    def high_watermark(self, key: Partition) -> int:
+        return self._on_disk[HIGH_WATERMARKS].get(key, 0)
+
+    def keep(self, key: Partition, least_end: int) -> None:
+        """No log of this partition can be loaded now: what is said of it stays, and that it had records up to
+        `least_end`, so that the next start knows it too."""
+        for name in _NAMES:
+            if key in self._on_disk[name]:
+                self._kept[name][key] = self._on_disk[name][key]
+        self._kept[RECOVERY_POINTS][key] = least_end
+
+    def keep_no_longer(self, key: Partition) -> None:
+        for name in _NAMES:
+            self._kept[name].pop(key, None)
+
+    def forget(self, key: Partition) -> None:
+        """What is said of a partition without a log is gone for good once it returns. Raises OSError."""
+        self.keep_no_longer(key)
+        for name in _NAMES:
+            if key in self._on_disk[name]:
+                self._write(name, self._now(name), sync=True)
+
+    def _now(self, name: str) -> dict[Partition, int]:
+        logs = self._logs.items()
+        if name == RECOVERY_POINTS:
+            found = {key: log.recovery_point for key, log in logs}
+        elif name == HIGH_WATERMARKS:
+            found = {key: log.high_watermark for key, log in logs}
+        else:
+            found = {k: log.log_start_offset for k, log in logs if log.log_start_offset > log.segments[0].base_offset}
+        return {**self._kept[name], **found}
+
+    def _write(self, name: str, offsets: dict[Partition, int], *, sync: bool) -> None:
+        if offsets != self._on_disk[name]:
+            write_offsets(self._fs, self._log_dir / name, offsets, sync=sync)
+            self._on_disk[name] = offsets
+
+    def write_recovery_points(self) -> None:
+        """Raises OSError."""
+        self._write(RECOVERY_POINTS, self._now(RECOVERY_POINTS), sync=True)
+
+    def write_high_watermarks(self, *, sync: bool) -> None:
+        """Where a restarted replica surely agrees with the others; a crash may lose it, too low is only slower.
+
+        Raises OSError.
+        """
+        self._write(HIGH_WATERMARKS, self._now(HIGH_WATERMARKS), sync=sync)
+
+    def write_log_starts(self) -> None:
+        """Raises KafkaError."""
+        try:
+            self._write(LOG_STARTS, self._now(LOG_STARTS), sync=True)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing {LOG_STARTS} failed: {error}") from error
+
+    def lower(self, key: Partition, log: Log) -> None:
+        """A log is cut: offsets on disk behind its end would vouch for records that are yet to come.
+
+        Raises KafkaError.
+        """
+        try:
+            if self.recovery_point(key) > log.recovery_point:
+                self.write_recovery_points()
+            if self.high_watermark(key) > log.high_watermark:
+                self.write_high_watermarks(sync=True)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
+        self.write_log_starts()

@@ -1,0 +1,57 @@
+"""Folders of partitions that are no longer in use, and what is set aside for a person to decide about."""
+
+import re
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from broker_runtime.storage.checkpoint import read_topic_id
+from broker_runtime.storage.filesystem import FileSystem
+
+DELETED = "-delete"
+STRAY = "-stray"
+_STRAY_FOLDER = re.compile(r".+-(?P<partition>\d+)\.[0-9a-f]{32}-stray")
+_NAME_MAX = 255
+_UNKNOWN = UUID(int=0)
+
+
+def parting_name(folder: Path, suffix: str) -> Path:
+    """Kafka's name for a partition's folder that is no longer in use; a long topic's name is cut, as there."""
+    topic, _, partition = folder.name.rpartition("-")
+    rest = f"-{partition}.{uuid4().hex}{suffix}"
+    return folder.with_name(topic[: _NAME_MAX - len(rest)] + rest)
+
+
+class StrayFolders:
+    """Those that are set aside, whether by this process or by one before. They are renamed, never deleted."""
+
+    def __init__(self, fs: FileSystem, log_dir: Path) -> None:
+        self._fs = fs
+        self._log_dir = log_dir
+        self._known: dict[str, tuple[UUID, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def note(self, name: str) -> None:
+        """A folder that was found."""
+        match = _STRAY_FOLDER.fullmatch(name)
+        if match is None:
+            return
+        try:
+            topic_id = read_topic_id(self._fs, self._log_dir / name)
+        except ValueError:
+            # Nobody can ask for it.
+            topic_id = _UNKNOWN
+        self._known[name] = topic_id, int(match["partition"])
+
+    def take(self, folder: Path) -> str:
+        """Its new name, for good. Raises OSError."""
+        stray = parting_name(folder, STRAY)
+        self._fs.rename(folder, stray)
+        self._fs.fsync_dir(self._log_dir)
+        self.note(stray.name)
+        return stray.name
+
+    def of(self, topic_id: UUID, partition: int) -> str | None:
+        """The name of a folder that holds records of this partition."""
+        return next((name for name, known in self._known.items() if known == (topic_id, partition)), None)

@@ -1,0 +1,400 @@
+"""Damage of files at rest: a partition has every record that it must have, or it is known to be damaged."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from broker_runtime.config import TopicConfig
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, checksum, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.manager import LogManager
+from tests.support.logs import LOG_DIR, TOPIC_ID, values_of
+from tests.support.manual_clock import ManualClock
+from tests.support.memory_filesystem import MemoryFileSystem
+
+CONFIG = TopicConfig(segment_bytes=1000, index_interval_bytes=100, retention_ms=-1)
+EVERYTHING = [b"%02d" % number for number in range(50)]
+FOLDER = LOG_DIR / "orders-0"
+
+
+class Node:
+    """A log of 50 batches in several segments under two epochs, and what becomes of its disk."""
+
+    def __init__(self) -> None:
+        self.fs = MemoryFileSystem()
+        self.clock = ManualClock()
+        self.boot = "boot-1"
+        self.start()
+        self.logs.create("orders", 0, TOPIC_ID, CONFIG).sole_replica = True
+        for number, value in enumerate(EVERYTHING):
+            self.log.append(memoryview(encode_batch([(b"k", value)], 1000 + number)), leader_epoch=number // 30)
+        self.logs.run_record.registered(7)
+
+    @property
+    def log(self) -> Log:
+        found = self.logs.get("orders", 0)
+        assert found is not None
+        return found
+
+    @property
+    def reason(self) -> str:
+        return self.logs.damaged["orders", 0].reason
+
+    def start(self) -> None:
+        self.logs = LogManager(LOG_DIR, fs=self.fs, clock=self.clock, boot_id=self.boot)
+        self.report = self.logs.open(lambda _topic: CONFIG)
+        log = self.logs.get("orders", 0)
+        if log is not None:
+            log.sole_replica = True
+
+    def stop(self) -> None:
+        self.logs.close()
+        self.fs = self.fs.process_killed()
+
+    def kill(self) -> None:
+        self.fs = self.fs.process_killed()
+
+    def sync(self) -> None:
+        """With the recovery point on disk."""
+        self.log.flush()
+        self.clock.advance(61)
+        self.logs.tick()
+
+    def lose_power(self) -> None:
+        self.fs = self.fs.power_loss(Random(1))
+        self.boot += "+"
+
+    def segment(self, number: int) -> Path:
+        bases = sorted(name for name in self.fs.listdir(FOLDER) if name.endswith(".log"))
+        return FOLDER / bases[number]
+
+    def flip(self, path: Path, at: int, bit: int = 1) -> None:
+        file = self.fs.open(path)
+        file.write_at([bytes([file.pread(1, at)[0] ^ bit])], at)
+        file.fsync()
+
+    def lose_index(self, number: int) -> None:
+        index = self.segment(number).with_suffix(".index")
+        if self.fs.exists(index):
+            self.fs.unlink(index)
+            self.fs.fsync_dir(FOLDER)
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            name: self.fs.open(FOLDER / name).pread(1 << 20, 0)
+            for name in self.fs.listdir(FOLDER)
+            if name.endswith(".log")
+        }
+
+
+@pytest.mark.parametrize("end", [Node.stop, Node.kill])
+def test_a_damaged_old_segment_takes_nothing_else_with_it(end: Callable[[Node], None]) -> None:
+    """A byte in the middle of the third segment, whose index is lost."""
+    node = Node()
+    node.sync()
+    end(node)
+    node.flip(node.segment(2), 70)
+    node.lose_index(2)
+    before = node.files()
+    node.start()
+    assert node.logs.get("orders", 0) is None
+    assert "checksum" in node.reason
+    assert node.files() == before
+    assert node.report.partitions_damaged == 1
+    assert node.logs.run_record.epoch == -1, "its broker is not counted on"
+
+
+def test_it_is_known_to_be_damaged_at_each_start_until_it_is_whole_again() -> None:
+    node = Node()
+    node.stop()
+    node.flip(node.segment(2), 70)
+    node.lose_index(2)
+    for end in (Node.stop, Node.kill, Node.lose_power, Node.stop):
+        node.start()
+        assert node.logs.get("orders", 0) is None
+        end(node)
+    node.flip(node.segment(2), 70)
+    node.start()
+    assert values_of(node.log) == EVERYTHING
+    assert node.log.latest_epoch == 1
+
+
+def test_an_index_that_is_lost_without_damage_is_made_again() -> None:
+    node = Node()
+    node.stop()
+    node.lose_index(2)
+    node.start()
+    assert (node.report.indexes_rebuilt, values_of(node.log)) == (1, EVERYTHING)
+
+
+@pytest.mark.parametrize("end", [Node.stop, Node.kill])
+@pytest.mark.parametrize("number", [1, 2, -1])
+def test_a_segment_that_is_lost_is_missed(end: Callable[[Node], None], number: int) -> None:
+    node = Node()
+    node.sync()
+    end(node)
+    node.fs.unlink(node.segment(number))
+    node.start()
+    assert node.logs.get("orders", 0) is None
+    assert "comes next" in node.reason or "had records up to 50" in node.reason
+
+
+def test_a_segment_that_lost_batches_at_its_end_is_missed() -> None:
+    node = Node()
+    node.sync()
+    node.kill()
+    node.fs.open(node.segment(1)).truncate(71)
+    node.start()
+    assert "does not begin at" in node.reason
+
+
+def test_after_a_kill_damage_of_what_was_not_synced_is_told_from_a_torn_write() -> None:
+    """The page cache has survived: whole batches do not come apart there by themselves."""
+    node = Node()
+    node.kill()
+    node.flip(node.segment(2), 70)
+    node.start()
+    assert "checksum" in node.reason
+
+
+@pytest.mark.parametrize("at", [0, 7, 8, 11, 16, 17, 20, 23, 26, HEADER_BYTES + 2])
+def test_after_a_kill_each_field_of_the_last_batch_is_told_from_a_torn_write(at: int) -> None:
+    node = Node()
+    last = node.log.segments[-1]
+    position = last.position_of(49)
+    assert position is not None
+    node.kill()
+    node.flip(last.path, position + at, 0x40)
+    node.start()
+    if node.logs.get("orders", 0) is None:
+        return
+    # The leader epoch (bytes 12 to 15) is not in the checksum.
+    raise AssertionError(f"byte {at} is not missed")
+
+
+def test_after_a_kill_a_torn_write_is_cut() -> None:
+    node = Node()
+    torn = encode_batch([(b"k", b"50")], 1)
+    for size in (1, 40, HEADER_BYTES, len(torn) - 1):
+        file = node.log.segments[-1].file
+        file.write_at([(50).to_bytes(8, "big") + torn[8:size]], file.size())
+        node.kill()
+        node.start()
+        assert values_of(node.log) == EVERYTHING
+        assert node.report.bytes_truncated == max(size, 8)
+
+
+def test_after_a_power_loss_what_was_not_synced_ends_at_the_first_damage() -> None:
+    node = Node()
+    node.sync()
+    for number in range(20):
+        node.log.append(memoryview(encode_batch([(b"k", b"late %d" % number)], 1)), leader_epoch=1)
+    node.lose_power()
+    node.start()
+    assert values_of(node.log)[:50] == EVERYTHING
+
+
+def test_after_a_power_loss_damage_below_the_recovery_point_is_missed() -> None:
+    node = Node()
+    node.sync()
+    node.lose_power()
+    node.flip(node.segment(-1), 70)
+    node.lose_index(-1)
+    node.start()
+    assert "checksum" in node.reason
+
+
+@pytest.mark.parametrize("byte", [0, 3, 4, 6, 7])
+@pytest.mark.parametrize("end", [Node.stop, Node.kill, Node.lose_power])
+def test_a_flipped_bit_in_a_base_offset_neither_moves_the_end_nor_stops_the_broker(
+    end: Callable[[Node], None], byte: int
+) -> None:
+    """It lies outside of the checksum."""
+    node = Node()
+    node.sync()
+    position = node.log.segments[-1].position_of(48)
+    assert position is not None
+    end(node)
+    for bit in (1, 0x80):
+        node.flip(node.segment(-1), position + byte, bit)
+        node.lose_index(-1)
+        node.start()
+        assert "where 48 comes next" in node.reason
+        node.stop()
+        node.flip(node.segment(-1), position + byte, bit)
+
+
+def test_a_batch_of_more_offsets_than_an_index_can_say_is_damaged() -> None:
+    node = Node()
+    node.sync()
+    position = node.log.segments[-1].position_of(48)
+    assert position is not None
+    file = node.log.segments[-1].file
+    batch = bytearray(file.pread(1 << 20, position))
+    batch[23:27] = (2**31 - 1).to_bytes(4, "big")
+    whole = batch[: 12 + int.from_bytes(batch[8:12], "big")]
+    whole[17:21] = checksum(whole).to_bytes(4, "big")
+    node.kill()
+    node.fs.open(node.segment(-1)).write_at([whole], position)
+    node.start()
+    assert "a batch of 2147483648 offsets" in node.reason
+    assert CRC_FROM == 21
+
+
+def test_to_follow_a_leader_the_log_is_cut_at_the_damage() -> None:
+    node = Node()
+    node.log.delete_records(3)
+    node.sync()
+    node.kill()
+    node.flip(node.segment(2), 70)
+    node.lose_index(2)
+    node.start()
+    base = int(node.segment(2).stem)
+    log = node.logs.cut_damaged("orders", 0, TOPIC_ID, CONFIG)
+    assert (log.log_start_offset, log.log_end_offset, node.logs.damaged) == (3, base, {})
+    assert read_offsets(node.fs, LOG_DIR / RECOVERY_POINTS) == {}
+    log.append_as_follower(_batches(base, 50))
+    node.kill()
+    node.start()
+    assert (values_of(node.log), node.log.log_start_offset) == (EVERYTHING[3:], 3)
+
+
+def _batches(start: int, end: int) -> memoryview:
+    found = bytearray()
+    for number in range(start, end):
+        batch = bytearray(encode_batch([(b"k", EVERYTHING[number])], 1000 + number))
+        batch[:8] = number.to_bytes(8, "big")
+        batch[12:16] = (1).to_bytes(4, "big")
+        found += batch
+    return memoryview(found)
+
+
+def test_one_that_does_not_say_whose_it_is_begins_anew_to_follow() -> None:
+    node = Node()
+    node.stop()
+    node.fs.unlink(FOLDER / "partition.metadata")
+    node.start()
+    assert "partition.metadata is missing" in node.reason
+    log = node.logs.cut_damaged("orders", 0, TOPIC_ID, CONFIG)
+    assert (log.log_end_offset, len(node.logs.strays)) == (0, 1)
+
+
+def test_a_person_may_accept_the_loss(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node()
+    node.stop()
+    node.flip(node.segment(2), 70)
+    node.lose_index(2)
+    node.start()
+    node.stop()
+    node.fs.open(FOLDER / "accept-loss", create=True)
+    with caplog.at_level(logging.ERROR):
+        node.start()
+    base = int(node.segment(2).stem)
+    assert values_of(node.log) == EVERYTHING[:base]
+    assert f"orders-0 ends at {base}, and once had more" in caplog.text
+    assert node.logs.run_record.epoch == -1
+    node.log.append(memoryview(encode_batch([(b"k", b"on")], 1)), leader_epoch=2)
+    node.kill()
+    node.start()
+    assert values_of(node.log) == [*EVERYTHING[:base], b"on"]
+
+
+def test_a_deleted_topic_takes_its_damaged_log_with_it() -> None:
+    node = Node()
+    node.stop()
+    node.flip(node.segment(2), 70)
+    node.lose_index(2)
+    node.start()
+    node.logs.delete("orders", 0)
+    assert node.logs.holdings() == []
+    again = node.logs.create("orders", 0, UUID(int=9), CONFIG)
+    assert again.log_end_offset == 0
+
+
+@pytest.fixture(scope="module")
+def stopped() -> Node:
+    node = Node()
+    node.log.delete_records(3)
+    node.stop()
+    return node
+
+
+@pytest.fixture(scope="module")
+def killed() -> Node:
+    node = Node()
+    node.log.delete_records(3)
+    node.sync()
+    node.kill()
+    return node
+
+
+def paths(fs: MemoryFileSystem) -> list[Path]:
+    found = [LOG_DIR / name for name in fs.listdir(LOG_DIR) if not fs.is_dir(LOG_DIR / name)]
+    found += [FOLDER / name for name in fs.listdir(FOLDER)]
+    return [path for path in found if fs.open(path).size()]
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data(), st.sampled_from(["stopped", "killed"]), st.booleans())
+def test_whatever_byte_of_whatever_file_is_damaged(
+    stopped: Node, killed: Node, data: st.DataObject, how: str, boot_again: bool
+) -> None:
+    """Either the same records are there, or the partition is known to be damaged, or its reader is told."""
+    before = stopped if how == "stopped" else killed
+    node = Node()
+    node.fs = before.fs.copy()
+    node.boot = "boot-1" if not boot_again else "boot-2"
+    path = data.draw(st.sampled_from([path for path in paths(node.fs) if path.stem != f"{0:020}"]), label="file")
+    size = node.fs.open(path).size()
+    kind = data.draw(st.sampled_from(["flip", "flip", "flip", "garbage", "cut", "lost"]), label="damage")
+    at = data.draw(st.integers(0, size - 1), label="byte")
+    if kind == "flip":
+        node.flip(path, at, data.draw(st.integers(1, 255), label="bits"))
+    elif kind == "garbage":
+        node.fs.open(path).write_at([data.draw(st.binary(min_size=1, max_size=min(64, size - at)))], at)
+    elif kind == "cut":
+        node.fs.open(path).truncate(at)
+    else:
+        node.fs.unlink(path)
+    node.start()
+    _read_as_a_consumer(node, path)
+    node.stop()
+    node.start()
+    _read_as_a_consumer(node, path)
+
+
+def _read_as_a_consumer(node: Node, path: Path) -> None:
+    log = node.logs.get("orders", 0)
+    if log is None:
+        assert ("orders", 0) in node.logs.damaged
+        return
+    assert log.log_end_offset == 50
+    if path.name != "log-start-offset-checkpoint":
+        # Kafka's file has no checksum: a flipped digit there is a log start like any other.
+        assert log.log_start_offset <= 3
+    expected = log.log_start_offset
+    try:
+        while (region := log.read(expected, 300, min_one=True, up_to=50)) is not None:
+            batches = list(iter_batches(region.read()))
+            if not batches:
+                assert path.suffix == ".log", "a batch that says it is longer than what was read"
+                return
+            for header, batch in batches:
+                if checksum(batch) != header.crc or not header.base_offset <= expected <= header.last_offset:
+                    # A batch that nobody had a reason to look at: its reader is told, here by what it reads.
+                    assert path.suffix == ".log"
+                    return
+                assert [r.value for r in iter_records(batch)] == EVERYTHING[header.base_offset : header.last_offset + 1]
+                expected = header.last_offset + 1
+    except KafkaError:
+        assert path.suffix == ".log"
+        return
+    assert expected == 50
