@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.cluster.waiting import wait_for
-from e2e.shop import READY_TIMEOUT_S, Json, Shop
+from e2e.shop import READY_TIMEOUT_S, Json, Shop, condition_of
 
 API_VERSION = "sluicegate.dev/v1alpha1"
 MINI = "mini"
@@ -79,4 +79,42 @@ def test_a_quota_waits_for_its_listener_and_everything_goes_with_the_cluster(min
     wait_for(
         "its own network policies are gone",
         lambda: not mini.plane.get("networkpolicies", "-l", f"sluicegate.dev/cluster={MINI}")["items"],
+    )
+
+
+CROWDED = "crowded"
+
+
+@pytest.fixture
+def crowded(standing_shop: Shop) -> Iterator[Shop]:
+    """A namespace whose ResourceQuota asks for limits that the pods do not have."""
+    shop = standing_shop
+    shop.plane.kubectl("create", "namespace", CROWDED)
+    shop.plane.kubectl("create", "quota", "small", "--hard=limits.memory=1Gi", "-n", CROWDED)
+    yield shop
+    shop.plane.kubectl("delete", "namespace", CROWDED, "--wait=false")
+
+
+def test_a_cluster_whose_pods_are_refused_is_stalled_with_the_api_servers_own_sentence(crowded: Shop) -> None:
+    manifest = a_cluster()
+    manifest["metadata"]["namespace"] = CROWDED
+    crowded.apply(manifest)
+
+    def refused() -> Json:
+        found = crowded.plane.get("brokercluster", MINI, "-n", CROWDED)
+        stalled = condition_of(found, "Stalled")
+        assert stalled.get("status") == "True", f"status {found.get('status')}"
+        return stalled
+
+    stalled = wait_for("the cluster is stalled", refused, timeout_s=READY_TIMEOUT_S, interval_s=0.3)
+    assert stalled["reason"] == "FailedCreate"
+    assert "mini-controllers-0" in stalled["message"]
+    assert "failed quota: small: must specify limits.memory" in stalled["message"]
+    crowded.plane.kubectl("delete", "quota", "small", "-n", CROWDED)
+    crowded.plane.kubectl("delete", "statefulset", "mini-controllers", "mini-brokers", "-n", CROWDED)
+    wait_for(
+        "its pods are made",
+        lambda: len(crowded.plane.get("pods", "-n", CROWDED)["items"]) == 2,
+        timeout_s=READY_TIMEOUT_S,
+        interval_s=0.3,
     )

@@ -83,7 +83,7 @@ class BrokerListenerSpec(Model):
 
 class BrokerListenerStatus(Status):
     addresses: tuple[str, ...] = Field(default=(), max_length=100)
-    """host:port of this listener on each broker that is ready."""
+    """host:port of this listener on each broker that is ready and says that it has it open."""
     bootstrap: str = Field(default="", max_length=270)
     """host:port for clients inside the Kubernetes cluster."""
 

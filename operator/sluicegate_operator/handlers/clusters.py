@@ -158,7 +158,8 @@ class ClusterReconciler:
             # Whoever is there now: the client itself knows the addresses that brokers had when it was made.
             return (await pool.ask_any(lambda _, handle: handle.describe_cluster())).controller_id
         except (KafkaAdminError, NoBrokerError) as error:
-            log.info("cluster %s cannot be described: %s", cluster.name, error)
+            if self._context.is_news(str(error), "describing", cluster.metadata.uid):
+                log.info("cluster %s cannot be described: %s", cluster.name, error)
             return -1
 
     async def _serving(self, key: ClusterKey, pods: Sequence[NodePod]) -> tuple[ServingBroker, ...]:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.kubernetes import KubernetesFleet
 from sluicegate_operator.handlers.progress import ClusterProgress
+from sluicegate_operator.handlers.said import Said
 from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kube.client import KubeClient
@@ -68,6 +69,7 @@ class Context:
         self.events = EventRecorder(kube)
         self.first_seen = FirstSeen()
         self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)
+        self._said: Said[tuple[Hashable, ...]] = Said()
         self.mark: Callable[[str, ClusterKey], None] = _nobody_to_tell
         """Puts a cluster into another queue, by the queue's name; set where the queues are made."""
         self.is_due: Callable[[str, ClusterKey], bool] = _nobody_waits
@@ -91,6 +93,11 @@ class Context:
             await client.forget(host, port)
         self._known[key] = addresses
         return BrokerPool(client, brokers)
+
+    def is_news(self, sentence: str, *subject: Hashable) -> bool:
+        """Whether something else was said of the subject before: for a log that is not to fill with what does not
+        change."""
+        return self._said.note(subject, sentence, asyncio.get_running_loop().time()) is None
 
     async def forget_cluster(self, key: ClusterKey) -> None:
         self._known.pop(key, None)

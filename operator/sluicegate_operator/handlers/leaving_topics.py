@@ -55,7 +55,8 @@ class LeavingTopics:
             if problem and now_s - since_s >= self._context.settings.topic_deletion_s:
                 await self._leave_behind(leaving, problem)
             elif problem:
-                log.warning("Topic %s cannot go yet: %s", leaving.name, problem)
+                if self._context.is_news(problem, "leaving", leaving.uid):
+                    log.warning("Topic %s cannot go yet: %s", leaving.name, problem)
                 waiting[leaving.uid] = since_s
         self._since_s[key] = waiting
         if not waiting:

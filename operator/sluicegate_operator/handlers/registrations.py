@@ -75,7 +75,8 @@ class RegistrationReconciler:
             await fence(seen.view.active, orders, self._context.may_write)
         except KafkaAdminError as error:
             # The session's end will do it; the registrations are written meanwhile.
-            log.warning("cluster %s: brokers cannot be fenced: %s", cluster.name, error)
+            if self._context.is_news(str(error), "fencing", cluster.metadata.uid):
+                log.warning("cluster %s: brokers cannot be fenced: %s", cluster.name, error)
             return True
         told.update((order.broker_id, order.epoch) for order in orders)
         for order in orders:

@@ -135,12 +135,12 @@ class RollReconciler:
                 self._waits.forget((cluster.namespace, cluster.name))
                 return await self._restart(cluster, seen, step)
             case Wait():
-                await self._tell(cluster, step)
+                await self.tell(cluster, step)
                 return None
         self._waits.forget((cluster.namespace, cluster.name))
         return None
 
-    async def _tell(self, cluster: BrokerCluster, step: Wait) -> None:
+    async def tell(self, cluster: BrokerCluster, step: Wait) -> None:
         """In the log once. A Warning when it is blocked for longer than controllers need to change."""
         key, sentence = (cluster.namespace, cluster.name), f"{step.reason}: {step.message}"
         lasted_s = self._waits.note(key, sentence, asyncio.get_running_loop().time())
@@ -170,7 +170,8 @@ class RollReconciler:
         try:
             await self._move(seen, cluster, step)
         except (KafkaAdminError, NoBrokerError) as error:
-            log.warning("cluster %s: %s", cluster.name, error)
+            if self._context.is_news(str(error), "moving", cluster.metadata.uid):
+                log.warning("cluster %s: %s", cluster.name, error)
             return MOVING_EVERY_S
         if step.replicas != current:
             await self._context.fleet.apply(cluster, listeners, step.replicas)

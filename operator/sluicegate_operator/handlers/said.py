@@ -6,20 +6,25 @@ from typing import Generic, TypeVar
 
 Subject = TypeVar("Subject", bound=Hashable)
 
+SUBJECTS_MAX = 10_000
+
 
 @dataclass(slots=True)
 class Said(Generic[Subject]):
-    """One sentence for each subject; who has nothing more to say of one forgets it."""
+    """One sentence for each subject; who has nothing more to say of one forgets it. Of too many the one that was spoken
+    of longest ago is forgotten."""
 
     _said: dict[Subject, tuple[str, float]] = field(default_factory=dict)
 
     def note(self, subject: Subject, sentence: str, now_s: float) -> float | None:
         """None when it is news; otherwise for how long it has been so."""
-        before, since_s = self._said.get(subject, ("", now_s))
-        if before == sentence:
-            return now_s - since_s
-        self._said[subject] = (sentence, now_s)
-        return None
+        before = self._said.pop(subject, None)
+        is_news = before is None or before[0] != sentence
+        since_s = now_s if before is None or is_news else before[1]
+        self._said[subject] = (sentence, since_s)
+        if len(self._said) > SUBJECTS_MAX:
+            del self._said[next(iter(self._said))]
+        return None if is_news else now_s - since_s
 
     def forget(self, subject: Subject) -> None:
         self._said.pop(subject, None)

@@ -1,5 +1,7 @@
 """What was said is not said again until it changes."""
 
+import pytest
+
 from sluicegate_operator.handlers.said import Said
 
 
@@ -11,3 +13,12 @@ def test_a_sentence_is_news_once_and_then_how_long_it_has_been_so() -> None:
     assert said.note("shop", "is blocked", 6.0) is None
     said.forget("shop")
     assert said.note("shop", "is blocked", 7.0) is None
+
+
+def test_who_was_spoken_of_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate_operator.handlers.said.SUBJECTS_MAX", 2)
+    said: Said[str] = Said()
+    for subject in ("one", "two", "one", "three"):
+        said.note(subject, "waits", 1.0)
+    assert said.note("one", "waits", 2.0) == 1.0
+    assert said.note("two", "waits", 2.0) is None
