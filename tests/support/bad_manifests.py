@@ -353,7 +353,13 @@ BAD = (
         "a listener with the name of an own Service",
         listener("shop-brokers"),
         "",
-        "must not end with -brokers or -controllers",
+        "must not end with -brokers, -controllers or",
+    ),
+    BadManifest(
+        "a listener with the name of a controller's Service",
+        listener("shop-controllers-0"),
+        "",
+        "must not end with -brokers, -controllers or",
     ),
     BadManifest(
         "a listener with the name of the API server's Service",

@@ -24,7 +24,7 @@ RESERVED_PORTS = (9091, 9093, 9404)
 """INTERNAL, CONTROLLER, and /metrics with the probes."""
 
 SERVICE_PATTERN = "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
-RESERVED_SUFFIXES = "-(brokers|controllers)$"
+RESERVED_SUFFIXES = "-(brokers|controllers(-[0-9])?)$"
 API_SERVER_SERVICE = "kubernetes"
 
 LISTENER_NAME_MESSAGE = (
@@ -111,8 +111,8 @@ class BrokerListener(Kind):
         ),
         Rule(
             cel=f"!self.metadata.name.matches('{RESERVED_SUFFIXES}')",
-            message="the name of a BrokerListener must not end with -brokers or -controllers: the operator's own"
-            " Services do",
+            message="the name of a BrokerListener must not end with -brokers, -controllers or -controllers-0 to -9: the"
+            " operator's own Services do",
             holds=lambda model: re.search(RESERVED_SUFFIXES, model.metadata.name) is None,
         ),
         Rule(

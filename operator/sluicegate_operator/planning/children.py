@@ -24,12 +24,17 @@ from sluicegate_operator.planning.cluster_layout import (
 from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revision
 from sluicegate_operator.resources.config_map import config_map
 from sluicegate_operator.resources.controller_role import journal_rights
-from sluicegate_operator.resources.labels import node_set_name
 from sluicegate_operator.resources.network_policy import OpenPorts, network_policy
 from sluicegate_operator.resources.pod_disruption_budget import pod_disruption_budget
 from sluicegate_operator.resources.properties import render_properties
 from sluicegate_operator.resources.rack import RACK_FILE
-from sluicegate_operator.resources.service import headless_service, listener_service, port_name
+from sluicegate_operator.resources.service import (
+    controller_service,
+    controller_service_name,
+    headless_service,
+    listener_service,
+    port_name,
+)
 from sluicegate_operator.resources.service_account import service_account
 from sluicegate_operator.resources.statefulset import (
     CONTROLLER_STORAGE,
@@ -54,6 +59,7 @@ def cluster_children(
     children = [service_account(cluster)]
     if cluster.spec.shares_journal:
         children += journal_rights(cluster)
+    children += [controller_service(cluster, ordinal, CONTROLLER_PORT) for ordinal in range(len(layout.controller_ids))]
     for role in (Role.CONTROLLER, Role.BROKER):
         nodes = node_set(cluster, layout, role)
         children += [
@@ -98,11 +104,8 @@ def listener_children(cluster: BrokerCluster, listeners: Sequence[BrokerListener
 
 
 def controller_addresses(layout: ClusterLayout) -> tuple[str, ...]:
-    name = node_set_name(layout.name, Role.CONTROLLER)
-    return tuple(
-        f"{name}-{node_id - FIRST_CONTROLLER_ID}.{name}.{layout.namespace}.svc:{CONTROLLER_PORT}"
-        for node_id in layout.controller_ids
-    )
+    names = (controller_service_name(layout.name, ordinal) for ordinal in range(len(layout.controller_ids)))
+    return tuple(f"{name}:{CONTROLLER_PORT}" for name in names)
 
 
 def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeSet:

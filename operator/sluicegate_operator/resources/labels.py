@@ -17,6 +17,7 @@ CLUSTER_ID = f"{GROUP}/cluster-id"
 """Annotation of a volume claim: Kafka's id of the cluster whose data it holds."""
 READINESS_GATE = f"{GROUP}/unfenced"
 """Condition of a broker's pod that the operator sets from the controller's view."""
+POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 MANAGER = "sluicegate-operator"
 

@@ -1,4 +1,4 @@
-"""Services: a headless one for the pods of each role, and one in front of each listener."""
+"""Services: a headless one for the pods of each role, one for each controller, and one in front of each listener."""
 
 import re
 from collections.abc import Mapping
@@ -6,8 +6,10 @@ from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.resources.labels import LISTENER_LABEL, labels, node_set_name, selector
+from sluicegate_operator.resources.labels import LISTENER_LABEL, POD_NAME_LABEL, labels, node_set_name, selector
 from sluicegate_operator.resources.owner import child_metadata
+
+CONTROLLER = "controller"
 
 
 def port_name(listener: str) -> str:
@@ -16,7 +18,7 @@ def port_name(listener: str) -> str:
 
 
 def headless_service(cluster: BrokerCluster, role: str, ports: Mapping[str, int]) -> dict[str, Any]:
-    """Names of pods, also of those that are not ready: brokers find their controller before anything is."""
+    """Names of pods, as StatefulSets need one."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -28,6 +30,33 @@ def headless_service(cluster: BrokerCluster, role: str, ports: Mapping[str, int]
             "ports": [
                 {"name": name, "port": port, "targetPort": port, "protocol": "TCP"} for name, port in ports.items()
             ],
+        },
+    }
+
+
+def controller_service_name(cluster: str, ordinal: int) -> str:
+    """Without a dot: it is found in the first domain that a pod searches."""
+    return f"{node_set_name(cluster, CONTROLLER)}-{ordinal}"
+
+
+def controller_service(cluster: BrokerCluster, ordinal: int, port: int) -> dict[str, Any]:
+    """The address by which brokers know one controller: it is there before any pod is, and stays when pods change.
+
+    A pod's own name does not exist while the pod has no address, and cluster DNS goes on saying so for half a minute to
+    whoever asked too early.
+    """
+    name = controller_service_name(cluster.name, ordinal)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": child_metadata(cluster, name, labels(cluster.name, CONTROLLER)),
+        "spec": {
+            "type": "ClusterIP",
+            # Brokers register before their controller is ready.
+            "publishNotReadyAddresses": True,
+            # The pod of that ordinal has the same name.
+            "selector": selector(cluster.name, CONTROLLER) | {POD_NAME_LABEL: name},
+            "ports": [{"name": "controller", "port": port, "targetPort": port, "protocol": "TCP"}],
         },
     }
 

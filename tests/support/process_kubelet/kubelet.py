@@ -332,6 +332,7 @@ def _named_services(services: list[Json]) -> list[NamedService]:
             name=service["metadata"]["name"],
             selector=tuple(sorted((service["spec"].get("selector") or {}).items())),
             publishes_not_ready=service["spec"].get("publishNotReadyAddresses", False),
+            has_address=service["spec"].get("clusterIP") != "None",
         )
         for service in services
     ]

@@ -9,6 +9,10 @@ SHIM = Path(__file__).with_name("name_shim")
 HOSTS_VARIABLE = "PROCESS_KUBELET_HOSTS"
 DENIED_VARIABLE = "PROCESS_KUBELET_DENIED_S"
 """How long a name that did not exist when it was asked for goes on not existing, for everybody."""
+NAMESPACE_VARIABLE = "PROCESS_KUBELET_NAMESPACE"
+"""The pod's own, in which names are looked up first."""
+NOBODY = "127.255.255.254"
+"""Refuses connections, as the address of a Service without pods does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,8 @@ class NamedService:
     name: str
     selector: tuple[tuple[str, str], ...]
     publishes_not_ready: bool
+    has_address: bool = False
+    """Of its own, as every Service but a headless one: its name exists whether or not there are pods."""
 
 
 def host_lines(pods: Iterable[NamedPod], services: Iterable[NamedService]) -> list[str]:
@@ -37,15 +43,20 @@ def host_lines(pods: Iterable[NamedPod], services: Iterable[NamedService]) -> li
         if pod.subdomain:
             lines.append(f"{pod.address} {_forms(f'{pod.hostname}.{pod.subdomain}', pod.namespace)}")
     for service in services:
-        for pod in pods:
-            chosen = service.selector and set(service.selector) <= set(pod.labels)
-            if chosen and pod.namespace == service.namespace and (pod.ready or service.publishes_not_ready):
-                lines.append(f"{pod.address} {_forms(service.name, service.namespace)}")
+        addresses = [pod.address for pod in pods if _serves(pod, service)]
+        if service.has_address and not addresses:
+            addresses = [NOBODY]
+        lines += [f"{address} {_forms(service.name, service.namespace)}" for address in addresses]
     return lines
 
 
+def _serves(pod: NamedPod, service: NamedService) -> bool:
+    chosen = bool(service.selector) and set(service.selector) <= set(pod.labels)
+    return chosen and pod.namespace == service.namespace and (pod.ready or service.publishes_not_ready)
+
+
 def _forms(name: str, namespace: str) -> str:
-    return f"{name}.{namespace}.svc.cluster.local {name}.{namespace}.svc {name}.{namespace} {name}"
+    return f"{name}.{namespace}.svc.cluster.local {name}.{namespace}.svc {name}.{namespace}"
 
 
 class HostsFile:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.support.process_kubelet.container import ContainerProcess, ContainerStart
 from tests.support.process_kubelet.delays import PodDelays
-from tests.support.process_kubelet.names import DENIED_VARIABLE, HOSTS_VARIABLE, SHIM, NamedPod
+from tests.support.process_kubelet.names import DENIED_VARIABLE, HOSTS_VARIABLE, NAMESPACE_VARIABLE, SHIM, NamedPod
 from tests.support.process_kubelet.probes import ProbeTarget, attempt
 from tests.support.process_kubelet.translate import command_line, environment
 from tests.support.process_kubelet.volumes import PodVolumes
@@ -174,6 +174,7 @@ class Pod:
             "PYTHONUNBUFFERED": "1",
             HOSTS_VARIABLE: str(self._place.hosts_file),
             DENIED_VARIABLE: str(self._place.denied_s),
+            NAMESPACE_VARIABLE: self.namespace,
             "KUBERNETES_SERVICE_HOST": self._place.api_host,
             "KUBERNETES_SERVICE_PORT": str(self._place.api_port),
         }

@@ -8,7 +8,7 @@ import pytest
 from tests.support.process_kubelet.container import last_words
 from tests.support.process_kubelet.delays import PUNCTUAL, Delays, PodDelays
 from tests.support.process_kubelet.downward import write_downward_files
-from tests.support.process_kubelet.names import NamedPod, NamedService, host_lines
+from tests.support.process_kubelet.names import NOBODY, NamedPod, NamedService, host_lines
 from tests.support.process_kubelet.probes import ProbeState
 from tests.support.process_kubelet.spread import Candidate, choose_node
 from tests.support.process_kubelet.status import PodView, pod_status
@@ -84,13 +84,18 @@ def test_names_are_those_of_cluster_dns() -> None:
     services = [
         NamedService("ns", "b", labels, publishes_not_ready=True),
         NamedService("ns", "ready", labels, publishes_not_ready=False),
+        NamedService("ns", "later", (("app", "c"),), publishes_not_ready=False, has_address=True),
+        NamedService("ns", "headless", (("app", "c"),), publishes_not_ready=False),
     ]
     rows = [line.split() for line in host_lines(pods, services)]
-    resolved = {name: [row[0] for row in rows if name in row] for name in ("b-1.b.ns.svc", "b.ns.svc", "ready.ns.svc")}
+    asked = ("b-1.b.ns.svc", "b.ns.svc", "ready.ns.svc", "later.ns.svc", "headless.ns.svc")
+    resolved = {name: [row[0] for row in rows if name in row] for name in asked}
     assert resolved == {
         "b-1.b.ns.svc": ["127.20.1.11"],
         "b.ns.svc": ["127.20.1.10", "127.20.1.11"],
         "ready.ns.svc": ["127.20.1.10"],
+        "later.ns.svc": [NOBODY],
+        "headless.ns.svc": [],
     }
 
 

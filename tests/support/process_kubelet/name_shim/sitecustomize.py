@@ -19,6 +19,12 @@ def _addresses(name: str) -> list[str]:
     return list(dict.fromkeys(row[0] for row in rows if name in row[1:]))
 
 
+def _in_full(name: str) -> str:
+    """As the first domain that a pod searches makes it, or as it is."""
+    here = f"{name}.{os.environ['PROCESS_KUBELET_NAMESPACE']}"
+    return here if _addresses(here) or "." not in name else name.rstrip(".")
+
+
 def _is_denied(name: str) -> bool:
     try:
         denied_at = os.stat(_denial(name)).st_mtime
@@ -49,7 +55,7 @@ def _getaddrinfo(host: Any, port: Any, *arguments: Any, **options: Any) -> list[
     name = host.decode("ascii") if isinstance(host, bytes) else host
     if not isinstance(name, str) or _is_outside(name):
         return _system_getaddrinfo(host, port, *arguments, **options)
-    name = name.rstrip(".")
+    name = _in_full(name)
     if not _is_denied(name):
         if addresses := _addresses(name):
             return [

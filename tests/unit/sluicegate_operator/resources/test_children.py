@@ -89,6 +89,21 @@ def test_a_pod_keeps_the_file_that_it_was_made_with() -> None:
     assert config_maps(children(resyncSeconds=5)) == config_maps(before), "equal files are one ConfigMap"
 
 
+def test_brokers_know_controllers_by_addresses_that_are_there_before_any_pod() -> None:
+    of = children(controllers={"replicas": 3})
+    (container,) = template(of, "shop-brokers")["spec"]["containers"]
+    [told] = [argument for argument in container["args"] if argument.startswith("controller.quorum.bootstrap.servers=")]
+    names = [address.removesuffix(":9093") for address in told.partition("=")[2].split(",")]
+    assert names == ["shop-controllers-0", "shop-controllers-1", "shop-controllers-2"]
+    services = {child["metadata"]["name"]: child["spec"] for child in of if child["kind"] == "Service"}
+    for name in names:
+        assert "." not in name, "the first domain that a pod searches has it"
+        assert services[name]["type"] == "ClusterIP"
+        assert services[name].get("clusterIP") is None
+        assert services[name]["publishNotReadyAddresses"] is True
+        assert services[name]["selector"]["statefulset.kubernetes.io/pod-name"] == name
+
+
 def test_a_config_map_is_there_before_what_needs_it() -> None:
     kinds = [child["kind"] for child in children()]
     assert [kind for kind in kinds if kind in ("ConfigMap", "StatefulSet")] == ["ConfigMap", "StatefulSet"] * 2
