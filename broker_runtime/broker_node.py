@@ -6,6 +6,7 @@ Reacts to metadata changes; nothing else changes what is served. Kubernetes, HTT
 import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from broker_runtime.apis.context import Timer
 from broker_runtime.apis.dispatch import Dispatcher
@@ -15,6 +16,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.peers import BrokerPeers
+from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
 from broker_runtime.config.effective import EffectiveConfig, effective_config, topic_defaults
 from broker_runtime.controller.image import Changes, MetadataImage
@@ -57,6 +59,7 @@ class BrokerNode:
         self._client = client
         self._clients = (client,) if slow_client is None else (client, slow_client)
         self._loop = asyncio.get_running_loop()
+        self._reactions = Reactions(self._loop.call_later)
         self._follower: MetadataFollower | None = None
         if peers is None:
             peers = BrokerPeers(self.image, settings.inter_broker_listener, _answer_bytes_max(settings))
@@ -91,12 +94,13 @@ class BrokerNode:
         """Take up the replicas that complete metadata gives to this broker, and let clients in."""
         self._active = True
         self.replicas.remove_strays()
-        for topic in self.image.topics.values():
-            self.replicas.apply_topic(topic, self.topic_config(topic.name))
+        for name in self.image.topics:
+            self._reactions.run(f"applying topic {name}", partial(self._apply_topic, name))
         self.replicas.start(self._client)
         self.server.start()
 
     async def stop(self, drain_s: float = 2.0) -> None:
+        self._reactions.close()
         await self.limits.close()
         await self.replicas.stop()
         await self.server.shutdown(drain_s)
@@ -130,25 +134,34 @@ class BrokerNode:
     # Reaction to metadata
 
     def _on_changes(self, changes: Changes) -> None:
-        self.replicas.note_removals(changes.removals)
+        """The image has all of them; a step that fails keeps the others from nothing."""
+        run = self._reactions.run
+        run("noting which logs are deleted", partial(self.replicas.note_removals, changes.removals))
         if None in changes.broker_configs or self.settings.node_id in changes.broker_configs:
-            self._reconfigure()
+            run("applying the broker's configuration", self._reconfigure)
         if self._active:
             self._apply_to_replicas(changes)
         if changes.ip_quotas:
-            self.limits.on_ip_quotas(changes.ip_quotas)
+            run("applying quotas of addresses", partial(self.limits.on_ip_quotas, changes.ip_quotas))
 
     def _apply_to_replicas(self, changes: Changes) -> None:
+        run = self._reactions.run
         if changes.brokers:
-            self.replicas.apply_brokers()
+            run("applying which brokers there are", self.replicas.apply_brokers)
         for name in changes.topics_removed:
-            self.replicas.remove_topic(name)
-        for name in changes.topics:
-            topic = self.image.topics.get(name)
-            if topic is not None:
-                self.replicas.apply_topic(topic, self.topic_config(name))
-        for name in changes.topic_configs:
-            self.replicas.configure(name, self.topic_config(name))
+            run(f"removing topic {name}", partial(self._remove_topic, name))
+        for name in changes.topics | changes.topic_configs:
+            run(f"applying topic {name}", partial(self._apply_topic, name))
+
+    def _remove_topic(self, name: str) -> None:
+        """Or what was there under this name before: a log of another topic's id goes."""
+        topic = self.image.topics.get(name)
+        self.replicas.remove_topic(name, None if topic is None else topic.id)
+
+    def _apply_topic(self, name: str) -> None:
+        topic = self.image.topics.get(name)
+        if topic is not None:
+            self.replicas.apply_topic(topic, self.topic_config(name))
 
     def _reconfigure(self) -> None:
         self.effective = effective_config(

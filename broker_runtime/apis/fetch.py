@@ -259,14 +259,15 @@ def _partition_head(part: _Slice, query: _Query, flexible: bool) -> bytes:
 class _LongPoll:
     """Waits for data or for max_wait_ms, whichever comes first, then answers with what is there."""
 
-    __slots__ = ("_node", "_query", "_timer", "_undo", "reply")
+    __slots__ = ("_node", "_on_news", "_query", "_timer", "_undo", "reply")
 
     def __init__(self, query: _Query, node: Node) -> None:
         self._query = query
         self._node = node
         self.reply = PendingReply(on_cancel=self._stop)
         self._undo: list[Callable[[], None]] = []
-        self._timer = node.call_later(query.max_wait_ms / 1000, self._finish)
+        self._timer = node.call_later(query.max_wait_ms / 1000, self.reply.guarded(self._finish))
+        self._on_news = self.reply.guarded(self._look_again)
         self._watch()
 
     def _watch(self) -> None:
@@ -276,11 +277,11 @@ class _LongPoll:
                 if log is None:
                     continue
                 if self._query.replica >= 0:
-                    self._undo.append(log.add_end_waiter(log.log_end_offset, self._on_data))
+                    self._undo.append(log.add_end_waiter(log.log_end_offset, self._on_news))
                 else:
-                    self._undo.append(log.add_waiter(log.high_watermark, self._on_data))
+                    self._undo.append(log.add_waiter(log.high_watermark, self._on_news))
 
-    def _on_data(self) -> None:
+    def _look_again(self) -> None:
         found, news = _look(self._query, self._node)
         if found >= self._query.min_bytes or news:
             self._answer()

@@ -103,7 +103,7 @@ class _Wait:
     """Answers when no partition of a request waits any more: its records are as safe as was asked for, or never will be
     as another broker leads or the disk has failed. With acks=all, for as many seconds as the timer says at most."""
 
-    __slots__ = ("_for_all", "_header", "_left", "_out", "_timer", "_undo", "_waiting", "reply")
+    __slots__ = ("_for_all", "_header", "_is_over", "_left", "_out", "_timer", "_undo", "_waiting", "reply")
 
     def __init__(
         self, out: list[bytes], waiting: Sequence[_Waiting], header: RequestHeader, timer: tuple[Node, float] | None
@@ -113,8 +113,9 @@ class _Wait:
         self._header = header
         self._for_all = timer is not None
         self.reply = PendingReply(on_cancel=self._stop)
-        self._timer = None if timer is None else timer[0].call_later(timer[1], self._answer)
+        self._timer = None if timer is None else timer[0].call_later(timer[1], self.reply.guarded(self._answer))
         self._left = len(waiting)
+        self._is_over = self.reply.guarded(self._one_less)
         self._undo = [self._wait_for(item.leader, item.done.last_offset + 1) for item in waiting]
         for item in waiting:
             if item.leader.log.failure is not None:
@@ -122,7 +123,7 @@ class _Wait:
                 self._one_less()
 
     def _wait_for(self, leader: LeaderReplica, offset: int) -> Callable[[], None]:
-        return (leader.wait_for if self._for_all else leader.wait_for_sync)(offset, self._one_less)
+        return (leader.wait_for if self._for_all else leader.wait_for_sync)(offset, self._is_over)
 
     def _one_less(self) -> None:
         self._left -= 1

@@ -120,16 +120,32 @@ class MetadataFollower:
             return
         self._check(found, "a metadata fetch")
         self._started_over = False
-        changes = Changes()
-        if found.records:
-            for _, batch in iter_batches(found.records):
-                for record in iter_records(batch):
-                    if record.offset >= self.next_offset:
-                        changes.merge(self._image.apply(decode_record(record.value), record.offset))
-                        self.next_offset = record.offset + 1
+        changes = self._applied(found.records) if found.records else Changes()
         self.end_offset = found.high_watermark
         self.fetches_answered += 1
         await self._tell(changes)
+
+    def _applied(self, records: bytes) -> Changes:
+        """Apply all of an answer or, where a record cannot be read or applied, nothing; raises what was wrong."""
+        new = [
+            (decode_record(record.value), record.offset)
+            for _, batch in iter_batches(records)
+            for record in iter_records(batch)
+            if record.offset >= self.next_offset
+        ]
+        # A record alone is applied or raises before it has changed anything.
+        before = self._image.copy() if len(new) > 1 else None
+        changes = Changes()
+        try:
+            for record, offset in new:
+                changes.merge(self._image.apply(record, offset))
+        except ValueError:
+            if before is not None:
+                replace_image(self._image, before)
+            raise
+        if new:
+            self.next_offset = new[-1][1] + 1
+        return changes
 
     async def _tell(self, changes: Changes) -> None:
         if self._controller_epoch != self._image.controller_epoch:

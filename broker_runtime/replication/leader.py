@@ -55,8 +55,6 @@ class LeaderReplica:
         "_deletions",
         "_followers",
         "_me",
-        "_resign_callbacks",
-        "_waiter_number",
         "elr",
         "index",
         "isr",
@@ -82,8 +80,6 @@ class LeaderReplica:
         self._me = me
         self._followers: dict[int, Follower] = {}
         self._deletions = OffsetWaiters()
-        self._resign_callbacks: dict[int, Callable[[], None]] = {}
-        self._waiter_number = 0
         log.on_counted = self.advance
 
     # What the metadata says
@@ -232,20 +228,7 @@ class LeaderReplica:
 
     def wait_for(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
         """Call once when records below `offset` are replicated, or this broker leads no more; the result undoes it."""
-        self._waiter_number += 1
-        number = self._waiter_number
-
-        def remove() -> None:
-            undo()
-            self._resign_callbacks.pop(number, None)
-
-        def fire() -> None:
-            remove()
-            callback()
-
-        undo = self.log.add_waiter(offset - 1, fire)
-        self._resign_callbacks[number] = fire
-        return remove
+        return self.log.add_waiter(offset - 1, callback)
 
     def wait_for_deletion(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
         """Call once when the low watermark has reached `offset`, or the epoch is over; the result undoes it."""
@@ -264,8 +247,6 @@ class LeaderReplica:
         self.leader_epoch = UNKNOWN
         self.log.on_counted = None
         self.log.sole_replica = False
-        for fire in list(self._resign_callbacks.values()):
-            fire()
         self._epoch_is_over()
 
     def _epoch_is_over(self) -> None:

@@ -71,8 +71,9 @@ class LocalLogs:
             if topic_id is not None and removals.order_deletion(topic_id, index, self._me):
                 self._ordered.add((topic_id, index))
 
-    def held_of(self, topic: str) -> Iterator[Key]:
-        return (key for key, _ in self._logs.holdings() if key[0] == topic)
+    def held_of(self, topic: str, but: UUID | None) -> Iterator[Key]:
+        """All with the topic's name, except those of a newer topic that has it."""
+        return (key for key, topic_id in self._logs.holdings() if key[0] == topic and (but is None or topic_id != but))
 
     def holds(self, key: Key) -> bool:
         return self._logs.get(*key) is not None or key in self._logs.damaged

@@ -7,6 +7,7 @@ that leads something this one has a replica of, one task that looks after the in
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
@@ -233,8 +234,9 @@ class ReplicaManager:
         """Call it with all that records have taken away, before they are applied, also before serving."""
         self._local.note_removals(removals)
 
-    def remove_topic(self, topic: str) -> None:
-        for key in list(self._local.held_of(topic)):
+    def remove_topic(self, topic: str, but: UUID | None = None) -> None:
+        """All logs with the topic's name, except those of a newer topic that has it."""
+        for key in list(self._local.held_of(topic, but)):
             self._part_with(key)
         self._end_idle_fetchers()
 

@@ -213,6 +213,9 @@ class LogManager:
         try:
             # Of a log with that name that is gone; this one would look as if it had lost records.
             self._checkpoints.forget(key)
+            if self._fs.exists(place.folder):
+                # It could not be renamed when its log went: nothing of it may count for the new one.
+                self.strays.take(place.folder)
             self._fs.mkdir(place.folder)
             write_topic_id(self._fs, place.folder, topic_id)
             log = new_log(place, config)

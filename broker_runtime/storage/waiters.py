@@ -1,6 +1,12 @@
-"""Who waits for an offset of a log to be passed: long polls and acks=all. Pure; each callback is called once."""
+"""Who waits for an offset of a log to be passed: long polls and acks=all. Pure; each callback is called once.
 
+A callback that raises ends with that: whoever appends, and the others who wait, hear nothing of it.
+"""
+
+import logging
 from collections.abc import Callable
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class OffsetWaiters:
@@ -27,9 +33,16 @@ class OffsetWaiters:
         """Call those whose offset lies below `end`. A callback may add others and take others back."""
         for number, (offset, callback) in list(self.waiting.items()):
             if offset < end and self.waiting.pop(number, None) is not None:
-                callback()
+                _call(callback)
 
     def wake_all(self) -> None:
         for number, (_, callback) in list(self.waiting.items()):
             if self.waiting.pop(number, None) is not None:
-                callback()
+                _call(callback)
+
+
+def _call(callback: Callable[[], None]) -> None:
+    try:
+        callback()
+    except Exception:
+        _LOGGER.exception("one of those who waited for an offset has failed; the log and the others go on")

@@ -62,6 +62,23 @@ class PendingReply:
         if self._callback is not None:
             self._callback(reply)
 
+    def guarded(self, step: Callable[[], None]) -> Callable[[], None]:
+        """`step` for timers and others that call back: when it raises, nothing waits for this reply any more.
+
+        The connection is closed then, and the error goes on to whoever has called.
+        """
+
+        def run() -> None:
+            try:
+                step()
+            except Exception:
+                if not self.done and self._on_cancel is not None:
+                    self._on_cancel()
+                self.complete(None)
+                raise
+
+        return run
+
     def on_complete(self, callback: Callable[[Reply | None], None]) -> None:
         """Run `callback` with the reply, at once if it is there already."""
         if self.done:

@@ -90,3 +90,20 @@ def test_a_consumer_waits_on_while_old_records_are_deleted() -> None:
     waiting = Waiting()
     waiting.house.log.delete_records(2)
     assert not waiting.replies
+
+
+@pytest.mark.parametrize("by", ["an append", "time"])
+def test_a_fetch_that_fails_is_ended_and_no_append_hears_of_it(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = Waiting()
+
+    def fail(topic: str, partition: int) -> None:
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(waiting.node, "led_log", fail)
+    if by == "time":
+        with pytest.raises(RuntimeError):
+            waiting.node.timers[0]()
+    else:
+        assert waiting.house.append(b"d") == 3
+    assert waiting.replies == [None], "its connection is closed"
+    waiting.leader.resign()

@@ -6,6 +6,8 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,13 +22,16 @@ from broker_runtime.controller.records import (
     ConfigRecord,
     PartitionRecord,
     Record,
+    RecordFormatError,
     RemoveTopic,
     TopicRecord,
+    encode_record,
 )
 from broker_runtime.controller.snapshots import same
 from broker_runtime.controller_node import ControllerNode
 from broker_runtime.errors import ErrorCode
 from broker_runtime.network.metrics import Sample
+from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
@@ -250,3 +255,32 @@ async def test_standbys_are_passed_by_without_a_pause(caplog: pytest.LogCaptureF
     assert link.asked >= 3
     assert "metadata cannot be fetched" not in caplog.text
     assert "orders" in node.image.topics
+
+
+class OneAnswer:
+    """A controller client that has one batch of records."""
+
+    choices = 1
+
+    def __init__(self, *values: bytes) -> None:
+        self._batch = encode_batch([(None, value) for value in values], 0)
+
+    async def request(self, api_key: int, version: int, content: object, *, timeout_s: float) -> Any:
+        part = SimpleNamespace(error_code=0, records=bytes(self._batch), high_watermark=2)
+        return SimpleNamespace(responses=[SimpleNamespace(partitions=[part])])
+
+
+@pytest.mark.parametrize(
+    "second",
+    [encode_record(PartitionRecord(UUID(int=99), 0, (1,), (1,), 1, 0, 0)), b"\xff\xff"],
+    ids=["of a topic that is not there", "no record"],
+)
+async def test_an_answer_that_cannot_be_applied_as_a_whole_changes_nothing(second: bytes) -> None:
+    told: list[Changes] = []
+    client: Any = OneAnswer(encode_record(TopicRecord("orders", TOPIC)), second)
+    image = MetadataImage()
+    follower = MetadataFollower(client, image, told.append)
+    with pytest.raises((ValueError, RecordFormatError)):
+        await follower.run()
+    assert same(image, MetadataImage())
+    assert (told, follower.next_offset) == ([], 0)

@@ -324,3 +324,25 @@ def test_a_failed_sync_stops_the_log_and_leaves_no_clean_marker() -> None:
     house.logs.close()
     assert not house.fs.exists(LOG_DIR / ".kafka_cleanshutdown")
     assert values_of(house.log) == EVERYTHING
+
+
+def test_nothing_of_a_log_that_could_not_be_deleted_counts_for_a_new_one_of_its_name() -> None:
+    house = LogHouse(TopicConfig(segment_bytes=70))
+    for _ in range(3):
+        house.append(b"old")
+
+    def fail() -> None:
+        raise OSError("input/output error")
+
+    house.fs.before_change = fail
+    with pytest.raises(KafkaError):
+        house.logs.delete("orders", 0)
+    house.fs.before_change = lambda: None
+    house.log = house.logs.create("orders", 0, UUID(int=8), house.config)
+    house.log.sole_replica = True
+    house.append(b"new")
+    house.logs.close()
+    house.logs.open(lambda _topic: house.config)
+    again = house.logs.get("orders", 0)
+    assert again is not None
+    assert (again.topic_id, again.log_start_offset, again.log_end_offset) == (UUID(int=8), 0, 1)

@@ -1,3 +1,7 @@
+from collections.abc import Callable
+
+import pytest
+
 from broker_runtime.storage.waiters import OffsetWaiters
 
 
@@ -43,3 +47,20 @@ def test_a_callback_may_take_others_back_and_wait_again() -> None:
     assert calls == ["first"]
     waiters.wake(1)
     assert calls == ["first", "again"]
+
+
+def test_one_that_fails_is_told_in_the_log_and_nobody_else_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    waiters = OffsetWaiters()
+    calls: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("a mistake")
+
+    wakes: list[Callable[[], None]] = [lambda: waiters.wake(1), waiters.wake_all]
+    for wake in wakes:
+        waiters.add(0, fail)
+        waiters.add(0, lambda: calls.append("second"))
+        wake()
+        assert not waiters.waiting
+    assert calls == ["second"] * 2
+    assert caplog.text.count("RuntimeError: a mistake") == 2

@@ -1,0 +1,90 @@
+"""A broker's reactions to metadata: what fails keeps the others from nothing."""
+
+from typing import Any
+from unittest.mock import Mock
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.broker_node import BrokerNode
+from broker_runtime.config import TopicConfig, broker_settings
+from broker_runtime.controller.image import Changes
+from broker_runtime.controller.records import ConfigRecord, PartitionRecord, RemoveTopic, TopicRecord
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.storage.manager import LogManager
+from tests.support.logs import LOG_DIR
+from tests.support.manual_clock import ManualClock
+from tests.support.memory_filesystem import MemoryFileSystem
+
+TOPIC = 2
+
+
+class Scene:
+    """Broker 1 leads one partition of each of three topics."""
+
+    def __init__(self) -> None:
+        clock = ManualClock()
+        self.fs = MemoryFileSystem()
+        self.logs = LogManager(LOG_DIR, fs=self.fs, clock=clock)
+        self.logs.open(lambda _topic: TopicConfig())
+        client: Any = Mock()
+        settings = broker_settings({"node.id": "1", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"})
+        self.node = BrokerNode(settings, clock, self.logs, "cluster", client, peers=Mock(), server=Mock())
+        self.node._active = True
+        self.offset = 0
+        self.change(*(record for number in (1, 2, 3) for record in made(number)))
+
+    def change(self, *records: Any) -> None:
+        changes = Changes()
+        for record in records:
+            changes.merge(self.node.image.apply(record, self.offset))
+            self.offset += 1
+        self.node._on_changes(changes)
+
+    @property
+    def led(self) -> set[str]:
+        return {topic for topic, _ in self.node.replicas._led}
+
+
+def made(number: int) -> tuple[TopicRecord, PartitionRecord]:
+    topic_id = UUID(int=number)
+    return TopicRecord(f"topic-{number}", topic_id), PartitionRecord(topic_id, 0, (1,), (1,), 1, 0, 0)
+
+
+async def test_a_log_that_cannot_be_deleted_takes_nothing_else_with_it() -> None:
+    scene = Scene()
+
+    def fail() -> None:
+        if scene.node.replicas._led and ("topic-1", 0) not in scene.node.replicas._led:
+            scene.fs.before_change = lambda: None
+            raise OSError("input/output error")
+
+    scene.fs.before_change = fail
+    retention = ConfigRecord(TOPIC, "topic-3", "retention.ms", "1234")
+    scene.change(RemoveTopic(UUID(int=1)), RemoveTopic(UUID(int=2)), *made(4), retention)
+    assert scene.led == {"topic-3", "topic-4"}
+    (kept,) = [log for log in scene.logs.logs() if log.topic == "topic-3"]
+    assert kept.config.retention_ms == 1234
+    scene.change(TopicRecord("topic-1", UUID(int=5)), PartitionRecord(UUID(int=5), 0, (1,), (1,), 1, 0, 0))
+    assert scene.led == {"topic-1", "topic-3", "topic-4"}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a mistake"), KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no")])
+async def test_a_topic_that_fails_is_applied_again_and_the_others_at_once(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene()
+    real, failures = ReplicaManager.apply_topic, [error]
+
+    def fail_once(self: ReplicaManager, topic: Any, config: TopicConfig) -> None:
+        if topic.name == "topic-4" and failures:
+            raise failures.pop()
+        real(self, topic, config)
+
+    monkeypatch.setattr(ReplicaManager, "apply_topic", fail_once)
+    scene.change(*made(4), *made(5))
+    assert scene.led == {"topic-1", "topic-2", "topic-3", "topic-5"}
+    assert scene.node._reactions.failing == ["applying topic topic-4"]
+    scene.change(ConfigRecord(TOPIC, "topic-4", "retention.ms", "1234"))
+    assert "topic-4" in scene.led
