@@ -49,7 +49,7 @@ Layer = dict[str, str]
 
 DEFAULTS: Layer = {"max.connections": "2147483647", "max.connection.creation.rate": "2147483647"}
 REFUSED = "refused"
-"""A configuration value, and -1.0 an ip rate, that every broker refuses."""
+"""A configuration value that every broker refuses; of ip rates -1.0, and what a test adds."""
 
 
 class ScriptedCluster:
@@ -61,6 +61,7 @@ class ScriptedCluster:
         self.overrides: dict[int, Layer] = {number: {} for number in range(brokers)}
         self.ip_rates: dict[str | None, float] = {}
         self.lags: set[int] = set()
+        self.refused_rates = {-1.0}
         self.alterations = 0
         self._altered = asyncio.Event()
         for number, peer in enumerate(self.peers):
@@ -135,7 +136,7 @@ class ScriptedCluster:
         results = []
         for entry in request.entries:
             (entity,), (op,) = entry.entity, entry.ops
-            refused = op.value < 0
+            refused = op.value in self.refused_rates
             if op.remove:
                 self.ip_rates.pop(entity.entity_name, None)
             elif not refused:

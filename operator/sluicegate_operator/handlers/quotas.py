@@ -19,6 +19,7 @@ from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
 from sluicegate_operator.handlers.telemetry import APPLY_TO_ENFORCED, DRIFT_MENDED
 from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning import quota_status
 from sluicegate_operator.planning.broker_answers import BrokerAnswers
@@ -27,6 +28,7 @@ from sluicegate_operator.planning.quotas import (
     DesiredLimits,
     ObservedLimits,
     QuotaPlan,
+    concerns,
     has_open,
     lagging_brokers,
     plan_quotas,
@@ -126,12 +128,13 @@ class QuotaReconciler:
         expected = plan_cluster(cluster, snapshot.listeners).broker_ids
         observed = self._answers[key].observed(asyncio.get_running_loop().time())
         lagging = lagging_brokers(plan, expected, observed)
-        error = _why(result) or seen.held
+        error, refused = _why(result) or seen.held, _refused(plan, result)
         enforcements = {
             name: quota_status.Enforcement(
                 expected,
                 behind,
-                error=_why_behind(plan, name, observed, error) if behind else "",
+                error=_why_behind(plan, name, observed, refused.get(name, error)) if behind else "",
+                refused=name in refused and bool(behind) and not _is_closed(plan, name, observed),
                 unreachable=seen.unreachable.keys() & set(behind),
             )
             for name, behind in lagging.items()
@@ -215,9 +218,23 @@ def _why(result: EnforcementResult | None) -> str:
 
 
 def _why_behind(plan: QuotaPlan, quota: str, observed: Mapping[int, ObservedLimits], error: str) -> str:
-    target = plan.verdicts[quota].target
-    closed = any(not has_open(target, limits) for limits in observed.values())
-    return f"they do not have listener {target.name} open" if closed else error
+    closed = _is_closed(plan, quota, observed)
+    return f"they do not have listener {plan.verdicts[quota].target.name} open" if closed else error
+
+
+def _is_closed(plan: QuotaPlan, quota: str, observed: Mapping[int, ObservedLimits]) -> bool:
+    return any(not has_open(plan.verdicts[quota].target, limits) for limits in observed.values())
+
+
+def _refused(plan: QuotaPlan, result: EnforcementResult | None) -> dict[str, str]:
+    """By quota, what brokers say of a limit that they will not take whenever they are asked."""
+    found = {}
+    for failure in result.failures if result is not None else ():
+        if isinstance(failure.error, KafkaApiError) and not failure.error.retriable:
+            for name, verdict in plan.verdicts.items():
+                if verdict.target_found and concerns(failure.action, verdict.target, plan.limits[verdict.target]):
+                    found[name] = str(failure.error)
+    return found
 
 
 def _wall_time(result: EnforcementResult | None) -> datetime:

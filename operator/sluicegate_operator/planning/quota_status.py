@@ -32,6 +32,8 @@ class Enforcement:
     learned_at: datetime | None = None
     error: str = ""
     """Why brokers lag, where that is known."""
+    refused: bool = False
+    """`error` is what brokers say whenever they are asked: the limit itself is the trouble."""
     unreachable: Collection[int] = ()
 
     @property
@@ -39,6 +41,8 @@ class Enforcement:
         """Of the conditions: what is waited for."""
         if self.complete:
             return "Enforced"
+        if self.refused:
+            return "Refused"
         return "BrokersUnreachable" if set(self.lagging) & set(self.unreachable) else "Applying"
 
     @property
@@ -94,7 +98,8 @@ def _progress(verdict: Verdict, enforcement: Enforcement) -> Progress:
     if not verdict.target_found or verdict.outcome is Outcome.CONFLICTED:
         return stalled(verdict.outcome, verdict.message)
     if not enforcement.complete:
-        return working(enforcement.reason, _lag(enforcement))
+        say = stalled if enforcement.refused else working
+        return say(enforcement.reason, _lag(enforcement))
     return ready("Enforced", verdict.message or f"enforced by all {len(enforcement.expected)} brokers")
 
 

@@ -332,6 +332,16 @@ def enforces(target: TargetKey, limits: Limits, desired: DesiredLimits, seen: Ob
     return ip is None or limits.rate is None or seen.ip_rates.get(ip[0]) == limits.rate
 
 
+def concerns(action: Action, target: TargetKey, limits: Limits) -> bool:
+    """Whether the change is one that `limits` on `target` need."""
+    if isinstance(action, SetIpQuota):
+        return _rated_ip(target) == (action.ip,)
+    keys = set(_config_limits(target, limits))
+    if target.kind is TargetKind.IP and limits.count is not None:
+        keys.add(COUNT_PER_IP_OVERRIDES)
+    return not keys.isdisjoint({*action.set, *action.delete})
+
+
 def has_open(target: TargetKey, seen: ObservedLimits) -> bool:
     return target.kind is not TargetKind.LISTENER or seen.listeners is None or target.name in seen.listeners
 

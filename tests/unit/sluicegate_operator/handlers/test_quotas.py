@@ -98,6 +98,18 @@ async def test_an_answer_that_is_late_changes_no_status() -> None:
     assert not shop.context.progress[SHOP].unreachable
 
 
+async def test_a_limit_that_brokers_refuse_is_a_matter_for_a_person_and_the_others_are_in_force() -> None:
+    shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1"), quota("odd", "10.0.0.2", rate=13)))
+    shop.brokers.refused_rates.add(13.0)
+    for _ in range(2):
+        await shop.reconcile()
+    assert shop.said("one") == ("3/3", "True", "Enforced")
+    assert shop.said("odd") == ("0/3", "False", "Refused")
+    assert shop.kube.condition("ConnectionQuota", "odd", "Stalled")["status"] == "True"
+    assert "INVALID_REQUEST" in shop.kube.condition("ConnectionQuota", "odd")["message"]
+    assert [event["count"] for event in shop.kube.events("Refused")] == [1]
+
+
 async def test_a_broker_that_stays_silent_is_unreachable_for_its_quotas_and_its_cluster() -> None:
     shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1")))
     await shop.reconcile()

@@ -22,6 +22,7 @@ from sluicegate_operator.planning.quotas import (
     TargetKey,
     TargetKind,
     apply_actions,
+    concerns,
     diff_quotas,
     is_limit_key,
     lagging_brokers,
@@ -287,6 +288,39 @@ def test_no_broker_enforces_a_limit_on_a_listener_that_it_has_not_open() -> None
     closed = replace(limits, listeners=frozenset({"INTERNAL"}))
     observed = {0: limits, 1: closed, 2: replace(limits, listeners=None)}
     assert lagging_brokers(made, [0, 1, 2], observed) == {"on-external": (1,)}
+
+
+RATED = {"maxConnectionCreationRate": 5}
+
+
+@pytest.mark.parametrize(
+    ("target", "limits", "action", "expected"),
+    [
+        (
+            {"listener": "EXTERNAL"},
+            RATED,
+            SetBrokerConfigs(None, {EXTERNAL_RATE: "5"}),
+            True,
+        ),
+        ({"listener": "EXTERNAL"}, {"maxConnections": 5}, SetBrokerConfigs(None, {EXTERNAL_RATE: "5"}), False),
+        ({"listener": "EXTERNAL"}, RATED, SetIpQuota("127.0.1.7", 5.0), False),
+        ({"ip": "127.0.1.7"}, RATED, SetIpQuota("127.0.1.7", 5.0), True),
+        ({"ip": "127.0.1.7"}, RATED, SetIpQuota(None, 5.0), False),
+        ({"defaultIp": {}}, RATED, SetIpQuota(None, 5.0), True),
+        (
+            {"ip": "127.0.1.7"},
+            {"maxConnections": 5},
+            SetBrokerConfigs(None, {"max.connections.per.ip.overrides": "127.0.1.7:5"}),
+            True,
+        ),
+    ],
+)
+def test_which_quota_a_change_is_for(
+    target: dict[str, Any], limits: dict[str, Any], action: SetBrokerConfigs | SetIpQuota, expected: bool
+) -> None:
+    made = plan(a_quota("one", target, **limits))
+    key = made.verdicts["one"].target
+    assert concerns(action, key, made.limits[key]) is expected
 
 
 LIMIT_KEY_NAMES = st.sampled_from(

@@ -92,6 +92,19 @@ def test_a_quota_that_brokers_lack_is_in_progress_and_names_them() -> None:
     assert ready.message == "enforced by 1/3 brokers; waiting for 1, 2: broker 1: REQUEST_TIMED_OUT"
 
 
+def test_a_limit_that_brokers_refuse_is_a_matter_for_a_person() -> None:
+    status = status_of(
+        a_quota(), Enforcement(BROKERS, BROKERS, NOW, "INVALID_REQUEST: nobody could connect", refused=True)
+    )
+    assert kstatus(status, 1) == "Failed"
+    stalled = status.condition("Stalled")
+    assert stalled is not None
+    assert (stalled.reason, stalled.message) == (
+        "Refused",
+        "enforced by 0/3 brokers; waiting for 0, 1, 2: INVALID_REQUEST: nobody could connect",
+    )
+
+
 def test_a_quota_without_brokers_is_in_progress() -> None:
     assert kstatus(status_of(a_quota(), Enforcement()), 1) == "InProgress"
 
