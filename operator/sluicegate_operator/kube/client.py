@@ -20,6 +20,7 @@ from kubernetes.config import ConfigException
 
 from sluicegate_operator.kube.applied import AppliedChildren
 from sluicegate_operator.kube.children import CHILD_MANAGER, applied_fields, name_taken
+from sluicegate_operator.kube.denials import DENIED_FOR_S, STATUSES, Denials
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeFencedError, KubeUnavailableError
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
 from sluicegate_operator.kube.rounds import Rounds
@@ -53,12 +54,15 @@ class KubeClient:
         timeout_s: float = REQUEST_TIMEOUT_S,
         threads_max: int = THREADS_MAX,
         may_write: Callable[[], bool] = lambda: True,
+        denied_for_s: float = DENIED_FOR_S,
     ) -> None:
-        """`may_write` is asked in the moment before each write, in the thread that sends it."""
+        """`may_write` is asked in the moment before each write, in the thread that sends it. `denied_for_s`: see
+        kube.denials."""
         self._api = client.ApiClient(_configuration(kubeconfig))
         self._threads = ThreadPoolExecutor(threads_max, "kube")
         self._timeout = urllib3.Timeout(total=timeout_s)
         self._may_write = may_write
+        self._denials = Denials(denied_for_s)
         self._applied = AppliedChildren()
         self._lists: Rounds[list[Json]] = Rounds()
         self._retries = urllib3.Retry(
@@ -219,8 +223,16 @@ class KubeClient:
         url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "Content-Type": content_type, **self._credentials()}
         data = None if body is None else json.dumps(body)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._exchange, method, url, headers, data)
+        loop, request = asyncio.get_running_loop(), f"{method} {path}"
+        try:
+            answer = await loop.run_in_executor(self._threads, self._exchange, method, url, headers, data)
+        except KubeError as error:
+            self._denials.note(request, error.status, loop.time())
+            if error.status in STATUSES:
+                error.retriable = self._denials.may_pass(request, loop.time())
+            raise
+        self._denials.note(request, 200, loop.time())
+        return answer
 
     def _credentials(self) -> dict[str, str]:
         # Looked up each time: a projected service account token is renewed in its file.

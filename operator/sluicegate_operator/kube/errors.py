@@ -2,7 +2,8 @@
 
 
 class KubeError(Exception):
-    """The API server refused; `status` is its HTTP code."""
+    """The API server refused; `status` is its HTTP code. What is not `retriable` needs a person; of 401 and 403 that is
+    only said once they have lasted, see kube.denials."""
 
     def __init__(self, message: str, status: int | None = None, *, retriable: bool = False) -> None:
         super().__init__(message)

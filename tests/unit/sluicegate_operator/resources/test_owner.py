@@ -1,0 +1,60 @@
+"""Whose an object is that has the name of a child."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, labels
+from sluicegate_operator.resources.owner import child_metadata, why_not_ours
+
+SPEC = {"brokers": {"replicas": 1, "storage": {"size": "1Gi"}}}
+
+
+def child(uid: str = "uid-1", name: str = "shop") -> dict[str, Any]:
+    cluster = BrokerCluster.model_validate({"metadata": {"name": name, "uid": uid}, "spec": SPEC})
+    return {"metadata": child_metadata(cluster, "shop-brokers", labels(name, "broker"))}
+
+
+def found(**changes: Any) -> dict[str, Any]:
+    return {"metadata": child()["metadata"] | changes}
+
+
+STRANGER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-9"}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param(found(), id="its controller is the child's owner"),
+        pytest.param(found(labels={}), id="and then labels do not matter"),
+        pytest.param(found(ownerReferences=[]), id="nobody controls it and it is labelled ours"),
+        pytest.param(found(ownerReferences=[STRANGER]), id="an owner that is no controller"),
+        pytest.param(child(uid="uid-0"), id="what an owner of the same name has left behind"),
+    ],
+)
+def test_what_is_ours(item: dict[str, Any]) -> None:
+    assert why_not_ours(item, child()) == ""
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        pytest.param(found(ownerReferences=[], labels={}), "nobody controls it", id="no owner and no labels"),
+        pytest.param(found(ownerReferences=None, labels=None), "nobody controls it", id="said with nulls"),
+        pytest.param(
+            found(ownerReferences=[], labels=labels("shop") | {CLUSTER_LABEL: "bank"}), "lacks", id="another cluster's"
+        ),
+        pytest.param(
+            found(ownerReferences=[STRANGER | {"controller": True}]), "Deployment web controls it", id="a stranger's"
+        ),
+        pytest.param(child(uid="uid-2", name="bank"), "BrokerCluster bank controls it", id="of another cluster"),
+        pytest.param(
+            {"metadata": child(uid="uid-0")["metadata"] | {"labels": {}}},
+            "BrokerCluster shop controls it",
+            id="an older owner's, without labels",
+        ),
+    ],
+)
+def test_what_is_not(item: dict[str, Any], why: str) -> None:
+    assert why in why_not_ours(item, child())
