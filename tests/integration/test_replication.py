@@ -105,6 +105,21 @@ def test_all_brokers_at_once(group: BrokerGroup) -> None:
     work.check()
 
 
+def test_leaders_are_spread_again_soon_after_brokers_are_back(group: BrokerGroup) -> None:
+    scene = Scene(group, "spread")
+    first, *others = group.brokers
+    before = scene.partitions.leaders()
+    assert set(before.values()) == {broker.node_id for broker in group.brokers}
+    for broker in others:
+        broker.kill()
+    until(lambda: set(scene.partitions.leaders().values()) == {first.node_id}, "one broker leads everything")
+    for broker in others:
+        broker.start()
+    scene.wait_in_sync()
+    # Kafka's own interval is five minutes.
+    until(lambda: scene.partitions.leaders() == before, "the preferred replicas lead")
+
+
 def test_the_controller_and_a_leader_together(group: BrokerGroup) -> None:
     scene = Scene(group, "controller")
     with scene.workload() as work:
