@@ -384,7 +384,7 @@ class RolloutStatus(Model):
 
 class BrokerClusterStatus(Status):
     brokers: str = Field(default="", max_length=32)
-    """Brokers that are ready, of those that should be: 3/3."""
+    """Brokers that are ready, of those that should be or still are: 3/3."""
     ready_brokers: int = 0
     """Brokers that are ready."""
     cluster_id: str = Field(default="", max_length=64)
