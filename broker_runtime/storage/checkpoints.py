@@ -1,7 +1,9 @@
 """Kafka's three offset checkpoints of a folder: as they are on disk, and when they are written anew."""
 
 import logging
+import threading
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -13,6 +15,7 @@ from broker_runtime.storage.checkpoint import (
     read_offsets,
     write_offsets,
 )
+from broker_runtime.storage.disk import Disk
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.log import Log
 
@@ -29,6 +32,11 @@ class Checkpoints:
         self._logs = logs
         self._on_disk: dict[str, dict[Partition, int]] = {name: {} for name in _NAMES}
         self._kept: dict[str, dict[Partition, int]] = {name: {} for name in _NAMES}
+        self._lock = threading.Lock()
+        """Held while a file is written, of which one may be in a thread."""
+        self._newest = 0
+        """Counts the contents of the recovery points' file: an older one must not come after a newer one."""
+        self._points_failed = False
 
     def read(self) -> None:
         self._on_disk = {name: self._read(name) for name in _NAMES}
@@ -81,8 +89,31 @@ class Checkpoints:
 
     def _write(self, name: str, offsets: dict[Partition, int], *, sync: bool) -> None:
         if offsets != self._on_disk[name]:
-            write_offsets(self._fs, self._log_dir / name, offsets, sync=sync)
+            with self._lock:
+                self._newest += name == RECOVERY_POINTS
+                write_offsets(self._fs, self._log_dir / name, offsets, sync=sync)
             self._on_disk[name] = offsets
+
+    def write_recovery_points_soon(self, disk: Disk) -> None:
+        """In a thread; what fails is said, and made again by the next call."""
+        points = self._now(RECOVERY_POINTS)
+        if points == self._on_disk[RECOVERY_POINTS] and not self._points_failed:
+            return
+        # They may be there from now on. Those before are lower, or were put there at once by a cut.
+        self._on_disk[RECOVERY_POINTS] = points
+        self._points_failed = False
+        self._newest += 1
+        disk.submit(partial(self._write_points, points, self._newest), self._points_are_written)
+
+    def _write_points(self, points: dict[Partition, int], number: int) -> None:
+        with self._lock:
+            if number == self._newest:
+                write_offsets(self._fs, self._log_dir / RECOVERY_POINTS, points)
+
+    def _points_are_written(self, error: Exception | None) -> None:
+        if error is not None:
+            self._points_failed = True
+            _LOGGER.error("writing %s failed, it is tried again: %s", RECOVERY_POINTS, error)
 
     def write_recovery_points(self) -> None:
         """Raises OSError."""

@@ -54,6 +54,7 @@ class LogFiles:
         "_renamed",
         "_snapshot_offset",
         "_syncing",
+        "_unsynced_snapshot",
         "epochs",
         "last_flush_ms",
         "on_synced",
@@ -80,6 +81,7 @@ class LogFiles:
         self._cuts = 0
         self._epochs_are_synced = True
         self._snapshot_offset = loaded.snapshot_offset
+        self._unsynced_snapshot: Path | None = None
         self._new_names = self._new_folder = loaded.has_new_names
         """What the first sync must make durable beside the batches: making a partition costs no sync."""
         self._renamed: list[tuple[int, list[Path]]] = []
@@ -119,7 +121,7 @@ class LogFiles:
         try:
             old.index_time()
             old.write_indexes()
-            self._snapshot()
+            self._snapshot(sync=False)
             new.create()
         except OSError as error:
             raise self._failure("roll", error) from error
@@ -127,10 +129,12 @@ class LogFiles:
         self.segments.append(new)
         return new
 
-    def _snapshot(self) -> None:
+    def _snapshot(self, *, sync: bool) -> None:
+        """Without `sync` it is synced with the batches; a start that finds it damaged takes the one before."""
         end = self.segments[-1].next_offset
         if self._snapshot_offset != end:
-            take_snapshot(self.place.fs, self.place.folder, self.producers, end)
+            path = take_snapshot(self.place.fs, self.place.folder, self.producers, end, sync=sync)
+            self._unsynced_snapshot = None if sync else path
             self._snapshot_offset = end
 
     def begin_epoch(self, epoch: int, start: int) -> None:
@@ -278,7 +282,10 @@ class LogFiles:
     def _begin_sync(self, through: Segment) -> Sync:
         """Everything up to the end of this segment, and what its batches need to be found. Raises OSError."""
         end = through.next_offset
-        epochs, self._epochs_are_synced = not self._epochs_are_synced, True
+        small_files = [] if self._epochs_are_synced else [self.place.folder / EPOCHS_FILE]
+        if self._unsynced_snapshot is not None:
+            small_files.append(self._unsynced_snapshot)
+        self._epochs_are_synced, self._unsynced_snapshot = True, None
         names, self._new_names = self._new_names, False
         folder, self._new_folder = self._new_folder, False
         files = []
@@ -287,7 +294,7 @@ class LogFiles:
                 files += segment.take_unsynced()
             if segment is through:
                 break
-        return Sync(self.place, files, epochs, names, folder, end, self._cuts)
+        return Sync(self.place, files, small_files, names, folder, end, self._cuts)
 
     def _sync_ended(self, sync: Sync, error: Exception | None) -> None:
         self._syncing = False
@@ -343,7 +350,7 @@ class LogFiles:
         self.flush()
         try:
             active.write_indexes()
-            self._snapshot()
+            self._snapshot(sync=True)
         except OSError as error:
             raise self._failure("snapshot", error) from error
 

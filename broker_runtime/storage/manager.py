@@ -330,7 +330,7 @@ class LogManager:
                 self._checkpoints.write_high_watermarks(sync=False)
             if self._clock.monotonic() >= self._checkpoint_at:
                 self._checkpoint_at = self._clock.monotonic() + _CHECKPOINT_INTERVAL_S
-                self._checkpoints.write_recovery_points()
+                self._checkpoints.write_recovery_points_soon(self._disk)
         except OSError as error:
             _LOGGER.error("log upkeep failed, it is tried again: %s", error)
 

@@ -15,11 +15,16 @@ def snapshot_offsets(fs: FileSystem, folder: Path) -> list[int]:
     return sorted(int(name[: -len(SUFFIX)]) for name in fs.listdir(folder) if name.endswith(SUFFIX))
 
 
-def take_snapshot(fs: FileSystem, folder: Path, producers: ProducerStates, offset: int) -> None:
-    """Raises OSError. Older snapshots but one go: a start needs the newest, and one more should it be damaged."""
-    replace_file(fs, segment_path(folder, offset, SUFFIX), producers.encode())
+def take_snapshot(fs: FileSystem, folder: Path, producers: ProducerStates, offset: int, *, sync: bool) -> Path:
+    """The file. Raises OSError.
+
+    Older snapshots but one go: a start needs the newest, and one more should it be damaged.
+    """
+    path = segment_path(folder, offset, SUFFIX)
+    replace_file(fs, path, producers.encode(), sync=sync)
     for old in snapshot_offsets(fs, folder)[:-_KEPT]:
         fs.unlink(segment_path(folder, old, SUFFIX))
+    return path
 
 
 def load_snapshot(fs: FileSystem, folder: Path, end_offset: int, producers: ProducerStates) -> int:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from broker_runtime.storage.checkpoint import PARTITION_METADATA
-from broker_runtime.storage.epochs import EPOCHS_FILE
 from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.place import LogPlace
 
@@ -15,10 +15,11 @@ class Sync:
 
     place: LogPlace
     files: Sequence[File]
-    epochs: bool
+    small_files: Sequence[Path]
+    """That were written anew as a whole: leader epochs, a snapshot of producers."""
     names: bool
     folder: bool
-    """Which of the leader epochs, the names in the folder and the folder itself are new."""
+    """Whether names in the folder, and the folder itself, are new."""
     end: int
     cuts: int
 
@@ -27,10 +28,15 @@ class Sync:
         fs, folder = self.place.fs, self.place.folder
         for file in self.files:
             file.fsync()
-        if self.epochs:
-            fs.open(folder / EPOCHS_FILE).fsync()
+        for path in self.small_files:
+            try:
+                small = fs.open(path)
+            except FileNotFoundError:
+                # A newer snapshot has taken its place meanwhile.
+                continue
+            small.fsync()
         if self.folder:
             fs.open(folder / PARTITION_METADATA).fsync()
             fs.fsync_dir(folder.parent)
-        if self.names or self.epochs:
+        if self.names or self.small_files:
             fs.fsync_dir(folder)

@@ -8,6 +8,8 @@ import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
+from broker_runtime.storage.batch import ProducerStamp
+from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets
 from broker_runtime.storage.disk import ThreadedDisk
 from tests.support.logs import LOG_DIR, LogHouse, values_of
 from tests.support.manual_disk import ManualDisk
@@ -192,6 +194,64 @@ def test_a_topic_that_asks_for_syncs_from_now_on_gets_them() -> None:
     house.append(b"b")
     house.log.update_config(TopicConfig())
     assert house.counted == (2, 2, 2)
+
+
+def recovery_points(house: LogHouse) -> dict[tuple[str, int], int]:
+    return read_offsets(house.fs, LOG_DIR / RECOVERY_POINTS)
+
+
+def test_recovery_points_are_written_beside_the_loop() -> None:
+    house = SlowHouse()
+    house.append(b"a")
+    house.slow_disk.finish_all()
+    house.clock.advance(60)
+    house.logs.tick()
+    assert (house.slow_disk.busy, recovery_points(house)) == (1, {})
+    house.slow_disk.finish_all()
+    assert recovery_points(house) == {("orders", 0): 1}
+
+
+def test_recovery_points_that_a_cut_has_lowered_are_not_raised_by_what_was_under_way() -> None:
+    house = SlowHouse()
+    house.log.sole_replica = False
+    for value in (b"a", b"b", b"c"):
+        house.append(value, leader_epoch=1)
+        house.slow_disk.finish_all()
+    house.clock.advance(60)
+    house.logs.tick()
+    house.log.truncate_to(1)
+    assert recovery_points(house) == {("orders", 0): 1}
+    house.slow_disk.finish_all()
+    assert recovery_points(house) == {("orders", 0): 1}
+
+
+def test_recovery_points_that_could_not_be_written_are_written_again() -> None:
+    house = SlowHouse()
+    house.append(b"a")
+    house.slow_disk.finish_all()
+    house.clock.advance(60)
+    house.logs.tick()
+    house.fs.failing_fsync = True
+    house.slow_disk.finish_all()
+    house.fs.failing_fsync = False
+    house.clock.advance(60)
+    house.logs.tick()
+    house.slow_disk.finish_all()
+    assert recovery_points(house) == {("orders", 0): 1}
+    assert house.log.failure is None
+
+
+def test_a_roll_syncs_nothing_itself() -> None:
+    house = SlowHouse(TopicConfig(segment_bytes=ONE))
+    house.append(b"a", producer=ProducerStamp(9, 0, 0))
+    before = house.fs.fsyncs
+    house.append(b"b", producer=ProducerStamp(9, 0, 1))
+    assert (len(house.log.segments), house.fs.fsyncs) == (2, before)
+    house.logs.tick()
+    house.slow_disk.finish_all()
+    house.lose_power(1)
+    assert house.log.log_end_offset >= 1
+    assert house.append(b"a", producer=ProducerStamp(9, 0, 0)) == 0, "the producer is known"
 
 
 async def test_a_thread_does_the_work_and_the_event_loop_hears_of_it() -> None:
