@@ -20,7 +20,10 @@ _LAST_OFFSET_DELTA_AT = 23
 def produce_frame(topic: str, size: int, batch_bytes: int, acks: int = 1) -> bytes:
     """One Produce request for partition 0 with as many messages of `size` bytes as fit."""
     count = max(1, batch_bytes // (size + 12))
-    batch = encode_batch([(None, bytes(size))] * count, int(time.time() * 1000))
+    return produce_request(topic, encode_batch([(None, bytes(size))] * count, int(time.time() * 1000)), acks)
+
+
+def produce_request(topic: str, batch: bytes, acks: int = 1) -> bytes:
     name = topic.encode()
     body = struct.pack(">hhiih", -1, acks, 30_000, 1, len(name)) + name + struct.pack(">iii", 1, 0, len(batch)) + batch
     head = _HEAD.pack(0, 7, 1, len(_CLIENT)) + _CLIENT

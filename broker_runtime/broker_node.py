@@ -6,6 +6,7 @@ Reacts to metadata changes; nothing else changes what is served. Kubernetes, HTT
 import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from broker_runtime.apis.context import Timer
@@ -31,6 +32,7 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
 
+_ASIDE_THREADS = 2
 _ANSWER_OVERHEAD_BYTES = 16 * 1024 * 1024
 """Of an answer to a follower beyond the records: a line for each of very many partitions."""
 
@@ -68,6 +70,7 @@ class BrokerNode:
         self.effective: EffectiveConfig = effective_config(settings, {}, {})
         self._host_names = host_names(settings)
         self.dispatcher = Dispatcher(self, BROKER_APIS, client, slow_client)
+        self._aside = ThreadPoolExecutor(_ASIDE_THREADS, "aside")
         limits = network_limits(settings, quota_settings(settings, self.effective, {}))
         self.server = server or SocketServer(self.dispatcher.handle, limits, clock, self._loop)
         self.limits = LimitsInForce(settings, self.effective, self.image, self.server, self._host_names)
@@ -105,6 +108,7 @@ class BrokerNode:
         await self.replicas.stop()
         await self.server.shutdown(drain_s)
         await self.dispatcher.close()
+        self._aside.shutdown(wait=False, cancel_futures=True)
 
     # What handlers use
 
@@ -114,6 +118,9 @@ class BrokerNode:
 
     def led(self, topic: str, partition: int) -> LeaderReplica:
         return self.replicas.led(topic, partition)
+
+    def run_aside(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        return self._loop.run_in_executor(self._aside, work)
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)

@@ -160,6 +160,9 @@ class ControllerNode:
     def led(self, topic: str, partition: int) -> LeaderReplica:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a controller has no replicas of topics")
 
+    def run_aside(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller takes no records")
+
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)
 

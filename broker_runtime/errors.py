@@ -4,6 +4,7 @@ Handlers raise `KafkaError`; the API layer turns it into the response's error co
 A `ProtocolError` has no reply: the connection that sent the bytes ends.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -154,6 +155,14 @@ class KafkaError(Exception):
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code
         self.message = message or None
+
+
+class RecordsRefusedError(KafkaError):
+    """Some records of a batch are bad: (number in the batch, what is wrong) of each, in order (KIP-467)."""
+
+    def __init__(self, code: ErrorCode, message: str, records: Sequence[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.records = tuple(records)
 
 
 class ConfigError(Exception):

@@ -4,6 +4,7 @@ A handler reads `request` (kio's entity of whichever version came), looks at or 
 or an awaitable of them. It knows no sockets, no versions' encodings and no correlation ids.
 """
 
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -77,6 +78,10 @@ class Node(Protocol):
 
     def led(self, topic: str, partition: int) -> LeaderReplica:
         """The same with its followers; only brokers have it. Raises the same."""
+        ...
+
+    def run_aside(self, work: Callable[[], None]) -> Future[None]:
+        """Run what takes long in another thread; bounded to a few at a time."""
         ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...

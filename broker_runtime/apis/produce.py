@@ -9,6 +9,7 @@ to the log as they came (one checksum, one append) and one reply is joined from 
 - Where flush.messages asks for a sync before records count, acks 1 waits for it too, however long it takes: the event
   loop does not.
 - Versions 0-2 are advertised for old librdkafka (KIP-896) but refused.
+- Compressed and long batches whose records have to be looked at are appended once another thread has done so.
 - Not implemented: transactions (a transactional id is answered with INVALID_TXN_STATE), throttling, KIP-951.
 """
 
@@ -17,9 +18,12 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker_runtime.apis.context import Node
-from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.apis.record_checks import Unchecked, look_aside
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError, RecordsRefusedError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import AppendResult
+from broker_runtime.storage.record_check import check_records, is_quick
+from broker_runtime.storage.validation import check_batch
 from broker_runtime.wire.header import RequestHeader, response_prefix
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
@@ -30,6 +34,7 @@ _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">i")
 _RESULT_V2 = Struct(">ihqq")
 _RESULT_V5 = Struct(">ihqqq")
+_RECORD_ERRORS_SINCE = 8
 _NO_TIMESTAMP = -1
 _THROTTLE = b"\x00\x00\x00\x00"
 _OK_TAIL_V8 = b"\x00\x00\x00\x00\xff\xff"
@@ -49,6 +54,7 @@ class _Waiting(NamedTuple):
 def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | PendingReply:
     version = header.version
     flexible = is_flexible(PRODUCE, version)
+    end = b"\x00" if flexible else b""
     reader = RequestReader(frame, header.body, flexible)
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.fixed(_ACKS_TIMEOUT)
@@ -57,6 +63,7 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
     out = [array_length(topics, flexible)]
     failed: KafkaError | None = None
     waiting: list[_Waiting] = []
+    unchecked: list[Unchecked] = []
     for _ in range(topics):
         name = reader.string()
         partitions = reader.array_length()
@@ -70,33 +77,99 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
                 if refusal is not None:
                     raise refusal
                 leader = node.led(name, index)
+                if leader.log.config.checks_records and _takes_long(records, leader, node):
+                    unchecked.append(Unchecked(len(out), name, index, bytes(records or b"")))
+                    out.append(b"")
+                    continue
                 done = _append(leader, records, acks)
-                log = leader.log
-                if (log.high_watermark if acks == -1 else log.counted_end) <= done.last_offset:
+                if _safe_below(leader, acks) <= done.last_offset:
                     waiting.append(_Waiting(len(out), leader, leader.leader_epoch, index, done))
                 out.append(_success(version, index, done))
             except KafkaError as error:
                 failed = error
                 out.append(_failure(version, index, error))
         reader.end_struct()
-        if flexible:
-            out.append(b"\x00")
+        out.append(end)
+    if acks == 0 and failed is not None:
+        raise ProtocolError("acks_0_failed", f"a produce request with acks=0 failed: {failed}")
+    out += (_THROTTLE, end)
+    if unchecked:
+        return _WhenChecked(out, unchecked, waiting, header, node, acks, timeout_ms).reply
     if acks == 0:
-        if failed is not None:
-            raise ProtocolError("acks_0_failed", f"a produce request with acks=0 failed: {failed}")
         return NO_REPLY
-    out.append(_THROTTLE)
-    if flexible:
-        out.append(b"\x00")
     if waiting:
-        timer = None if acks == 1 else (node, max(timeout_ms, 0) / 1000)
-        return _Wait(out, waiting, header, timer).reply
+        return _Wait(out, waiting, header, _timer(acks, timeout_ms, node)).reply
     return _reply(out, header)
+
+
+def _safe_below(leader: LeaderReplica, acks: int) -> int:
+    """Records below this offset are as safe as was asked for."""
+    return leader.log.high_watermark if acks == -1 else leader.log.counted_end
+
+
+def _timer(acks: int, timeout_ms: int, node: Node) -> tuple[Node, float] | None:
+    return None if acks == 1 else (node, max(timeout_ms, 0) / 1000)
 
 
 def _reply(out: Sequence[bytes], header: RequestHeader) -> Reply:
     body = b"".join(out)
     return (response_prefix(PRODUCE, header.version, header.correlation_id, len(body)) + body,)
+
+
+def _takes_long(records: memoryview | None, leader: LeaderReplica, node: Node) -> bool:
+    """Whether another thread should look at these records; others are looked at, and refused, here."""
+    if not records:
+        return False
+    config = leader.log.config
+    check_batch(records, config, node.clock.wall_ms())
+    if not is_quick(records):
+        return True
+    check_records(records, config, len(records), f"{leader.topic}-{leader.index}")
+    return False
+
+
+class _WhenChecked:
+    """Appends what another thread has looked at, and answers as for all other requests."""
+
+    def __init__(
+        self,
+        out: list[bytes],
+        unchecked: Sequence[Unchecked],
+        waiting: list[_Waiting],
+        header: RequestHeader,
+        node: Node,
+        acks: int,
+        timeout_ms: int,
+    ) -> None:
+        self._out, self._waiting, self._header, self._node = out, waiting, header, node
+        self._acks, self._timeout_ms = acks, timeout_ms
+        self._failed = False
+        # Who goes away is not answered; its records are appended, as if it had gone a moment later.
+        self.reply = PendingReply()
+        look_aside(unchecked, node, self.reply, self._append, self._finish)
+
+    def _append(self, item: Unchecked, refused: KafkaError | None) -> None:
+        version = self._header.version
+        try:
+            if refused is not None:
+                raise refused
+            leader = self._node.led(item.topic, item.partition)
+            done = _append(leader, memoryview(item.records), self._acks)
+            if _safe_below(leader, self._acks) <= done.last_offset:
+                self._waiting.append(_Waiting(item.place, leader, leader.leader_epoch, item.partition, done))
+            self._out[item.place] = _success(version, item.partition, done)
+        except KafkaError as error:
+            self._failed = True
+            self._out[item.place] = _failure(version, item.partition, error)
+
+    def _finish(self) -> None:
+        if self._acks == 0:
+            self.reply.complete(None if self._failed else NO_REPLY)
+        elif self._waiting and not self.reply.done:
+            timer = _timer(self._acks, self._timeout_ms, self._node)
+            self.reply.follow(_Wait(self._out, self._waiting, self._header, timer).reply)
+        else:
+            self.reply.complete(_reply(self._out, self._header))
 
 
 class _Wait:
@@ -193,7 +266,18 @@ def _success(version: int, index: int, done: AppendResult) -> bytes:
 
 
 def _failure(version: int, index: int, error: KafkaError) -> bytes:
-    return _result(version, index, error.code, -1, _NO_TIMESTAMP, -1, error.message)
+    result = _result(version, index, error.code, -1, _NO_TIMESTAMP, -1, error.message)
+    if isinstance(error, RecordsRefusedError) and version >= _RECORD_ERRORS_SINCE:
+        fixed = _RESULT_V5.size
+        return result[:fixed] + _record_errors(version, error) + result[fixed + len(array_length(0, version > 8)) :]
+    return result
+
+
+def _record_errors(version: int, error: RecordsRefusedError) -> bytes:
+    flexible = version > _RECORD_ERRORS_SINCE
+    end = b"\x00" if flexible else b""
+    each = [_PARTITION.pack(index) + nullable_string(text, flexible) + end for index, text in error.records]
+    return array_length(len(each), flexible) + b"".join(each)
 
 
 def _result(

@@ -191,6 +191,13 @@ _NETWORK = [
         at_least(1),
     ),
     _static(
+        "sluicegate.record.validation.max.bytes",
+        INT,
+        33_554_432,
+        "What a compressed batch may unpack to where its records are checked.",
+        at_least(1),
+    ),
+    _static(
         "queued.max.request.bytes",
         LONG,
         536_870_912,

@@ -4,7 +4,7 @@ Pure. Names and defaults are Apache Kafka's; a topic key falls back to the broke
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from broker_runtime.config.definition import (
@@ -94,6 +94,14 @@ TOPIC_KEYS: Mapping[str, ConfigKey] = table(
         _key("file.delete.delay.ms", Type.LONG, 60_000, "Wait before a deleted segment's files go, ms.", at_least(0)),
         _key("min.insync.replicas", Type.INT, 1, "Replicas that must have an acks=all record.", at_least(1)),
         _key("delete.retention.ms", Type.LONG, _DAY_MS, "How long compaction keeps tombstones, ms.", at_least(0)),
+        _key(
+            "sluicegate.record.validation",
+            Type.STRING,
+            "header",
+            "header: what a batch's header tells is checked; all: each record (its cost is in benchmarks/README.md). "
+            "Those of compacted topics always are.",
+            one_of("header", "all"),
+        ),
         _key("unclean.leader.election.enable", Type.BOOLEAN, False, "Allow a leader that may miss records."),
     ]
 )
@@ -116,6 +124,7 @@ BROKER_SYNONYMS: Mapping[str, str] = {
     "file.delete.delay.ms": "log.segment.delete.delay.ms",
     "min.insync.replicas": "min.insync.replicas",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "sluicegate.record.validation": "sluicegate.record.validation",
     "unclean.leader.election.enable": "unclean.leader.election.enable",
 }
 """Topic key -> the broker key that holds its default."""
@@ -141,6 +150,12 @@ class TopicConfig:
     flush_ms: int = LONG_MAX
     file_delete_delay_ms: int = 60_000
     min_insync_replicas: int = 1
+    sluicegate_record_validation: str = "header"
+    checks_records: bool = field(init=False, default=False)
+    """Each record is looked at; not worked out for each batch."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "checks_records", self.compacted or self.sluicegate_record_validation == "all")
 
     @property
     def compacted(self) -> bool:

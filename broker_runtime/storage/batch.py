@@ -13,6 +13,8 @@ from broker_runtime.errors import ErrorCode, KafkaError
 
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
+RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, lengths of key and value, number of headers: a byte each at least."""
 OVERHEAD_BYTES = 12
 """Base offset and length field: what the length field does not count."""
 CRC_FROM = 21

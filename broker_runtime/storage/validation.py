@@ -1,7 +1,8 @@
 """Which batch a client may append, as Apache Kafka decides it, from the header alone.
 
-Pure. Records are walked in one case only: a compacted topic needs keys, and only where they are not compressed.
-Timestamps are judged by the header's base and maximum, which Kafka's own clients always set; Kafka walks the records.
+Pure. Records are not looked at here (`record_check` does, where somebody asks for it); but as many as the header counts
+must fit, and what is said to be compressed must begin like it. Timestamps are judged by the header's base and maximum,
+which Kafka's own clients always set; Kafka walks the records.
 """
 
 from crc32c import crc32c
@@ -19,13 +20,27 @@ from broker_runtime.storage.batch import (
     MAGIC,
     NO_TIMESTAMP,
     OVERHEAD_BYTES,
+    RECORD_BYTES_MIN,
     TRANSACTIONAL,
-    iter_records,
 )
+from broker_runtime.storage.compression import NAMES, could_hold
 
 RawHeader = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The fields of batch.Header in the same order, unnamed: naming them costs a microsecond on the produce path."""
 
+_REFUSED_FLAGS = (
+    (CONTROL, ErrorCode.INVALID_RECORD, "clients may not write control batches"),
+    (
+        TRANSACTIONAL,
+        ErrorCode.INVALID_RECORD,
+        "transactions are not supported; leave transactional.id unset",
+    ),
+    (
+        LOG_APPEND_TIME,
+        ErrorCode.INVALID_TIMESTAMP,
+        "a producer may not set the timestamp type LogAppendTime",
+    ),
+)
 _REFUSED_ATTRIBUTES = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
 _ZSTD = 4
 
@@ -46,9 +61,13 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHea
         or count < 1
         or attributes & _REFUSED_ATTRIBUTES
         or attributes & COMPRESSION_MASK > _ZSTD
+        or (
+            (attributes & COMPRESSION_MASK or count * RECORD_BYTES_MIN > size - HEADER_BYTES)
+            and not _could_hold(attributes, records, count)
+        )
         or (producer >= 0 and (sequence < 0 or epoch < 0))
     ):
-        raise _refusal(raw, size, config)
+        raise _refusal(raw, records, config)
     if crc32c(records[CRC_FROM:]) != crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the record batch does not match its bytes")
     if config.message_timestamp_type == "CreateTime" and (
@@ -56,14 +75,21 @@ def check_batch(records: memoryview, config: TopicConfig, now_ms: int) -> RawHea
         or now_ms - base_time > config.message_timestamp_before_max_ms
     ):
         _check_timestamps(base_time, max_time, config, now_ms)
-    if config.compacted and not attributes & COMPRESSION_MASK:
-        _check_keys(records)
     return raw
 
 
-def _refusal(raw: RawHeader, size: int, config: TopicConfig) -> KafkaError:
+def _could_hold(attributes: int, records: memoryview, count: int) -> bool:
+    needed = count * RECORD_BYTES_MIN
+    codec = attributes & COMPRESSION_MASK
+    if codec:
+        return could_hold(codec, records[HEADER_BYTES:], needed)
+    return needed <= len(records) - HEADER_BYTES
+
+
+def _refusal(raw: RawHeader, records: memoryview, config: TopicConfig) -> KafkaError:
     """The reason, in the order in which Kafka looks."""
     code = ErrorCode.INVALID_RECORD
+    size = len(records)
     base, length, _, magic, _, attributes, last_delta, _, _, _, _, _, count = raw
     if magic in (0, 1):
         return KafkaError(code, f"message format {magic} is not supported; produce with format 2")
@@ -83,14 +109,16 @@ def _refusal(raw: RawHeader, size: int, config: TopicConfig) -> KafkaError:
         )
     if count < 1 or last_delta != count - 1:
         return KafkaError(code, f"the batch counts {count} records, its offsets span {last_delta + 1}")
-    if attributes & CONTROL:
-        return KafkaError(code, "clients may not write control batches")
-    if attributes & TRANSACTIONAL:
-        return KafkaError(code, "transactions are not supported; leave transactional.id unset")
-    if attributes & LOG_APPEND_TIME:
-        return KafkaError(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type LogAppendTime")
+    for flag, flag_code, text in _REFUSED_FLAGS:
+        if attributes & flag:
+            return KafkaError(flag_code, text)
     if attributes & COMPRESSION_MASK > _ZSTD:
         return KafkaError(code, f"unknown compression {attributes & COMPRESSION_MASK}")
+    if not _could_hold(attributes, records, count):
+        packing = NAMES.get(attributes & COMPRESSION_MASK, "no compression")
+        return KafkaError(
+            code, f"{size - HEADER_BYTES} bytes with {packing} cannot hold {count} records, or are nothing of the kind"
+        )
     return KafkaError(code, "a batch with a producer id needs an epoch and a base sequence from 0 on")
 
 
@@ -106,12 +134,6 @@ def _check_timestamps(base_ms: int, max_ms: int, config: TopicConfig, now_ms: in
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamp {base_ms} lies more than message.timestamp.before.max.ms={before} before the broker's {now_ms}",
         )
-
-
-def _check_keys(records: memoryview) -> None:
-    for record in iter_records(records):
-        if record.key is None:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "a compacted topic takes records with keys only")
 
 
 def stamped_header(raw: RawHeader, records: memoryview, base: int, leader_epoch: int, now_ms: int) -> bytearray:

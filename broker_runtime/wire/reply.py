@@ -86,6 +86,11 @@ class PendingReply:
         else:
             self._callback = callback
 
+    def follow(self, other: "PendingReply") -> None:
+        """Be what `other` becomes."""
+        self._on_cancel = other.cancel
+        other.on_complete(self.complete)
+
     def cancel(self) -> None:
         if self.done:
             return

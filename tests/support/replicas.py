@@ -8,7 +8,7 @@ from uuid import UUID
 from broker_runtime.apis import fetch, list_offsets, offset_for_leader_epoch
 from broker_runtime.apis.context import RequestContext
 from broker_runtime.clock import Clock
-from broker_runtime.config import BrokerSettings, broker_settings
+from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.image import BrokerInfo, MetadataImage, Partition
 from broker_runtime.controller.records import PartitionRecord, TopicRecord
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -51,6 +51,7 @@ class LeadingNode:
         replicas, isr = leader.replicas, leader.isr
         self.image.apply(PartitionRecord(TOPIC_ID, 0, replicas, isr, replicas[0], leader.leader_epoch, 0), 1)
         self.timers: list[Callable[[], None]] = []
+        self.aside: list[tuple[Callable[[], None], asyncio.Future[None]]] = []
 
     def led(self, topic: str, partition: int) -> LeaderReplica:
         if (topic, partition) != (TOPIC, 0):
@@ -62,6 +63,16 @@ class LeadingNode:
     def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
         leader = self.led(topic, partition)
         return leader.log, leader.leader_epoch
+
+    def run_aside(self, work: Callable[[], None]) -> "asyncio.Future[None]":
+        """A test says when by `aside`."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.aside.append((work, done))
+        return done
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        del topic
+        return self.leader.log.config
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> "LeadingNode":
         """Time-outs happen when a test runs `timers`."""

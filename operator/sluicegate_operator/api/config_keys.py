@@ -118,6 +118,8 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.host.resolution.threads.max": Whole(1),
     "sluicegate.host.resolution.timeout.ms": Whole(1),
     "sluicegate.network.turn.max.us": Whole(1),
+    "sluicegate.record.validation": one_of("header", "all"),
+    "sluicegate.record.validation.max.bytes": Whole(1),
     "socket.listen.backlog.size": Whole(1),
     "socket.receive.buffer.bytes": Whole(-1),
     "socket.request.max.bytes": Whole(1),
@@ -147,6 +149,7 @@ DYNAMIC_CONFIG_KEYS = frozenset(
         "message.max.bytes",
         "min.insync.replicas",
         "producer.id.expiration.ms",
+        "sluicegate.record.validation",
         "unclean.leader.election.enable",
     }
 )
@@ -170,6 +173,7 @@ TOPIC_CONFIG: Mapping[str, ConfigValue] = {
     "segment.bytes": Whole(14),
     "segment.index.bytes": Whole(4),
     "segment.ms": long(1),
+    "sluicegate.record.validation": one_of("header", "all"),
     "unclean.leader.election.enable": FLAG,
 }
 """What spec.config of a Topic may hold, and what the values must be."""

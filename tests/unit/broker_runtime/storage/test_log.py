@@ -177,7 +177,7 @@ def test_compressed_batches_pass_through_untouched_and_are_found_by_time() -> No
     stored = []
     for number, codec in enumerate([1, 2, 3, 4] * 3):
         batch = bytearray(encode_batch([(None, b"a"), (None, b"b")], 1000 * number, attributes=codec))
-        batch[61:] = b"opaque"
+        batch[61:] = {1: b"\x1f\x8b", 2: b"", 3: b"\x04\x22\x4d\x18", 4: b"\x28\xb5\x2f\xfd"}[codec] + b"opaque"
         struct.pack_into(">i", batch, 8, len(batch) - 12)
         struct.pack_into(">I", batch, 17, checksum(batch))
         house.log.append(memoryview(batch))

@@ -7,7 +7,9 @@ from crc32c import crc32c
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, ProducerStamp, encode_batch
+from broker_runtime.storage.compression import GZIP, LZ4, ZSTD
 from broker_runtime.storage.validation import check_batch
+from tests.support.packed_batches import packed
 
 NOW_MS = 1_700_000_000_000
 GOOD = encode_batch([(b"k", b"one"), (b"k", b"two")], NOW_MS)
@@ -90,15 +92,26 @@ def test_log_append_time_ignores_the_producers_timestamps() -> None:
     assert _code(encode_batch([(None, b"v")], 5), stamped) is None
 
 
-@pytest.mark.parametrize("policy", [("compact",), ("compact", "delete")])
-def test_a_compacted_topic_needs_keys_in_every_record(policy: tuple[str, ...]) -> None:
-    config = TopicConfig(cleanup_policy=policy)
-    assert _code(encode_batch([(b"k", b"v"), (None, b"v")], NOW_MS), config) == ErrorCode.INVALID_RECORD
+def counting(count: int, batch: bytes) -> bytes:
+    return _patched(57, ">i", count, _patched(23, ">i", count - 1, batch))
 
 
-def test_compressed_records_are_not_looked_into() -> None:
-    opaque = _patched(21, ">h", 2, encode_batch([(None, b"not really snappy")], NOW_MS))
-    assert _code(opaque, TopicConfig(cleanup_policy=("compact",))) is None
+@pytest.mark.parametrize("codec", range(5))
+def test_more_records_than_the_bytes_can_hold_are_refused(codec: int) -> None:
+    """Else a batch of a hundred bytes could take two thousand million offsets."""
+    batch = GOOD if not codec else packed(codec, GOOD)
+    assert _code(batch, TopicConfig()) is None
+    assert _code(counting(2**31 - 1, batch), TopicConfig()) == ErrorCode.INVALID_RECORD
+
+
+def test_records_of_zero_bytes_are_refused() -> None:
+    assert _code(counting(3, _patched(8, ">i", 49, GOOD)[:61]), TopicConfig()) is not None
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_what_does_not_begin_like_its_compression_is_refused(codec: int) -> None:
+    opaque = _patched(21, ">h", codec, encode_batch([(None, b"not really packed")], NOW_MS))
+    assert _code(opaque, TopicConfig()) == ErrorCode.INVALID_RECORD
 
 
 def test_flipping_any_byte_behind_the_leader_epoch_is_noticed() -> None:

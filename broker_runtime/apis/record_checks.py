@@ -1,0 +1,60 @@
+"""Batches of a produce request whose records are looked at in another thread before they are appended.
+
+Compressed ones and long ones, of compacted topics and where sluicegate.record.validation asks for it. The connection
+waits meanwhile, so the order of its requests is kept; what its client does meanwhile does not undo what it has asked.
+"""
+
+import logging
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from broker_runtime.apis.context import Node
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.record_check import check_records
+from broker_runtime.wire.reply import PendingReply
+
+log = logging.getLogger(__name__)
+
+UNPACKED_BYTES_MAX = "sluicegate.record.validation.max.bytes"
+
+
+class Unchecked(NamedTuple):
+    """A partition's batch, copied out of the request, and where its result goes in the reply."""
+
+    place: int
+    topic: str
+    partition: int
+    records: bytes
+
+
+def look_aside(
+    unchecked: Sequence[Unchecked],
+    node: Node,
+    reply: PendingReply,
+    append: Callable[[Unchecked, KafkaError | None], None],
+    finish: Callable[[], None],
+) -> None:
+    """Calls `append` for each batch when it was looked at, with what is wrong with it, and `finish` after the last."""
+    left = len(unchecked)
+    limit = node.settings.integer(UNPACKED_BYTES_MAX)
+
+    def looked_at(item: Unchecked, looked: "Future[None]") -> None:
+        nonlocal left
+        error = looked.exception()
+        if error is not None and not isinstance(error, KafkaError):
+            log.error("the records of %s-%d could not be checked", item.topic, item.partition, exc_info=error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be checked")
+        append(item, error)
+        left -= 1
+        if not left:
+            finish()
+
+    def guarded(item: Unchecked, looked: "Future[None]") -> None:
+        reply.guarded(partial(looked_at, item, looked))()
+
+    for item in unchecked:
+        config, partition = node.topic_config(item.topic), f"{item.topic}-{item.partition}"
+        looked = node.run_aside(partial(check_records, item.records, config, limit, partition))
+        looked.add_done_callback(partial(guarded, item))

@@ -1,0 +1,117 @@
+"""The codecs of record batches: whether bytes look like what they claim to be, and what they unpack to, within a bound.
+
+Pure. gzip is in the standard library; snappy, lz4 and zstd come with cramjam, which is loaded when it is first needed.
+"""
+
+import zlib
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+
+from broker_runtime.errors import ErrorCode, KafkaError
+
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+NAMES = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+_XERIAL = b"\x82SNAPPY\x00"
+"""Java's clients cut snappy into blocks behind this; others send one block without any beginning to be known by."""
+_XERIAL_HEADER_BYTES = 16
+_BEGINNINGS = {GZIP: b"\x1f\x8b", LZ4: b"\x04\x22\x4d\x18", ZSTD: b"\x28\xb5\x2f\xfd", SNAPPY: b""}
+_USUAL_RATIO = 64
+_LARGEST_RATIO = {GZIP: 1_032, SNAPPY: 64, LZ4: 255, ZSTD: 32_768}
+"""What no encoder of the format can exceed."""
+
+
+def could_hold(codec: int, packed: memoryview, count: int) -> bool:
+    """Whether `packed` begins as the codec does, and may unpack to `count` bytes."""
+    return packed[:4].tobytes().startswith(_BEGINNINGS[codec]) and count <= len(packed) * _LARGEST_RATIO[codec]
+
+
+def unpack(codec: int, packed: bytes | memoryview, limit: int) -> bytes:
+    """At most `limit` bytes, else KafkaError: MESSAGE_TOO_LARGE, which makes a producer split its batch.
+
+    INVALID_RECORD for what is no such data, UNSUPPORTED_COMPRESSION_TYPE where the decompressor is not installed.
+    """
+    return _UNPACKERS[codec](memoryview(packed), limit)
+
+
+def _unpack_gzip(packed: memoryview, limit: int) -> bytes:
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        data = stream.decompress(packed, limit + 1)
+    except zlib.error as error:
+        raise _no_data(GZIP, error) from error
+    if len(data) > limit:
+        raise _too_large(limit)
+    if not stream.eof:
+        raise _no_data(GZIP, "it ends too early")
+    return data
+
+
+def _unpack_frame(codec: int) -> Callable[[memoryview, int], bytes]:
+    def unpack_frame(packed: memoryview, limit: int) -> bytes:
+        cramjam = _cramjam(codec)
+        return _into(codec, getattr(cramjam, NAMES[codec]).decompress_into, packed, limit)
+
+    return unpack_frame
+
+
+def _unpack_snappy(packed: memoryview, limit: int) -> bytes:
+    into = _cramjam(SNAPPY).snappy.decompress_raw_into
+    if packed[: len(_XERIAL)] != _XERIAL:
+        return _into(SNAPPY, into, packed, limit)
+    blocks: list[bytes] = []
+    at, left = _XERIAL_HEADER_BYTES, limit
+    while at < len(packed):
+        size = int.from_bytes(packed[at : at + 4], "big")
+        block = packed[at + 4 : at + 4 + size]
+        if len(block) < size or not size:
+            raise _no_data(SNAPPY, "a block is cut short")
+        blocks.append(_into(SNAPPY, into, block, left))
+        left -= len(blocks[-1])
+        at += 4 + size
+    return b"".join(blocks)
+
+
+def _into(codec: int, decompress_into: Callable[[memoryview, bytearray], int], packed: memoryview, limit: int) -> bytes:
+    """Into a buffer that fits nearly always, else into one of the largest size."""
+    for space in (min(limit, _USUAL_RATIO * len(packed) + _USUAL_RATIO), limit):
+        buffer = bytearray(space)
+        try:
+            size = decompress_into(packed, buffer)
+        except Exception as error:
+            # cramjam has one kind of error for all that may be wrong.
+            if "buffer" not in str(error):
+                raise _no_data(codec, error) from error
+        else:
+            return bytes(memoryview(buffer)[:size])
+    raise _too_large(limit)
+
+
+def _cramjam(codec: int) -> ModuleType:
+    try:
+        return import_module("cramjam")
+    except ImportError as error:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"this broker has to look at the records and cannot unpack {NAMES[codec]}: install the Python package "
+            "cramjam, or produce with gzip or uncompressed",
+        ) from error
+
+
+def _no_data(codec: int, why: object) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, f"the records are said to be packed with {NAMES[codec]}: {why}")
+
+
+def _too_large(limit: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"the batch unpacks to more than sluicegate.record.validation.max.bytes={limit}; send smaller ones",
+    )
+
+
+_UNPACKERS: dict[int, Callable[[memoryview, int], bytes]] = {
+    GZIP: _unpack_gzip,
+    SNAPPY: _unpack_snappy,
+    LZ4: _unpack_frame(LZ4),
+    ZSTD: _unpack_frame(ZSTD),
+}
