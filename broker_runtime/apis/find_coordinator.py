@@ -1,4 +1,6 @@
-"""FindCoordinator (10), versions 0 to 4: COORDINATOR_NOT_AVAILABLE until groups exist, which clients retry."""
+"""FindCoordinator (10), versions 0 to 4. There are no groups yet: whoever is asked is the coordinator of every group,
+and answers as `without_groups` says. Transactions have no coordinator, which clients retry.
+"""
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.errors import ErrorCode, ProtocolError
@@ -6,23 +8,37 @@ from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import FIND_COORDINATOR
 
 _KEYS_MAX = 10_000
-_WHY = "consumer groups are not served yet; consume by assigned partition"
-
-
-_KEY_TYPES = (0, 1)
-"""Groups and transactions; version 0 knows groups only."""
+_GROUP, _TRANSACTION = 0, 1
 
 
 def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    code, message = ErrorCode.COORDINATOR_NOT_AVAILABLE, _WHY
-    key_type = getattr(request, "key_type", 0)
-    if key_type not in _KEY_TYPES:
-        code, message = ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}"
-    nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": code, "error_message": message}
+    answer = _coordinator(getattr(request, "key_type", _GROUP), ctx, node)
     keys = dict.fromkeys(getattr(request, "coordinator_keys", ()))
     if len(keys) > _KEYS_MAX:
         raise ProtocolError("too-large", f"FindCoordinator for {len(keys)} keys; ask for at most {_KEYS_MAX} at once")
-    return {**nowhere, "coordinators": [{"key": key, **nowhere} for key in keys]}
+    return {**answer, "coordinators": [{"key": key, **answer} for key in keys]}
+
+
+def _coordinator(key_type: int, ctx: RequestContext, node: Node) -> Fields:
+    if key_type not in (_GROUP, _TRANSACTION):
+        return _nowhere(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
+    if key_type == _TRANSACTION:
+        return _nowhere(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served yet")
+    me = node.image.brokers.get(node.settings.node_id)
+    endpoint = None if me is None else me.endpoint(ctx.listener)
+    if me is None or endpoint is None:
+        return _nowhere(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker is not in the metadata; ask again")
+    return {
+        "node_id": me.id,
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+    }
+
+
+def _nowhere(code: ErrorCode, why: str) -> Fields:
+    return {"node_id": -1, "host": "", "port": -1, "error_code": code, "error_message": why}
 
 
 API = ApiSpec(key=FIND_COORDINATOR, name="FindCoordinator", versions=(0, 4), handle=handle)

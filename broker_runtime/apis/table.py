@@ -27,6 +27,7 @@ from broker_runtime.apis import (
     metadata,
     offset_for_leader_epoch,
     unregister_broker,
+    without_groups,
 )
 from broker_runtime.apis.api_versions import VERSIONS as API_VERSIONS_RANGE
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
@@ -69,6 +70,9 @@ BROKER_APIS: tuple[ApiSpec, ...] = (
     delete_records.API,
     describe_log_dirs.API,
     find_coordinator.API,
+    without_groups.OFFSET_FETCH_API,
+    without_groups.OFFSET_COMMIT_API,
+    without_groups.JOIN_GROUP_API,
     init_producer_id.API,
     *_ADMIN,
 )

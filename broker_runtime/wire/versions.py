@@ -10,7 +10,10 @@ PRODUCE = 0
 FETCH = 1
 LIST_OFFSETS = 2
 METADATA = 3
+OFFSET_COMMIT = 8
+OFFSET_FETCH = 9
 FIND_COORDINATOR = 10
+JOIN_GROUP = 11
 API_VERSIONS = 18
 CREATE_TOPICS = 19
 DELETE_TOPICS = 20
@@ -50,7 +53,10 @@ FORMATS: Mapping[int, ApiFormat] = {
     FETCH: ApiFormat("fetch", 12),
     LIST_OFFSETS: ApiFormat("list_offsets", 6),
     METADATA: ApiFormat("metadata", 9),
+    OFFSET_COMMIT: ApiFormat("offset_commit", 8),
+    OFFSET_FETCH: ApiFormat("offset_fetch", 6),
     FIND_COORDINATOR: ApiFormat("find_coordinator", 3),
+    JOIN_GROUP: ApiFormat("join_group", 6),
     API_VERSIONS: ApiFormat("api_versions", 3),
     CREATE_TOPICS: ApiFormat("create_topics", 5),
     DELETE_TOPICS: ApiFormat("delete_topics", 4),

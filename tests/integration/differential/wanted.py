@@ -61,6 +61,10 @@ FIXED_HERE = "One event loop and a fixed set of listeners: these keys need a res
 NO_OPERATIONS = "There is no authorizer: the value for operations that nobody asked for."
 TELLS_MORE = "An error says what is wrong; Kafka leaves this message empty."
 NO_GROUPS = "There are no coordinators yet; this code makes clients ask again."
+EVERY_BROKER_COORDINATES = (
+    "Without groups every broker is the coordinator: it tells that no offset is committed and refuses commits and "
+    "members (GROUP_AUTHORIZATION_FAILED), so that nobody waits; clients would ask again for ever."
+)
 NO_START = "A partition that refused its records tells no start of the log."
 NO_TRANSACTIONS = "Transactions are not served: who asks for one is told, and nothing is stored."
 BATCHES = (
@@ -82,6 +86,8 @@ TABLE: Sequence[Wanted] = (
     Wanted("advertised ranges", "ranges/1/max", "18", "15", NO_LEADERS_TOLD),
     Wanted("advertised ranges", "ranges/2/max", "11", "8", "Tiered storage (KIP-1005, KIP-1023) is not served."),
     Wanted("advertised ranges", "ranges/3/max", "13", "12", "Clients are not told to bootstrap anew (KIP-1102)."),
+    Wanted("advertised ranges", "ranges/8/max", "10", "9", TOPIC_IDS),
+    Wanted("advertised ranges", "ranges/9/max", "10", "9", TOPIC_IDS),
     Wanted("advertised ranges", "ranges/10/max", "6", "4", NOT_SERVED),
     Wanted("advertised ranges", "ranges/22/max", "5", "4", NOT_SERVED),
     Wanted(
@@ -222,7 +228,7 @@ TABLE: Sequence[Wanted] = (
     Wanted("cluster", "*/cluster_authorized_operations", "8096", "-2147483648", NO_OPERATIONS),
     Wanted("partitions moved", "cancelled*/error_message", "None", "?*", TELLS_MORE),
     Wanted("partitions moved", "nothing/error_message", "", "None", "Where nothing is wrong there is no message."),
-    Wanted("coordinators", "version 4/*/error_message", "", "?*", TELLS_MORE),
+    Wanted("coordinators", "version *", "*", "*", EVERY_BROKER_COORDINATES),
     Wanted(
         "producer ids", "with a transactional id/error_code", "not_coordinator", "coordinator_not_available", NO_GROUPS
     ),

@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import pytest
 
-from broker_runtime.apis import delete_records, find_coordinator, list_offsets
+from broker_runtime.apis import delete_records, list_offsets
 from broker_runtime.apis.context import ApiSpec, RequestContext
 from broker_runtime.config import TopicConfig
-from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
@@ -123,17 +123,3 @@ def test_records_before_an_offset_are_gone(version: int) -> None:
 def test_records_of_a_compacted_topic_stay() -> None:
     leader = Leader(TopicConfig(cleanup_policy=("compact",)))
     assert delete(2, 1, leader)["error_code"] == ErrorCode.POLICY_VIOLATION
-
-
-@pytest.mark.parametrize("version", range(4))
-def test_there_is_no_coordinator_yet(version: int) -> None:
-    answer = ask(find_coordinator.API, version, {"key": "group", "key_type": 0}, Leader())
-    assert answer["error_code"] == ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-def test_coordinators_are_answered_once_for_each_key_and_for_so_many() -> None:
-    keys = ["a", "b", "a"]
-    answer = ask(find_coordinator.API, 4, {"key_type": 0, "coordinator_keys": keys}, Leader())
-    assert [each["key"] for each in answer["coordinators"]] == ["a", "b"]
-    with pytest.raises(ProtocolError, match="at most 10000 at once"):
-        ask(find_coordinator.API, 4, {"key_type": 0, "coordinator_keys": [str(n) for n in range(10_001)]}, Leader())

@@ -53,9 +53,11 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "uint16": numbers(16, signed=False),
     "float64": st.floats(allow_nan=False),
     "string": st.text(max_size=5) | st.just("ö" * 200),
+    "bytes": st.binary(max_size=5) | st.just(b"b" * 200),
     "records": st.binary(max_size=5) | st.just(b"r" * 200),
     "uuid": st.uuids().filter(lambda found: found.int != 0),
     "timedelta_i32": numbers(32, signed=True).map(lambda ms: timedelta(milliseconds=ms)),
+    "timedelta_i64": numbers(48, signed=True).map(lambda ms: timedelta(milliseconds=ms)),
     "datetime_i64": st.integers(0, 2**43).map(lambda ms: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)),
     "error_code": st.sampled_from(list(ErrorCode)),
 }
