@@ -127,6 +127,12 @@ class MemoryKube:
         managed[manager] = deepcopy(dict(status))
         self._objects[key]["status"] = {field: value for one in managed.values() for field, value in one.items()}
 
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
+        found = self._objects.get((kind.kind, namespace, name))
+        if found is not None and uid not in ("", found["metadata"]["uid"]):
+            raise KubeConflictError(f"{name} is another one by now")
+        self._objects.pop((kind.kind, namespace, name), None)
+
     async def set_finalizers(
         self, kind: Kind, namespace: str, name: str, finalizers: Sequence[str], seen: Mapping[str, str]
     ) -> None:

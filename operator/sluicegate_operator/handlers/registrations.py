@@ -31,7 +31,9 @@ from sluicegate_operator.planning.registrations import (
     plan_registrations,
     unfenced_gate,
 )
+from sluicegate_operator.resources.broker_registration import broker_registration
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, READINESS_GATE
+from sluicegate_operator.resources.owner import why_not_ours
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +128,8 @@ class RegistrationReconciler:
 
     async def _write(self, cluster: BrokerCluster, seen: Sighting, overview: ClusterOverview) -> None:
         kube = self._context.kube
-        found = await kube.list(BROKER_REGISTRATION, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
+        listed = await kube.list(BROKER_REGISTRATION, cluster.namespace, f"{CLUSTER_LABEL}={cluster.name}")
+        found = [item for item in listed if not why_not_ours(item, broker_registration(cluster, 0))]
         unreadable: list[Unreadable] = []
         existing = read_all(BrokerRegistration, BROKER_REGISTRATION, found, unreadable)
         await self._context.say_unreadable(unreadable)
@@ -137,7 +140,7 @@ class RegistrationReconciler:
         for registration in (planned for planned in plan.registrations if planned.name not in strange):
             await self._write_one(cluster, registration, by_name.get(registration.name))
         for name in plan.delete:
-            await kube.delete(BROKER_REGISTRATION, cluster.namespace, name)
+            await kube.delete(BROKER_REGISTRATION, cluster.namespace, name, uid=by_name[name].metadata.uid)
             await self._context.post(cluster, "Normal", "BrokerUnregistered", f"{name} is registered no more")
 
     async def _write_one(

@@ -11,7 +11,7 @@ from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.registrations import RegistrationReconciler, fence_orders
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL, selector
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, REVISION, ROLE_LABEL, labels, selector
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import Json, MemoryKube
 
@@ -112,3 +112,30 @@ async def test_lost_labels_are_put_back_with_an_event(monkeypatch: pytest.Monkey
     assert "pod shop-brokers-1 runs and had lost its labels" in event["message"]
     assert kube.events("BrokerGone") == []
     await context.close()
+
+
+async def test_registrations_that_a_person_made_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def view(_: object) -> ControllerView:
+        return ControllerView(overview())
+
+    monkeypatch.setattr("sluicegate_operator.fleet.kubernetes.controller_view", view)
+    document = CLUSTER.model_dump(mode="json", by_alias=True, exclude={"status"}, exclude_none=True)
+    kube = MemoryKube(document, CONTROLLER, FIRST, SECOND, registration(1, {}), registration(7, {}), registration(8))
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    await RegistrationReconciler(context).reconcile(("default", "shop"))
+    # Ours of a broker that is registered no more goes.
+    assert kube.names("BrokerRegistration") == ["shop-0", "shop-1", "shop-7"]
+    assert "status" not in kube.take("BrokerRegistration", "shop-1")
+    [event] = kube.events("NameTaken")
+    assert "BrokerRegistration shop-1" in event["message"]
+    await context.close()
+
+
+def registration(broker_id: int, managed_by: Json | None = None) -> Json:
+    marks = labels("shop") if managed_by is None else {CLUSTER_LABEL: "shop"} | managed_by
+    return {
+        "apiVersion": "sluicegate.dev/v1alpha1",
+        "kind": "BrokerRegistration",
+        "metadata": {"name": f"shop-{broker_id}", "labels": marks},
+        "spec": {"clusterRef": {"name": "shop"}, "brokerId": broker_id},
+    }
