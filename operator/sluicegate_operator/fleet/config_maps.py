@@ -23,13 +23,18 @@ async def collect_config_maps(kube: KubeClient, cluster: BrokerCluster) -> None:
     ]
     if len(config_maps) <= len(Role):
         return
-    templates = []
+    templates, expected = [], set()
     for role in Role:
         node_set = await kube.get(STATEFUL_SET, cluster.namespace, node_set_name(cluster.name, role))
         if node_set is None or not taken_up(node_set):
             return
         templates.append(node_set["spec"]["template"])
+        name = node_set_name(cluster.name, role)
+        expected |= {f"{name}-{ordinal}" for ordinal in range(node_set["spec"]["replicas"])}
     pods = await kube.list(POD, cluster.namespace, ours)
+    if expected - {pod["metadata"]["name"] for pod in pods}:
+        # One that has lost its label may run all the same.
+        return
     used = set(config_maps_of([*templates, *pods]))
     for found in config_maps:
         meta = found["metadata"]

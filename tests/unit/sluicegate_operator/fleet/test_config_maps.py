@@ -22,15 +22,15 @@ def config_map(name: str, owner: str = UID) -> Json:
     return {"metadata": {"name": name, "uid": f"uid of {name}", "ownerReferences": [{"uid": owner}]}}
 
 
-def using(name: str) -> Json:
+def using(name: str, pod: str = "") -> Json:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "d"}}]
-    return {"metadata": {}, "spec": {"volumes": [*volumes, {"name": "config", "configMap": {"name": name}}]}}
+    return {"metadata": {"name": pod}, "spec": {"volumes": [*volumes, {"name": "config", "configMap": {"name": name}}]}}
 
 
 def node_set(uses: str, observed: int = 2) -> Json:
     return {
         "metadata": {"generation": 2},
-        "spec": {"template": using(uses)},
+        "spec": {"replicas": 1, "template": using(uses)},
         "status": {"observedGeneration": observed},
     }
 
@@ -64,14 +64,19 @@ async def deleted(kube: FakeKube) -> list[str]:
 
 MAPS = [config_map(name) for name in ("old", "brokers", "controllers")]
 SETS = {"shop-brokers": node_set("brokers"), "shop-controllers": node_set("controllers")}
+BROKER, CONTROLLER = "shop-brokers-0", "shop-controllers-0"
 
 
 async def test_what_nobody_uses_goes() -> None:
-    assert await deleted(FakeKube(MAPS, [using("brokers"), using("controllers")], SETS)) == ["old"]
+    assert await deleted(FakeKube(MAPS, [using("brokers", BROKER), using("controllers", CONTROLLER)], SETS)) == ["old"]
 
 
 async def test_the_file_of_a_pod_that_waits_for_its_restart_stays() -> None:
-    assert await deleted(FakeKube(MAPS, [using("old"), using("controllers")], SETS)) == []
+    assert await deleted(FakeKube(MAPS, [using("old", BROKER), using("controllers", CONTROLLER)], SETS)) == []
+
+
+async def test_nothing_goes_while_a_node_is_in_no_list_for_it_may_have_lost_its_label() -> None:
+    assert await deleted(FakeKube(MAPS, [using("controllers", CONTROLLER)], SETS)) == []
 
 
 @pytest.mark.parametrize("sets", [SETS | {"shop-brokers": node_set("brokers", observed=1)}, {}])
