@@ -73,7 +73,7 @@ demo: venv  ## three brokers, a storm, a limit that holds it back; ends by itsel
 
 .PHONY: up
 up: venv  ## run examples/quickstart on this machine until Ctrl-C
-	$(BIN)/sluicegate up -f examples/quickstart --watch
+	$(BIN)/sluicegate up -f examples/quickstart -f examples/laptop --watch
 
 .PHONY: bench
 bench: setup .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/

@@ -29,7 +29,8 @@ from sluicegate_operator.cli.fleet_tables import quotas_table
 from sluicegate_operator.cli.fleet_view import ClusterView
 from sluicegate_operator.cli.storm_report import percentile
 
-QUICKSTART = Path(__file__).resolve().parents[1] / "examples" / "quickstart"
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+FOLDERS = (EXAMPLES / "quickstart", EXAMPLES / "laptop")
 LISTENER, NEIGHBOUR, TOPIC = "EXTERNAL", "127.0.1.7", "orders"
 LISTENER_TARGET, NEIGHBOUR_TARGET = f"listener {LISTENER}", f"ip {NEIGHBOUR}"
 SOURCES = "127.0.1.1-127.0.1.8"
@@ -144,7 +145,7 @@ class Story:
 
     async def limits_arrive(self, quotas: list[tuple[Path, dict[str, Any]]], limits: dict[str, float]) -> None:
         shown = ", ".join(f"{name} {limit:g}/s" for name, limit in limits.items())
-        self.say(f"the quotas of examples/quickstart are put beside the other manifests: {shown}")
+        self.say(f"the quotas of examples/ are put beside the other manifests: {shown}")
         await self.enforce("limits set", quotas, limits)
 
     async def limits_change(self, quotas: list[tuple[Path, dict[str, Any]]], limits: dict[str, float]) -> None:
@@ -201,9 +202,9 @@ class Story:
 
 
 def take_quotas_away(manifests: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Copies the quickstart without its quotas, and returns those."""
+    """Copies the examples without their quotas, and returns those."""
     quotas = []
-    for source in sorted(QUICKSTART.glob("*.yaml")):
+    for source in sorted(path for folder in FOLDERS for path in folder.glob("*.yaml")):
         documents = [document for document in yaml.safe_load_all(source.read_text()) if document]
         found = [document for document in documents if document["kind"] == "ConnectionQuota"]
         quotas += [(source, document) for document in found]

@@ -33,6 +33,8 @@ EXTERNAL_PORT = 9094
 HTTP_PORT = 9404
 EXTERNAL_RATE_KEY = "listener.name.external.max.connection.creation.rate"
 QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart"
+LAPTOP = Path(__file__).parents[1] / "examples" / "laptop"
+"""For pods that are processes on this machine."""
 CRDS = Path(__file__).parents[1] / "crds"
 KINDS = ("brokerclusters", "brokerlisteners", "connectionquotas", "topics", "brokerregistrations")
 UNLIMITED = 2147483647
@@ -91,7 +93,7 @@ class Shop:
 
     def settle(self) -> None:
         """The quickstart as it is in the repository: rolled out, every quota of it in force on every broker."""
-        self.plane.kubectl("apply", "-f", str(QUICKSTART))
+        self.plane.kubectl("apply", "-f", str(QUICKSTART), "-f", str(LAPTOP))
         wait_for("all brokers ready", self.all_brokers_ready, timeout_s=READY_TIMEOUT_S, interval_s=0.2)
         for name in ("shop-external-rate", "shop-noisy-neighbour"):
             self.await_enforced(name)

@@ -78,7 +78,7 @@ def test_a_deleted_quota_lifts_the_limit(up: LocalUp) -> None:
     up.wait_for_line(CHANGED)
 
     assert limits(up, LISTENER) == [None, None]
-    assert limits(up, "ip 127.0.1.7") == []
+    assert limits(up, "ip 127.0.1.7") == [5, 5]
 
 
 def test_an_invalid_edit_keeps_the_last_good_state(up: LocalUp) -> None:

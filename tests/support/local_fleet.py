@@ -17,6 +17,7 @@ from tests.support.apache_kafka import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart"
+LAPTOP = ROOT / "examples" / "laptop"
 COMMAND = (sys.executable, "-m", "sluicegate_operator.cli.main")
 TIMEOUT_S = 120.0
 POLL_S = 0.05
@@ -44,9 +45,10 @@ def run_command(*arguments: str, timeout_s: float = TIMEOUT_S) -> subprocess.Com
 
 
 def copy_quickstart(folder: Path, *, brokers: int = 3) -> Path:
-    """The quickstart with `brokers` brokers and a port that other tests do not ask for."""
+    """The quickstart and what is for laptops, with `brokers` brokers and a port that other tests do not ask for."""
     manifests = folder / "manifests"
     shutil.copytree(QUICKSTART, manifests)
+    shutil.copytree(LAPTOP, manifests, dirs_exist_ok=True)
     edit(manifests / "cluster.yaml", r"replicas: 3", f"replicas: {brokers}")
     edit(manifests / "listener.yaml", r"port: 9094", f"port: {free_port()}")
     return manifests

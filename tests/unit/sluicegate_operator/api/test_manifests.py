@@ -19,18 +19,25 @@ def written(folder: Path, text: str, name: str = "a.yaml") -> Path:
     return path
 
 
-def test_the_quickstart_is_one_cluster_one_listener_two_quotas_and_a_topic() -> None:
+def test_the_quickstart_is_one_cluster_one_listener_one_quota_and_a_topic() -> None:
     manifests = load_manifests([ROOT / "examples" / "quickstart"])
     assert manifests.errors == ()
     assert [resource.name for resource in manifests.resources] == [
         "shop",
         "shop-external",
         "shop-external-rate",
-        "shop-noisy-neighbour",
         "orders",
     ]
     assert manifests.quotas[0].spec.max_connection_creation_rate == 50
     assert manifests.topics[0].spec.deletion_policy == "Retain"
+
+
+def test_only_what_is_for_laptops_names_an_address_of_this_machine() -> None:
+    (quota,) = load_manifests([ROOT / "examples" / "laptop"]).quotas
+    assert quota.spec.target.ip == "127.0.1.7"
+    others = [folder for folder in (ROOT / "examples").iterdir() if folder.name != "laptop"]
+    assert len(others) > 1
+    assert [q.name for q in load_manifests(others).quotas if (q.spec.target.ip or "").startswith("127.")] == []
 
 
 def test_the_highly_available_example_survives_the_loss_of_any_one_node() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from sluicegate_operator.api import Manifests, load_manifests, parse_resource
 from sluicegate_operator.cli.desired import broken_transitions, changed_limits, not_for_a_laptop, plan, removed_topics
 
-QUICKSTART = Path(__file__).resolve().parents[4] / "examples" / "quickstart"
+EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 
 
 def resource(kind: str, name: str, spec: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
@@ -36,7 +36,7 @@ def complaints(documents: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def test_the_quickstart_has_a_layout_limits_and_a_topic_and_nothing_to_complain_about() -> None:
-    desired = plan(load_manifests([QUICKSTART]))
+    desired = plan(load_manifests([EXAMPLES / "quickstart", EXAMPLES / "laptop"]))
     shop = desired.clusters["shop"]
     assert desired.complaints == ()
     assert shop.target.broker_count == 3
