@@ -17,6 +17,7 @@ from prometheus_client.metrics_core import Metric
 
 from broker_runtime.broker_node import BrokerNode
 from broker_runtime.clock import Clock, SystemClock
+from broker_runtime.cluster.data_folder import make_data_folder
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.identity import boot_id, claim_folder, new_incarnation
 from broker_runtime.cluster.link import ControllerClient, ControllerLink, LoopbackLink, SocketLink
@@ -154,7 +155,7 @@ class Broker:
         settings = self.settings
         if settings.unused:
             log.warning("these keys of Apache Kafka change nothing here: %s", ", ".join(settings.unused))
-        log_dir = _made(Path(settings.log_dir))
+        log_dir = make_data_folder(Path(settings.log_dir))
         threads = ThreadPoolExecutor(settings.integer("background.threads"), "disk")
         disk = ThreadedDisk(threads)
         logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, disk=disk, boot_id=boot_id())
@@ -386,14 +387,6 @@ def _timing(settings: BrokerSettings) -> Timing:
 def _inter_broker_first(endpoints: Sequence[Endpoint], listener: str) -> list[Endpoint]:
     """A controller that is no broker is not told which listener is for brokers; it shows the first."""
     return sorted(endpoints, key=lambda endpoint: endpoint.listener != listener)
-
-
-def _made(log_dir: Path) -> Path:
-    try:
-        log_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"log.dirs: {log_dir} cannot be made: {error}") from error
-    return log_dir
 
 
 def _as_async(act: Callable[[], None]) -> Callable[[], Awaitable[None]]:

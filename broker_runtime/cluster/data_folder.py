@@ -1,0 +1,31 @@
+"""The folder of a node's data: made when it is missing, and a sentence that helps when this user may not."""
+
+import os
+from pathlib import Path
+
+from broker_runtime.errors import ConfigError
+
+
+def make_data_folder(path: Path) -> Path:
+    """Raises ConfigError when there is none in the end that can be read and written."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except PermissionError:
+        raise ConfigError(_not_ours(path)) from None
+    except OSError as error:
+        raise ConfigError(f"log.dirs: {path} cannot be made: {error}") from error
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise ConfigError(_not_ours(path))
+    return path
+
+
+def _not_ours(path: Path) -> str:
+    """Volumes of a pod are root's unless their kind honours fsGroup."""
+    user = f"{os.geteuid()}:{os.getegid()}"
+    found = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    state = found.stat()
+    return (
+        f"log.dirs: {path} cannot be written by {user} (uid:gid): {found} belongs to {state.st_uid}:{state.st_gid},"
+        f" mode {state.st_mode & 0o7777:04o}; chown it to {user}, in a pod by an init container or on the node where"
+        " the kind of volume ignores fsGroup, as hostPath does"
+    )
