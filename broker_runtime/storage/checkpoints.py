@@ -84,7 +84,7 @@ class Checkpoints:
         elif name == HIGH_WATERMARKS:
             found = {key: log.high_watermark for key, log in logs}
         else:
-            found = {k: log.log_start_offset for k, log in logs if log.log_start_offset > log.segments[0].base_offset}
+            found = {k: log.log_start_offset for k, log in logs if log.log_start_offset > log.files.durable_base}
         return {**self._kept[name], **found}
 
     def _write(self, name: str, offsets: dict[Partition, int], *, sync: bool) -> None:

@@ -6,6 +6,7 @@ decompressed. What the disk holds, and whether it is there for good, is `LogFile
 leaders, requests or sockets.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from operator import attrgetter
@@ -27,6 +28,7 @@ from broker_runtime.storage.validation import RawHeader, check_batch, stamped_he
 from broker_runtime.storage.waiters import OffsetWaiters
 from broker_runtime.wire.reply import FileRegion
 
+_LOGGER = logging.getLogger(__name__)
 _PREFIX = Struct(">qii")
 _PREFIX_BYTES = _PREFIX.size
 _BASE_OFFSET = attrgetter("base_offset")
@@ -394,12 +396,15 @@ class Log:
 
     def _move_start(self, offset: int) -> None:
         if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            self.advance_high_watermark(offset)
+            self._begin_at(offset)
             if self.on_start_moved is not None:
                 self.on_start_moved()
             if self._followers.waiting:
                 self._followers.wake_all()
+
+    def _begin_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self.advance_high_watermark(offset)
 
     def apply_retention(self, now_ms: int) -> None:
         """Take expired segments out of the log; their files go later."""
@@ -412,9 +417,17 @@ class Log:
             return
         if count == len(self.segments):
             self.roll()
-        begin = self.files.rename_away(count, now_ms)
-        self._move_start(begin)
-        self.files.forget_epochs_before(begin)
+        self.files.rename_away(count, now_ms, self._old_segments_are_gone)
+        self._begin_at(max(self.log_start_offset, self.segments[0].base_offset))
+
+    def _old_segments_are_gone(self) -> None:
+        """Only now: before that a power loss brings them back, and the start of the log must be known then."""
+        try:
+            if self.on_start_moved is not None:
+                self.on_start_moved()
+            self.files.forget_epochs_before(self.segments[0].base_offset)
+        except (OSError, KafkaError) as error:
+            _LOGGER.error("the start of %s is noted with the next change: %s", self.place, error)
 
     def roll(self) -> None:
         """Begin a new segment at the end of the log."""

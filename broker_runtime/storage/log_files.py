@@ -48,6 +48,7 @@ class LogFiles:
     __slots__ = (
         "_cuts",
         "_epochs_are_synced",
+        "_going_base",
         "_new_folder",
         "_new_names",
         "_offline",
@@ -84,6 +85,7 @@ class LogFiles:
         self._unsynced_snapshot: Path | None = None
         self._new_names = self._new_folder = loaded.has_new_names
         """What the first sync must make durable beside the batches: making a partition costs no sync."""
+        self._going_base: int | None = None
         self._renamed: list[tuple[int, list[Path]]] = []
         """(wall ms, files) of segments that are no longer part of the log and whose files go later."""
 
@@ -206,6 +208,7 @@ class LogFiles:
             self.epochs.clear()
             self._write_epochs(sync=True)
             begin_anew(self.place, self.segments, offset)
+            self._going_base = None
             self._after_cut()
         except (OSError, KafkaError) as error:
             raise self._cut_failed(error) from error
@@ -220,15 +223,33 @@ class LogFiles:
 
     # Old segments
 
-    def rename_away(self, count: int, now_ms: int) -> int:
-        """Take the oldest segments, but not all, out of the log; where it begins then. Raises OSError."""
+    def rename_away(self, count: int, now_ms: int, done: Callable[[], None]) -> None:
+        """Take the oldest segments, but not all, out of the log; `done` is called once they are gone for good.
+
+        Raises OSError.
+        """
         for segment in self.segments[:count]:
             self._renamed.append((now_ms, segment.rename_away(".deleted")))
-        self.place.fs.fsync_dir(self.place.folder)
+        self._going_base = self.durable_base
         del self.segments[:count]
-        begin = self.segments[0].base_offset
+        begin, fs = self.segments[0].base_offset, self.place.fs
+        gone = partial(self._are_gone, begin, self._cuts, done)
+        self.place.disk.submit(partial(fs.fsync_dir, self.place.folder), gone)
+
+    def _are_gone(self, begin: int, cuts: int, done: Callable[[], None], error: Exception | None) -> None:
+        if self._offline is not None or cuts != self._cuts:
+            return
+        if error is not None:
+            _LOGGER.error("old segments of %s may come back with a power loss: %s", self.place, error)
+            return
+        self._going_base = None
         self.recovery_point = max(self.recovery_point, begin)
-        return begin
+        done()
+
+    @property
+    def durable_base(self) -> int:
+        """Where the log may begin after a power loss: segments that are taken out come back until that is synced."""
+        return self.segments[0].base_offset if self._going_base is None else self._going_base
 
     def forget_epochs_before(self, offset: int) -> None:
         """Raises OSError."""

@@ -176,6 +176,28 @@ def test_old_segments_go_while_they_are_synced() -> None:
     assert house.log.counted_end == 4
 
 
+@pytest.mark.parametrize("synced", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_deleted_records_stay_deleted_though_their_segments_come_back(seed: int, synced: bool) -> None:
+    house = SlowHouse(TopicConfig(segment_bytes=ONE, file_delete_delay_ms=0))
+    house.slow_disk.slow = False
+    for number in range(6):
+        house.append(b"%d" % number)
+    for _ in range(6):
+        house.logs.tick()
+    house.log.flush()
+    house.slow_disk.slow = True
+    house.log.delete_records(4)
+    fsyncs = house.fs.fsyncs
+    house.logs.tick()
+    assert (house.log.segments[0].base_offset, house.fs.fsyncs) == (4, fsyncs), "the event loop has synced nothing"
+    if synced:
+        house.slow_disk.finish_all()
+    house.log.delete_records(5)
+    house.lose_power(seed)
+    assert (house.log.log_start_offset, values_of(house.log)) == (5, [b"5"])
+
+
 def test_no_clean_stop_while_it_is_not_known_how_a_sync_ends() -> None:
     house = SlowHouse()
     house.append(b"a")
