@@ -64,7 +64,7 @@ class ClusterReconciler:
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
         try:
-            snapshot = await gather_snapshot(context.kube, key)
+            snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER])
         except UnreadableClusterError as error:
             await context.say_unreadable([error.unreadable])
             raise

@@ -61,7 +61,7 @@ class QuotaReconciler:
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
-        snapshot = await gather_snapshot(context.kube, key)
+        snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER, CONNECTION_QUOTA])
         await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
         cluster = snapshot.cluster
         plan = plan_quotas(cluster, snapshot.listeners, snapshot.quotas)

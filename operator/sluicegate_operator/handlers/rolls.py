@@ -67,7 +67,7 @@ class RollReconciler:
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
-        snapshot = await gather_snapshot(context.kube, key)
+        snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER])
         cluster = snapshot.cluster
         if cluster is None or cluster.spec.brokers is None:
             context.progress.pop(key, None)

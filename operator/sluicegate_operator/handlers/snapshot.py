@@ -4,7 +4,7 @@ Read anew for each reconcile: a watch says when to look, never what is there, so
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,6 +18,10 @@ from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONN
 
 ClusterKey = tuple[str, str]
 """Namespace and name of a BrokerCluster, whether or not it exists."""
+
+OF_CLUSTERS = (BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
+READ_A_TURN = 50
+"""So many objects are parsed before others have the event loop: a few milliseconds."""
 
 T = TypeVar("T")
 
@@ -78,30 +82,45 @@ class Snapshot:
         return tuple(item for item in self.unreadable if item.kind in kinds)
 
 
-async def gather_snapshot(kube: KubeClient, key: ClusterKey) -> Snapshot:
-    """Raises KubeError when the API server does not give all of it, and UnreadableClusterError: a part is never taken
-    for the whole."""
+async def gather_snapshot(kube: KubeClient, key: ClusterKey, kinds: Collection[Kind] = OF_CLUSTERS) -> Snapshot:
+    """What is of another kind than `kinds` is not asked for. Raises KubeError when the API server does not give all of
+    it, and UnreadableClusterError: a part is never taken for the whole."""
     namespace, name = key
+
+    async def listed(kind: Kind) -> list[Mapping[str, Any]]:
+        return _of_cluster(name, await kube.list(kind, namespace)) if kind in kinds else []
+
     found, listeners, quotas, topics = await asyncio.gather(
         kube.get(BROKER_CLUSTER, namespace, name),
-        kube.list(BROKER_LISTENER, namespace),
-        kube.list(CONNECTION_QUOTA, namespace),
-        kube.list(TOPIC, namespace),
+        listed(BROKER_LISTENER),
+        listed(CONNECTION_QUOTA),
+        listed(TOPIC),
     )
     unreadable: list[Unreadable] = []
     return Snapshot(
         _cluster(found),
-        tuple(read_all(BrokerListener, BROKER_LISTENER, _of_cluster(name, listeners), unreadable)),
-        tuple(read_all(ConnectionQuota, CONNECTION_QUOTA, _of_cluster(name, quotas), unreadable)),
-        tuple(read_all(Topic, TOPIC, _of_cluster(name, topics), unreadable)),
+        await _read_in_turns(BrokerListener, BROKER_LISTENER, listeners, unreadable),
+        await _read_in_turns(ConnectionQuota, CONNECTION_QUOTA, quotas, unreadable),
+        await _read_in_turns(Topic, TOPIC, topics, unreadable),
         tuple(unreadable),
-        tuple(_leaving(topic) for topic in _of_cluster(name, topics) if _is_leaving(topic)),
+        tuple(_leaving(topic) for topic in topics if _is_leaving(topic)),
     )
 
 
-def _of_cluster(name: str, objects: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+async def _read_in_turns(
+    model: type[T], kind: Kind, objects: Sequence[Mapping[str, Any]], unreadable: list[Unreadable]
+) -> tuple[T, ...]:
+    """As read_all; others have the event loop in between."""
+    resources: list[T] = []
+    for first in range(0, len(objects), READ_A_TURN):
+        resources += read_all(model, kind, objects[first : first + READ_A_TURN], unreadable)
+        await asyncio.sleep(0)
+    return tuple(resources)
+
+
+def _of_cluster(name: str, objects: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Those that name this cluster, told before they are parsed: a namespace may have many clusters' quotas."""
-    return (item for item in objects if cluster_name(item) == name)
+    return [item for item in objects if cluster_name(item) == name]
 
 
 def _is_leaving(topic: Mapping[str, Any]) -> bool:

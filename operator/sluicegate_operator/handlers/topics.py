@@ -31,7 +31,7 @@ class TopicReconciler:
 
     async def reconcile(self, key: ClusterKey) -> Again:
         context = self._context
-        snapshot = await gather_snapshot(context.kube, key)
+        snapshot = await gather_snapshot(context.kube, key, [TOPIC])
         await context.say_unreadable(snapshot.unreadable_of(TOPIC))
         cluster, unreadable = snapshot.cluster, _by_topic(snapshot.unreadable_of(TOPIC))
         verdicts = judge_topics(cluster, snapshot.topics, unreadable)

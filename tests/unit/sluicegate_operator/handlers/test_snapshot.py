@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.handlers.snapshot import UnreadableClusterError, gather_cluster, gather_snapshot
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CONNECTION_QUOTA, Kind
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CONNECTION_QUOTA, TOPIC, Kind
 
 
 class Stored:
@@ -76,3 +76,18 @@ async def test_a_cluster_that_cannot_be_read_is_not_taken_for_none() -> None:
         with pytest.raises(UnreadableClusterError, match="BrokerCluster shop cannot be read"):
             await gather(kube, ("default", "shop"))  # type: ignore[arg-type]
     assert await gather_cluster(kube, ("default", "other")) is None  # type: ignore[arg-type]
+
+
+async def test_what_nobody_asks_for_is_not_listed() -> None:
+    kube = Stored(cluster("shop"), quota("ours", "shop"))
+    listed: list[Kind] = []
+    everything = kube.list
+
+    async def noted(kind: Kind, namespace: str | None, label_selector: str = "") -> list[dict[str, Any]]:
+        listed.append(kind)
+        return await everything(kind, namespace, label_selector)
+
+    kube.list = noted  # type: ignore[method-assign]
+    snapshot = await gather_snapshot(kube, ("default", "shop"), [TOPIC])  # type: ignore[arg-type]
+    assert CONNECTION_QUOTA not in listed
+    assert (snapshot.quotas, TOPIC in listed) == ((), True)
