@@ -12,6 +12,7 @@ from e2e.shop import (
     CLUSTER,
     EXTERNAL_RATE_KEY,
     NAMESPACE,
+    READY_TIMEOUT_S,
     BrokerPod,
     Json,
     Shop,
@@ -92,6 +93,21 @@ def test_a_pod_that_stops_and_starts_is_stopping_fenced_and_online(shop: Shop, t
     wait_for("Ready again", lambda: pod_conditions(shop, 2)["Ready"] == "True")
     reasons = {"Stopping", "Fenced", "Online", "Registered"}
     wait_for("it is told", lambda: reasons <= {event["reason"] for event in shop.events(f"{CLUSTER}-2")})
+
+
+def test_a_broker_that_registers_before_its_address_is_reported_is_left_alone(shop: Shop) -> None:
+    """The kubelet reports where a pod runs up to a second after its broker has registered."""
+
+    def fenced() -> list[str]:
+        return [event["message"] for event in shop.events() if event["reason"] == "BrokerGone"]
+
+    before = fenced()
+    for broker_id in range(BROKERS):
+        epoch = shop.registration(broker_id)["brokerEpoch"]
+        shop.plane.kubectl("delete", "pod", f"{CLUSTER}-brokers-{broker_id}")
+        wait_for("it registers", lambda b=broker_id, e=epoch: shop.controllers_view()[b]["epoch"] != e)  # type: ignore[misc]
+        wait_for("all are back", lambda: shop.all_brokers_ready() and shop.all_in_sync(), timeout_s=READY_TIMEOUT_S)
+    assert fenced() == before
 
 
 def _catch_fenced(shop: Shop, broker_id: int, epoch: int, frozen: list[int]) -> None:
