@@ -227,7 +227,7 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
             (composition, "ThreadPoolExecutor", lambda *_: InlineExecutor()),
             (composition, "boot_id", lambda: mine().boot_id),
             (composition, "claim_folder", lambda *_: cluster_id),
-            (composition, "_made", lambda path: Path(path)),
+            (composition, "make_data_folder", lambda path: Path(path)),
             ("broker_runtime.broker_node", "SocketServer", server),
             ("broker_runtime.controller_node", "SocketServer", server),
             ("broker_runtime.controller.journal.kube_store", "KubeStore", store),
