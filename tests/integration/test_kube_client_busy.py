@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluicegate_operator.kube.client import BUSY_RETRIES_MAX, KubeClient
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.errors import KubeError, KubeFencedError
 from sluicegate_operator.kube.kinds import TOPIC
 
 
@@ -32,6 +33,9 @@ def api_server(refusals: int) -> Iterator[tuple[str, list[str]]]:
             self.end_headers()
             self.wfile.write(body)
 
+        def do_PATCH(self) -> None:
+            self.do_GET()
+
         def log_message(self, format: str, *args: object) -> None:
             del format, args
 
@@ -46,7 +50,7 @@ def api_server(refusals: int) -> Iterator[tuple[str, list[str]]]:
         server.server_close()
 
 
-def listed(address: str, folder: Path) -> list[dict[str, object]]:
+def client_of(address: str, folder: Path, **options: Any) -> KubeClient:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(
         json.dumps(
@@ -58,7 +62,11 @@ def listed(address: str, folder: Path) -> list[dict[str, object]]:
             }
         )
     )
-    client = KubeClient(str(kubeconfig))
+    return KubeClient(str(kubeconfig), **options)
+
+
+def listed(address: str, folder: Path) -> list[dict[str, object]]:
+    client = client_of(address, folder)
     try:
         return asyncio.run(client.list(TOPIC, None))
     finally:
@@ -77,3 +85,15 @@ def test_an_api_server_that_stays_busy_is_not_asked_for_ever(tmp_path: Path) -> 
             listed(address, tmp_path)
         assert refused.value.retriable
         assert len(seen) == 1 + BUSY_RETRIES_MAX
+
+
+def test_a_write_that_is_tried_again_needs_the_lease_again(tmp_path: Path) -> None:
+    answers = iter([True, False])
+    with api_server(refusals=1_000) as (address, seen):
+        client = client_of(address, tmp_path, may_write=lambda: next(answers))
+        try:
+            with pytest.raises(KubeFencedError):
+                asyncio.run(client.apply_status(TOPIC, "default", "orders", {}))
+        finally:
+            client.close()
+        assert len(seen) == 1

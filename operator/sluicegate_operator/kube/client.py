@@ -37,7 +37,10 @@ before anything is set."""
 REQUEST_TIMEOUT_S = 5.0
 """Below a third of the Lease, see kube.lease: a write that was begun while it was held has ended when it runs out."""
 THREADS_MAX = 8
+BUSY = 429
 BUSY_RETRIES_MAX = 5
+BUSY_FIRST_S = 0.1
+BUSY_PAUSE_MAX_S = 5.0
 """429 means that nothing was done: the API server is busy or still opening a kind's storage. Retry-After says when."""
 _APPLY_TYPE = "application/apply-patch+yaml"
 _MERGE_TYPE = "application/merge-patch+json"
@@ -65,17 +68,6 @@ class KubeClient:
         self._denials = Denials(denied_for_s)
         self._applied = AppliedChildren()
         self._lists: Rounds[list[Json]] = Rounds()
-        self._retries = urllib3.Retry(
-            total=BUSY_RETRIES_MAX,
-            connect=0,
-            read=0,
-            redirect=0,
-            other=0,
-            allowed_methods=None,
-            status_forcelist=(429,),
-            backoff_factor=0.2,
-            raise_on_status=False,
-        )
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json | None:
         return await self.read(kind.path(namespace, name))
@@ -225,7 +217,7 @@ class KubeClient:
         data = None if body is None else json.dumps(body)
         loop, request = asyncio.get_running_loop(), f"{method} {path}"
         try:
-            answer = await loop.run_in_executor(self._threads, self._exchange, method, url, headers, data)
+            answer = await self._patiently(method, url, headers, data)
         except KubeError as error:
             self._denials.note(request, error.status, loop.time())
             if error.status in STATUSES:
@@ -233,6 +225,19 @@ class KubeClient:
             raise
         self._denials.note(request, 200, loop.time())
         return answer
+
+    async def _patiently(self, method: str, url: str, headers: Mapping[str, str], data: str | None) -> Json:
+        """Each try is a request of its own, which needs the Lease when it is a write."""
+        loop, tries = asyncio.get_running_loop(), 0
+        while True:
+            try:
+                return await loop.run_in_executor(self._threads, self._exchange, method, url, headers, data)
+            except KubeError as error:
+                tries += 1
+                if error.status != BUSY or tries > BUSY_RETRIES_MAX:
+                    raise
+                wanted_s = BUSY_FIRST_S * 2**tries if error.retry_after_s is None else error.retry_after_s
+                await asyncio.sleep(min(BUSY_PAUSE_MAX_S, wanted_s))
 
     def _credentials(self) -> dict[str, str]:
         # Looked up each time: a projected service account token is renewed in its file.
@@ -244,14 +249,21 @@ class KubeClient:
         if method != "GET" and not self._may_write():
             raise KubeFencedError(f"{method} {url.split('?')[0]} was not sent: the Lease is not held")
         try:
-            answer = pool.request(method, url, headers=headers, body=data, timeout=self._timeout, retries=self._retries)
+            answer = pool.request(method, url, headers=headers, body=data, timeout=self._timeout, retries=False)
         except urllib3.exceptions.HTTPError as error:
             raise KubeUnavailableError(f"the API server does not answer: {error}") from error
         text = answer.data.decode("utf-8", "replace")
         if answer.status < 300:
             parsed: Json = json.loads(text)
             return parsed
-        raise _refusal(method, url, answer.status, text)
+        refusal = _refusal(method, url, answer.status, text)
+        refusal.retry_after_s = _seconds(answer.headers.get("Retry-After"))
+        raise refusal
+
+
+def _seconds(text: str | None) -> float | None:
+    """Of a Retry-After; a date, which no API server sends, is none."""
+    return float(text) if text is not None and text.isdecimal() else None
 
 
 def _refusal(method: str, url: str, status: int, text: str) -> KubeError:
@@ -263,7 +275,7 @@ def _refusal(method: str, url: str, status: int, text: str) -> KubeError:
     # The second is the API server's way to say that a uid is that of another object.
     if status == 409 or (status == 422 and "metadata.uid" in reason):
         return KubeConflictError(message)
-    if status in (429, 500, 502, 503, 504):
+    if status in (BUSY, 500, 502, 503, 504):
         return KubeError(message, status, retriable=True)
     return KubeError(message, status)
 

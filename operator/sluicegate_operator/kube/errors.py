@@ -9,6 +9,8 @@ class KubeError(Exception):
         super().__init__(message)
         self.status = status
         self.retriable = retriable
+        self.retry_after_s: float | None = None
+        """As the API server asked for."""
 
 
 class KubeConflictError(KubeError):
