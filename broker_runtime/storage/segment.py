@@ -189,8 +189,6 @@ class Segment:
         hint = self._hints.get(offset)
         if hint is not None:
             return hint
-        if offset <= self.base_offset:
-            return 0
         entry = self.offsets.floor(offset - self.base_offset)
         position = None if entry is None else self._position_behind(entry, offset)
         return self._search(offset, 0) if position is None else position
@@ -204,8 +202,8 @@ class Segment:
 
     def _search(self, offset: int, start: int, last_there: int | None = None) -> int:
         """Raises KafkaError where the log is damaged, or the first batch does not end with the offset `last_there`."""
-        for position, _, _, last_offset in self._extents(start):
-            if last_there is not None and last_offset != last_there:
+        for position, end, _, last_offset in self._extents(start):
+            if end > self.size or (last_there is not None and last_offset != last_there):
                 break
             if last_offset >= offset:
                 return position

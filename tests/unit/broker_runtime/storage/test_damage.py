@@ -384,9 +384,7 @@ def _read_as_a_consumer(node: Node, path: Path) -> None:
     try:
         while (region := log.read(expected, 300, min_one=True, up_to=50)) is not None:
             batches = list(iter_batches(region.read()))
-            if not batches:
-                assert path.suffix == ".log", "a batch that says it is longer than what was read"
-                return
+            assert batches, "a consumer would ask for the same for ever"
             for header, batch in batches:
                 if checksum(batch) != header.crc or not header.base_offset <= expected <= header.last_offset:
                     # A batch that nobody had a reason to look at: its reader is told, here by what it reads.
