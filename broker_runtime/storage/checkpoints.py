@@ -1,4 +1,8 @@
-"""Kafka's three offset checkpoints of a folder: as they are on disk, and when they are written anew."""
+"""Kafka's three offset checkpoints of a folder and our ledger: as they are on disk, and when they are written anew.
+
+A partition is in the ledger, for good, before it is in a checkpoint, and gone from all of them before its name is used
+again.
+"""
 
 import logging
 import threading
@@ -17,6 +21,7 @@ from broker_runtime.storage.checkpoint import (
 )
 from broker_runtime.storage.disk import Disk
 from broker_runtime.storage.filesystem import FileSystem
+from broker_runtime.storage.ledger import Entry, read_ledger, write_ledger
 from broker_runtime.storage.log import Log
 
 _LOGGER = logging.getLogger(__name__)
@@ -37,8 +42,17 @@ class Checkpoints:
         self._newest = 0
         """Counts the contents of the recovery points' file: an older one must not come after a newer one."""
         self._points_failed = False
+        self.ledger: dict[Partition, Entry] = {}
+        """As it is on disk, for good."""
+        self._kept_entries: dict[Partition, Entry] = {}
+        self._newest_ledger = 0
+        self._ledger_is_on_its_way = False
 
     def read(self) -> None:
+        try:
+            self.ledger = read_ledger(self._fs, self._log_dir)
+        except ValueError as error:
+            _LOGGER.warning("ignoring the damaged ledger of partitions: %s", error)
         self._on_disk = {name: self._read(name) for name in _NAMES}
 
     def _read(self, name: str) -> dict[Partition, int]:
@@ -65,8 +79,11 @@ class Checkpoints:
             if key in self._on_disk[name]:
                 self._kept[name][key] = self._on_disk[name][key]
         self._kept[RECOVERY_POINTS][key] = least_end
+        if key in self.ledger:
+            self._kept_entries[key] = self.ledger[key]
 
     def keep_no_longer(self, key: Partition) -> None:
+        self._kept_entries.pop(key, None)
         for name in _NAMES:
             self._kept[name].pop(key, None)
 
@@ -76,6 +93,31 @@ class Checkpoints:
         for name in _NAMES:
             if key in self._on_disk[name]:
                 self._write(name, self._now(name), sync=True)
+        if key in self.ledger:
+            self.write_ledger()
+
+    def forget_stale(self, key: Partition) -> None:
+        """While a folder is opened: these entries are of an earlier topic of that name."""
+        for name in _NAMES:
+            self._on_disk[name].pop(key, None)
+
+    def write_ledger(self) -> None:
+        """Raises OSError."""
+        entries = self._entries()
+        if entries != self.ledger or self._ledger_is_on_its_way:
+            with self._lock:
+                self._newest_ledger += 1
+                write_ledger(self._fs, self._log_dir, entries)
+            self.ledger, self._ledger_is_on_its_way = entries, False
+
+    def _entries(self) -> dict[Partition, Entry]:
+        begins = {key: Entry(log.topic_id, log.files.durable_base) for key, log in self._logs.items()}
+        return {**self._kept_entries, **begins}
+
+    def knows_begin(self, key: Partition, log: Log) -> bool:
+        """Whether what lies before the log's begin may go without being missed by the next start."""
+        known = self.ledger.get(key)
+        return known is not None and known.topic_id == log.topic_id and known.begin >= log.segments[0].base_offset
 
     def _now(self, name: str) -> dict[Partition, int]:
         logs = self._logs.items()
@@ -89,13 +131,16 @@ class Checkpoints:
 
     def _write(self, name: str, offsets: dict[Partition, int], *, sync: bool) -> None:
         if offsets != self._on_disk[name]:
+            if not offsets.keys() <= self.ledger.keys():
+                self.write_ledger()
             with self._lock:
                 self._newest += name == RECOVERY_POINTS
                 write_offsets(self._fs, self._log_dir / name, offsets, sync=sync)
             self._on_disk[name] = offsets
 
     def write_recovery_points_soon(self, disk: Disk) -> None:
-        """In a thread; what fails is said, and made again by the next call."""
+        """The ledger too, in a thread; what fails is said, and made again by the next call."""
+        self._write_ledger_soon(disk)
         points = self._now(RECOVERY_POINTS)
         if points == self._on_disk[RECOVERY_POINTS] and not self._points_failed:
             return
@@ -104,6 +149,33 @@ class Checkpoints:
         self._points_failed = False
         self._newest += 1
         disk.submit(partial(self._write_points, points, self._newest), self._points_are_written)
+
+    def _write_ledger_soon(self, disk: Disk) -> None:
+        entries = self._entries()
+        if entries == self.ledger:
+            return
+        if not entries.keys() <= self.ledger.keys():
+            # The recovery points that come next must not name what the ledger does not.
+            self.write_ledger()
+            return
+        self._newest_ledger += 1
+        self._ledger_is_on_its_way = True
+        number = self._newest_ledger
+        disk.submit(partial(self._write_entries, entries, number), partial(self._ledger_is_written, entries, number))
+
+    def _write_entries(self, entries: dict[Partition, Entry], number: int) -> None:
+        with self._lock:
+            if number == self._newest_ledger:
+                write_ledger(self._fs, self._log_dir, entries)
+
+    def _ledger_is_written(self, entries: dict[Partition, Entry], number: int, error: Exception | None) -> None:
+        if number != self._newest_ledger:
+            return
+        self._ledger_is_on_its_way = False
+        if error is None:
+            self.ledger = entries
+        else:
+            _LOGGER.error("writing the ledger of partitions failed, it is tried again: %s", error)
 
     def _write_points(self, points: dict[Partition, int], number: int) -> None:
         with self._lock:
@@ -117,6 +189,7 @@ class Checkpoints:
 
     def write_recovery_points(self) -> None:
         """Raises OSError."""
+        self.write_ledger()
         self._write(RECOVERY_POINTS, self._now(RECOVERY_POINTS), sync=True)
 
     def write_high_watermarks(self, *, sync: bool) -> None:
@@ -143,6 +216,8 @@ class Checkpoints:
                 self.write_recovery_points()
             if self.high_watermark(key) > log.high_watermark:
                 self.write_high_watermarks(sync=True)
+            if key in self._logs and not self.knows_begin(key, log):
+                self.write_ledger()
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
         self.write_log_starts()

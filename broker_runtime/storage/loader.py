@@ -1,7 +1,7 @@
 """From the files of a partition's folder to a `Log`, and from nothing to a new one."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +26,8 @@ from broker_runtime.storage.recovery import (
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.snapshots import load_snapshot, replay_producers
 
-_LEFTOVERS = (".deleted", ".tmp", ".cleaned", ".swap")
+_LEFTOVERS = (".tmp", ".cleaned", ".swap")
+_RETIRED = ".deleted"
 _INDEXES = (".index", ".timeindex")
 
 
@@ -54,10 +55,15 @@ class Promise:
     whole: bool = False
     """Nothing that was written can have been lost: it has stopped cleanly, or its page cache is still there."""
 
+    kept: bool = True
+    """This version wrote the checkpoints: none of them is of an earlier topic of that name."""
+    begin: int = -1
+    """Base offset of the first segment, if it is known."""
+
     @property
     def least_end(self) -> int:
         """A log that ends before this has lost records."""
-        known = max(self.high_watermark, self.log_start_offset) if self.whole else 0
+        known = max(self.high_watermark, self.log_start_offset) if self.whole and self.kept else 0
         return max(self.recovery_point, self.committed_end, known)
 
     def excuses(self, damage: Damage) -> bool:
@@ -82,14 +88,16 @@ def load_log(place: LogPlace, config: TopicConfig, promise: Promise, report: Rec
 
 
 def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport, *, scan_all: bool) -> Log:
-    bases, leftovers = _contents(place.fs, place.folder)
-    segments = _Segments(place, config, promise, report, scan_all=scan_all).load(bases)
+    bases, leftovers, renamed = _contents(place.fs, place.folder)
+    loading = _Segments(place, config, promise, report, scan_all=scan_all)
+    segments = loading.load(bases, retired={int(path.name.partition(".")[0]) for path in renamed})
     end = segments[-1].next_offset if segments else 0
-    if end < promise.least_end:
+    if end < promise.least_end and (promise.kept or promise.clean):
         raise DamagedLogError(end, f"the log ends there, and had records up to {promise.least_end}")
     for path in leftovers:
         place.fs.unlink(path)
-    loaded = LoadedLog(segments, ProducerStates(), promise.log_start_offset, promise.recovery_point)
+    start = promise.log_start_offset if promise.kept or end >= promise.log_start_offset else 0
+    loaded = LoadedLog(segments, ProducerStates(), start, promise.recovery_point, renamed=renamed)
     scan_from = 0 if scan_all else None if promise.clean else promise.recovery_point
     if not segments or end < loaded.log_start_offset:
         # Everything that is left lies below the log's start: go on at the start.
@@ -114,16 +122,17 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
     return Log(place, config, loaded)
 
 
-def _contents(fs: FileSystem, folder: Path) -> tuple[list[int], list[Path]]:
-    """The base offsets of the segments, and what a crash left over."""
+def _contents(fs: FileSystem, folder: Path) -> tuple[list[int], list[Path], list[Path]]:
+    """The base offsets of the segments, what a crash left over, and segments that were taken out of the log."""
     names = fs.listdir(folder)
     logs = {name.removesuffix(".log") for name in names if name.endswith(".log")}
     leftovers = []
+    renamed = [folder / name for name in names if name.endswith(_RETIRED) and name.partition(".")[0].isdecimal()]
     for name in names:
         stem, dot, _ = name.partition(".")
         if name.endswith(_LEFTOVERS) or (dot and name.endswith(_INDEXES) and stem not in logs):
             leftovers.append(folder / name)
-    return sorted(int(stem) for stem in logs), leftovers
+    return sorted(int(stem) for stem in logs), leftovers, renamed
 
 
 class _Segments:
@@ -138,9 +147,12 @@ class _Segments:
         self._report = report
         self._scan_all = scan_all
 
-    def load(self, bases: Sequence[int]) -> list[Segment]:
-        """Raises DamagedLogError."""
+    def load(self, bases: Sequence[int], retired: Collection[int]) -> list[Segment]:
+        """`retired` are the base offsets of segments that were taken out of the log. Raises DamagedLogError."""
         found: list[Segment] = []
+        begin = self._promise.begin
+        if 0 <= begin < min(bases, default=0) and begin not in retired:
+            self._excused(Damage(begin, 0, f"the log began at {begin}, and its first segment is that of {bases[0]}"))
         for number, base in enumerate(bases):
             segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
             follows = bases[number + 1] if number + 1 < len(bases) else None

@@ -36,6 +36,8 @@ class LoadedLog:
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     has_new_names: bool = False
     snapshot_offset: int = -1
+    renamed: list[Path] = field(default_factory=list)
+    """Files of segments that had been taken out of the log."""
 
 
 class LogFiles:
@@ -86,7 +88,7 @@ class LogFiles:
         self._new_names = self._new_folder = loaded.has_new_names
         """What the first sync must make durable beside the batches: making a partition costs no sync."""
         self._going_base: int | None = None
-        self._renamed: list[tuple[int, list[Path]]] = []
+        self._renamed: list[tuple[int, list[Path]]] = [(0, loaded.renamed)] if loaded.renamed else []
         """(wall ms, files) of segments that are no longer part of the log and whose files go later."""
 
     # Writing
@@ -229,7 +231,10 @@ class LogFiles:
         Raises OSError.
         """
         for segment in self.segments[:count]:
-            self._renamed.append((now_ms, segment.rename_away(".deleted")))
+            paths: list[Path] = []
+            # Before it is tried: what a failure leaves renamed goes too.
+            self._renamed.append((now_ms, paths))
+            segment.rename_away(".deleted", paths)
         self._going_base = self.durable_base
         del self.segments[:count]
         begin, fs = self.segments[0].base_offset, self.place.fs

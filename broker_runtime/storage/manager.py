@@ -15,7 +15,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.storage.checkpoint import Partition, read_topic_id, write_topic_id
+from broker_runtime.storage.checkpoint import PARTITION_METADATA, Partition, read_topic_id, write_topic_id
 from broker_runtime.storage.checkpoints import Checkpoints
 from broker_runtime.storage.damaged import ACCEPT_LOSS, DamagedPartition
 from broker_runtime.storage.disk import Disk, InlineDisk
@@ -25,7 +25,7 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
-from broker_runtime.storage.stray import DELETED, STRAY, StrayFolders, parting_name
+from broker_runtime.storage.stray import DELETED, STRAY, StrayFolders, is_parted, parting_name
 
 _LOGGER = logging.getLogger(__name__)
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
@@ -93,34 +93,49 @@ class LogManager:
         return report
 
     def _load(self, folders: list[str], config_of: Callable[[str], TopicConfig], report: RecoveryReport) -> None:
-        self._checkpoints.read()
-        for name in folders:
-            match = _FOLDER.fullmatch(name)
-            if name.endswith(DELETED):
-                self._remove_folder(self._log_dir / name)
-            elif name.endswith(STRAY):
-                self.strays.note(name)
-            elif match is not None:
-                self._load_partition((match["topic"], int(match["partition"])), config_of(match["topic"]), report)
+        checkpoints = self._checkpoints
+        checkpoints.read()
+        parted = [name for name in folders if name.endswith((DELETED, STRAY))]
+        found = {(m["topic"], int(m["partition"])): name for name in folders if (m := _FOLDER.fullmatch(name))}
+        for key in found:
+            self._load_partition(key, config_of(key[0]), report)
+        if self.run_record.kept_ledger:
+            for key in checkpoints.ledger.keys() - found.keys():
+                if not any(is_parted(name, key) for name in parted):
+                    self._miss_folder(key, report)
+        for name in parted:
+            self.strays.note(name)
         if not report.clean:
             self._fs.fsync_dir(self._log_dir)
-        self._checkpoints.write_recovery_points()
+        checkpoints.write_recovery_points()
         # Nor may a high watermark vouch for what comes in the place of records that are gone.
-        self._checkpoints.write_high_watermarks(sync=bool(self._accepted))
+        checkpoints.write_high_watermarks(sync=bool(self._accepted))
         for marker in self._accepted:
             self._fs.unlink(marker)
+        # Only now does nothing on disk say any more that they should be there.
+        for name in parted:
+            if name.endswith(DELETED):
+                self._remove_folder(self._log_dir / name)
         self.run_record.recovered()
 
+    def _miss_folder(self, key: Partition, report: RecoveryReport) -> None:
+        """A power loss may take a folder of which nothing was synced; nothing else takes one."""
+        promise, known = self._promise(key, clean=report.clean), self._checkpoints.ledger[key]
+        if promise.whole or promise.recovery_point:
+            reason = f"the folder {self._folder(key)} is lost"
+            self._found_damaged(key, DamagedPartition(known.topic_id, known.begin, promise, reason), report)
+
     def _load_partition(self, key: Partition, config: TopicConfig, report: RecoveryReport) -> None:
-        folder, checkpoints = self._folder(key), self._checkpoints
+        folder = self._folder(key)
         loss_is_accepted = self._fs.exists(folder / ACCEPT_LOSS)
-        if (loss_is_accepted or not checkpoints.recovery_point(key)) and self._set_aside(folder):
-            return
+        topic_id = self._topic_id(key)
         promise = self._promise(key, clean=report.clean)
-        try:
-            topic_id = read_topic_id(self._fs, folder)
-        except ValueError as error:
-            self._found_damaged(key, DamagedPartition(None, promise.log_start_offset, promise, str(error)), report)
+        was_synced = promise.recovery_point > 0 and not loss_is_accepted
+        if topic_id is None and not (was_synced and promise.kept) and self._set_aside(folder, keep=was_synced):
+            return
+        if topic_id is None:
+            reason = f"{folder / PARTITION_METADATA} is missing or damaged"
+            self._found_damaged(key, DamagedPartition(None, promise.log_start_offset, promise, reason), report)
             return
         try:
             asked = Promise(promise.log_start_offset) if loss_is_accepted else promise
@@ -136,9 +151,26 @@ class LogManager:
         log.start_replicating(promise.high_watermark)
         self._add(key, log)
 
+    def _topic_id(self, key: Partition) -> UUID | None:
+        """By partition.metadata, which is made again by the ledger where it is damaged; None when nothing tells."""
+        found, known = None, self._checkpoints.ledger.get(key)
+        try:
+            found = read_topic_id(self._fs, self._folder(key))
+        except ValueError as error:
+            _LOGGER.warning("%s", error)
+        if known is None or found == known.topic_id:
+            return found
+        if self.run_record.kept_ledger:
+            _LOGGER.error("%s-%d: %s is damaged, and is made again", *key, PARTITION_METADATA)
+            write_topic_id(self._fs, self._folder(key), known.topic_id)
+            return known.topic_id
+        # An earlier version of this broker has made the topic again, and left what was said of the one before.
+        self._checkpoints.forget_stale(key)
+        return found
+
     def _promise(self, key: Partition, *, clean: bool) -> Promise:
         checkpoints, record = self._checkpoints, self.run_record
-        watermark = checkpoints.high_watermark(key)
+        watermark, known = checkpoints.high_watermark(key), checkpoints.ledger.get(key)
         return Promise(
             checkpoints.log_start(key),
             checkpoints.recovery_point(key),
@@ -146,6 +178,8 @@ class LogManager:
             max(watermark, record.last_epoch + 1) if key[0] == self._journal else 0,
             clean=clean,
             whole=clean or record.page_cache_kept,
+            kept=record.kept_ledger,
+            begin=known.begin if known is not None and record.kept_ledger else -1,
         )
 
     def _found_damaged(self, key: Partition, damaged: DamagedPartition, report: RecoveryReport) -> None:
@@ -169,19 +203,22 @@ class LogManager:
         except OSError as error:
             raise ConfigError(f"log.dirs={self._log_dir} cannot be used: {error}") from error
 
-    def _set_aside(self, folder: Path) -> bool:
-        """Nothing of this folder was ever synced, and a crash may have left nothing to tell whose it is."""
-        try:
-            read_topic_id(self._fs, folder)
-        except ValueError as error:
-            if any(name.endswith(".log") and self._fs.open(folder / name).size() for name in self._fs.listdir(folder)):
-                self.run_record.lost()
-                stray = self.strays.take(folder)
-                _LOGGER.error("%s: it was never synced; its records are kept in %s", error, stray)
-            else:
-                self._remove_folder(folder)
-            return True
-        return False
+    def _set_aside(self, folder: Path, *, keep: bool) -> bool:
+        """A folder that does not say whose it is: one without records goes, one that has some gets another name.
+
+        False for one that has some and is to be kept.
+        """
+        if not any(name.endswith(".log") and self._fs.open(folder / name).size() for name in self._fs.listdir(folder)):
+            self._remove_folder(folder)
+        elif keep:
+            return False
+        else:
+            self.run_record.lost()
+            stray = self.strays.take(folder)
+            _LOGGER.error(
+                "%s does not say whose it is, and was never synced; its records are kept in %s", folder, stray
+            )
+        return True
 
     def _place(self, key: Partition, topic_id: UUID) -> LogPlace:
         return LogPlace(self._folder(key), *key, topic_id, self._fs, self._clock, self.run_record.failed, self._disk)
@@ -338,7 +375,8 @@ class LogManager:
         try:
             log.apply_retention(now_ms)
             log.flush_when_due(now_ms)
-            log.files.remove_renamed(now_ms - log.config.file_delete_delay_ms)
+            if self._checkpoints.knows_begin((log.topic, log.partition), log):
+                log.files.remove_renamed(now_ms - log.config.file_delete_delay_ms)
         except (OSError, KafkaError) as error:
             _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
         log.producers.expire(now_ms, self.producer_expiration_ms)
@@ -350,8 +388,11 @@ class LogManager:
             self._sealing = next((log for log in self._logs.values() if log.files.sync_sealed_soon()), None)
 
     def _remove_one_doomed(self, now_ms: int) -> None:
+        """Once nothing on disk says any more that it should be there."""
         for number, (due_ms, folder) in enumerate(self._doomed):
             if due_ms <= now_ms:
+                if any(is_parted(folder.name, key) for key in self._checkpoints.ledger.keys() - self._logs.keys()):
+                    self._checkpoints.write_ledger()
                 self._remove_folder(folder)
                 del self._doomed[number]
                 return

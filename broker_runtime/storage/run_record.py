@@ -21,6 +21,7 @@ from broker_runtime.storage.filesystem import FileSystem, read_file, replace_fil
 log = logging.getLogger(__name__)
 
 FILE_NAME = ".sluicegate_run"
+_LEDGER = b'"ledger":true'
 UNKNOWN_EPOCH = -1
 UNKNOWN_BOOT = ""
 
@@ -34,6 +35,8 @@ class RunRecord:
         """Of the last registration that is known of, vouched for or not."""
         self.page_cache_kept = False
         """What the last run has written is there, synced or not, as a crash of its process leaves it."""
+        self.kept_ledger = False
+        """The last run kept the ledger of partitions; an earlier version of this broker does not."""
         self._fs = fs
         self._path = log_dir / FILE_NAME
         self._marker = log_dir / CLEAN_SHUTDOWN
@@ -46,6 +49,7 @@ class RunRecord:
         written = self._read(self._path)
         self.page_cache_kept = written[1] == self._boot_id != UNKNOWN_BOOT
         self.last_epoch = written[0]
+        self.kept_ledger = self._fs.exists(self._path) and _LEDGER in read_file(self._fs, self._path)
         if clean:
             self.epoch, _ = self._read(self._marker)
             self.last_epoch = max(self.epoch, self.last_epoch)
@@ -100,7 +104,8 @@ class RunRecord:
         replace_file(self._fs, self._marker, content.encode())
 
     def _write(self) -> None:
-        content = json.dumps({"version": 0, "brokerEpoch": self.epoch, "bootId": self._boot_id}, separators=(",", ":"))
+        told = {"version": 0, "brokerEpoch": self.epoch, "bootId": self._boot_id, "ledger": True}
+        content = json.dumps(told, separators=(",", ":"))
         replace_file(self._fs, self._path, content.encode())
 
     def _read(self, path: Path) -> tuple[int, str]:
@@ -112,6 +117,6 @@ class RunRecord:
             if found["version"] != 0:
                 raise ValueError(f"version {found['version']}")
             return int(found["brokerEpoch"]), str(found.get("bootId", UNKNOWN_BOOT))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             log.warning("%s is damaged and vouches for nothing: %r", path, error)
             return UNKNOWN_EPOCH, UNKNOWN_BOOT

@@ -286,12 +286,13 @@ class Segment:
                 return record.offset, record.timestamp
         return None
 
-    def rename_away(self, suffix: str) -> list[Path]:
-        """Rename the files so that no restart sees a segment; they stay readable through open files."""
-        moved = []
+    def rename_away(self, suffix: str, moved: list[Path]) -> None:
+        """Rename the files so that no restart sees a segment; they stay readable through open files.
+
+        `moved` gets the new names. Raises OSError; what is renamed by then is in `moved`.
+        """
         for path in (self.path, self.offsets.path, self.times.path):
             target = path.with_name(path.name + suffix)
             if self.fs.exists(path):
                 self.fs.rename(path, target)
                 moved.append(target)
-        return moved

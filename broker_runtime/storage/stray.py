@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from broker_runtime.storage.checkpoint import read_topic_id
+from broker_runtime.storage.checkpoint import Partition, read_topic_id
 from broker_runtime.storage.filesystem import FileSystem
 
 DELETED = "-delete"
 STRAY = "-stray"
 _STRAY_FOLDER = re.compile(r".+-(?P<partition>\d+)\.[0-9a-f]{32}-stray")
+_PARTED_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)\.[0-9a-f]{32}-(delete|stray)")
 _NAME_MAX = 255
 _UNKNOWN = UUID(int=0)
 
@@ -19,6 +20,14 @@ def parting_name(folder: Path, suffix: str) -> Path:
     topic, _, partition = folder.name.rpartition("-")
     rest = f"-{partition}.{uuid4().hex}{suffix}"
     return folder.with_name(topic[: _NAME_MAX - len(rest)] + rest)
+
+
+def is_parted(name: str, key: Partition) -> bool:
+    """Whether this is the name of a folder that the partition had and that is no longer in use."""
+    match = _PARTED_FOLDER.fullmatch(name)
+    if match is None or int(match["partition"]) != key[1]:
+        return False
+    return key[0] == match["topic"] or (len(name) == _NAME_MAX and key[0].startswith(match["topic"]))
 
 
 class StrayFolders:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, checksum, encode_batch, iter_batches, iter_records
-from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets
+from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets, read_topic_id
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR, TOPIC_ID, values_of
@@ -281,6 +281,7 @@ def test_one_that_does_not_say_whose_it_is_begins_anew_to_follow() -> None:
     node = Node()
     node.stop()
     node.fs.unlink(FOLDER / "partition.metadata")
+    node.fs.unlink(LOG_DIR / ".sluicegate_partitions")
     node.start()
     assert "partition.metadata is missing" in node.reason
     log = node.logs.cut_damaged("orders", 0, TOPIC_ID, CONFIG)
@@ -319,6 +320,69 @@ def test_a_deleted_topic_takes_its_damaged_log_with_it() -> None:
     assert again.log_end_offset == 0
 
 
+@pytest.mark.parametrize("end", [Node.stop, Node.kill, Node.lose_power])
+def test_a_folder_that_is_lost_is_missed_until_it_is_back(end: Callable[[Node], None]) -> None:
+    node = Node()
+    node.sync()
+    end(node)
+    node.fs.rename(FOLDER, LOG_DIR / "elsewhere")
+    node.fs.fsync_dir(LOG_DIR)
+    for _ in range(2):
+        node.start()
+        assert node.reason == f"the folder {FOLDER} is lost"
+        assert node.logs.run_record.epoch == -1
+        node.stop()
+    node.fs.rename(LOG_DIR / "elsewhere", FOLDER)
+    node.start()
+    assert values_of(node.log) == EVERYTHING
+
+
+def test_a_folder_that_is_lost_is_made_again_to_follow_or_when_a_person_accepts_it() -> None:
+    for accepted in (False, True):
+        node = Node()
+        node.stop()
+        node.fs.rename(FOLDER, LOG_DIR / "elsewhere")
+        if accepted:
+            node.fs.mkdir(FOLDER)
+            node.fs.open(FOLDER / "accept-loss", create=True)
+            node.start()
+        else:
+            node.start()
+            node.logs.cut_damaged("orders", 0, TOPIC_ID, CONFIG)
+        assert (node.log.log_end_offset, node.log.topic_id) == (0, TOPIC_ID)
+        node.kill()
+        node.start()
+        assert node.logs.damaged == {}
+
+
+@pytest.mark.parametrize("end", [Node.stop, Node.kill])
+def test_the_first_segment_is_missed_unless_it_was_taken_out_of_the_log(end: Callable[[Node], None]) -> None:
+    node = Node()
+    node.sync()
+    end(node)
+    node.fs.unlink(node.segment(0))
+    node.start()
+    assert "the log began at 0, and its first segment is that of" in node.reason
+    node = Node()
+    node.sync()
+    node.log.files.rename_away(2, node.clock.wall_ms(), lambda: None)
+    for _ in range(3):
+        end(node)
+        node.start()
+        assert (node.log.log_end_offset, node.logs.damaged) == (50, {})
+
+
+def test_a_topic_id_that_is_damaged_is_known_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node()
+    node.stop()
+    node.flip(FOLDER / "partition.metadata", 25)
+    with caplog.at_level(logging.ERROR):
+        node.start()
+    assert node.log.topic_id == TOPIC_ID
+    assert "partition.metadata is damaged, and is made again" in caplog.text
+    assert read_topic_id(node.fs, FOLDER) == TOPIC_ID
+
+
 @pytest.fixture(scope="module")
 def stopped() -> Node:
     node = Node()
@@ -352,7 +416,7 @@ def test_whatever_byte_of_whatever_file_is_damaged(
     node = Node()
     node.fs = before.fs.copy()
     node.boot = "boot-1" if not boot_again else "boot-2"
-    path = data.draw(st.sampled_from([path for path in paths(node.fs) if path.stem != f"{0:020}"]), label="file")
+    path = data.draw(st.sampled_from(paths(node.fs)), label="file")
     size = node.fs.open(path).size()
     kind = data.draw(st.sampled_from(["flip", "flip", "flip", "garbage", "cut", "lost"]), label="damage")
     at = data.draw(st.integers(0, size - 1), label="byte")

@@ -186,6 +186,7 @@ def test_a_synced_folder_without_a_topic_id_is_damaged_and_the_others_are_served
     house = _filled()
     house.restart()
     house.fs.unlink(FOLDER / "partition.metadata")
+    house.fs.unlink(LOG_DIR / ".sluicegate_partitions")
     with pytest.raises(KafkaError, match=r"partition\.metadata is missing"):
         house.kill()
     assert house.logs.create("other", 0, UUID(int=9), house.config).log_end_offset == 0
@@ -219,6 +220,8 @@ def test_old_segments_go_by_time() -> None:
     assert (house.log.log_start_offset, house.log.log_end_offset) == (51, 51)
     assert any(name.endswith(".deleted") for name in house.fs.listdir(FOLDER))
     house.clock.advance(60)
+    house.logs.tick()
+    assert any(name.endswith(".deleted") for name in house.fs.listdir(FOLDER)), "the next start would miss them"
     house.logs.tick()
     assert not any(name.endswith(".deleted") for name in house.fs.listdir(FOLDER))
     house.kill()

@@ -1,0 +1,50 @@
+"""Which topic each partition of a folder belongs to and where its log begins, beside Kafka's checkpoints.
+
+Kafka's files name partitions by topic name only, and say nothing of segments or folders that are not there. By this one
+a start knows an entry of an earlier topic of the same name, a folder that is lost and a segment that is lost from the
+beginning of a log. Kafka and earlier versions of this broker do not read it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from crc32c import crc32c
+
+from broker_runtime.storage.checkpoint import Partition
+from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
+
+FILE_NAME = ".sluicegate_partitions"
+
+
+class Entry(NamedTuple):
+    topic_id: UUID
+    begin: int
+    """Base offset of the first segment: what is missing from there on is lost."""
+
+
+def read_ledger(fs: FileSystem, log_dir: Path) -> dict[Partition, Entry]:
+    """Empty when the file is missing; raises ValueError when it is damaged."""
+    path = log_dir / FILE_NAME
+    if not fs.exists(path):
+        return {}
+    head, _, body = read_file(fs, path).partition(b"\n")
+    if head != _head(body):
+        raise ValueError(f"{path} does not have the checksum that it says")
+    found = {}
+    for line in body.decode().splitlines():
+        topic, partition, topic_id, begin = line.split(" ")
+        found[topic, int(partition)] = Entry(UUID(topic_id), int(begin))
+    return found
+
+
+def write_ledger(fs: FileSystem, log_dir: Path, entries: Mapping[Partition, Entry]) -> None:
+    """Synced. Raises OSError."""
+    lines = [f"{topic} {number} {entry.topic_id} {entry.begin}\n" for (topic, number), entry in sorted(entries.items())]
+    body = "".join(lines).encode()
+    replace_file(fs, log_dir / FILE_NAME, _head(body) + b"\n" + body)
+
+
+def _head(body: bytes) -> bytes:
+    return b"0 %08x" % crc32c(body)
