@@ -4,6 +4,7 @@ Bytes go out with one writev for many replies, file regions with sendfile. Small
 with the bytes before them instead: one system call and one packet fewer.
 """
 
+import errno
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ _SENDFILE_TURN = 4 * 1024 * 1024
 
 
 class TruncatedRegionError(OSError):
-    """A file ended before the region that was promised to the client did."""
+    """Less of a file can be read than was promised to the client."""
 
 
 class Output:
@@ -84,10 +85,19 @@ class Output:
 
 
 def _read_region(region: FileRegion) -> bytes:
-    data = region.read()
+    try:
+        data = region.read()
+    except OSError as error:
+        raise _unreadable(region, str(error)) from error
     if len(data) < region.length:
-        raise TruncatedRegionError("a log file is shorter than its index says")
+        raise _unreadable(region, "a log file is shorter than its index says")
     return data
+
+
+def _unreadable(region: FileRegion, why: str) -> TruncatedRegionError:
+    if region.on_unreadable is not None:
+        region.on_unreadable()
+    return TruncatedRegionError(why)
 
 
 def _send_region(fd: int, region: FileRegion) -> int:
@@ -96,8 +106,13 @@ def _send_region(fd: int, region: FileRegion) -> int:
         sent = os.sendfile(fd, region.file.fileno(), region.offset, min(region.length, _SENDFILE_TURN))
     except BlockingIOError:
         return -1
+    except OSError as error:
+        # All other errors are the socket's.
+        if error.errno == errno.EIO:
+            raise _unreadable(region, str(error)) from error
+        raise
     if sent == 0:
-        raise TruncatedRegionError("a log file is shorter than its index says")
+        raise _unreadable(region, "a log file is shorter than its index says")
     region.offset += sent
     region.length -= sent
     return sent

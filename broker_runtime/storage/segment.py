@@ -43,6 +43,8 @@ class Segment:
         self.offsets = Index(fs, segment_path(folder, base_offset, ".index"), OFFSET_ENTRY)
         self.times = Index(fs, segment_path(folder, base_offset, ".timeindex"), TIME_ENTRY)
         self.file: File
+        self._is_doubtful = False
+        """What was promised of it could not be read: from now on it is tried before more is promised."""
         self._hints: dict[int, int] = {}
         self.reset()
 
@@ -245,8 +247,19 @@ class Segment:
             if (end - start > max_bytes and not min_one) or end > size:
                 return None
             size = end
+        if self._is_doubtful:
+            self._try(start, size)
         self.remember(next_offset, size)
-        return FileRegion(self.file, start, size - start)
+        return FileRegion(self.file, start, size - start, self._doubt)
+
+    def _doubt(self) -> None:
+        self._is_doubtful = True
+
+    def _try(self, start: int, end: int) -> None:
+        """Read all of it, which is slow, but else each reader would lose its connection. Raises OSError, KafkaError."""
+        if len(self.file.pread(end - start, start)) < end - start:
+            raise self._damaged(start)
+        self._is_doubtful = False
 
     def remember(self, offset: int, position: int) -> None:
         """A reader that goes on asks for this offset next: save it the look-up."""

@@ -18,14 +18,20 @@ class ReadableFile(Protocol):
 
 
 class FileRegion:
-    """`length` bytes from `offset` of a file, sent without passing through Python."""
+    """`length` bytes from `offset` of a file, sent without passing through Python.
 
-    __slots__ = ("file", "length", "offset")
+    `on_unreadable` is called when they turn out to be unreadable once the reply has begun: only the next one can tell.
+    """
 
-    def __init__(self, file: ReadableFile, offset: int, length: int) -> None:
+    __slots__ = ("file", "length", "offset", "on_unreadable")
+
+    def __init__(
+        self, file: ReadableFile, offset: int, length: int, on_unreadable: Callable[[], None] | None = None
+    ) -> None:
         self.file = file
         self.offset = offset
         self.length = length
+        self.on_unreadable = on_unreadable
 
     def read(self) -> bytes:
         return self.file.pread(self.length, self.offset)

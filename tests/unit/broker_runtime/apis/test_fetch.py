@@ -8,6 +8,7 @@ import pytest
 from broker_runtime.apis import fetch, produce
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.network.output import Output
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.header import read_header
@@ -117,6 +118,26 @@ def test_a_file_that_cannot_be_read_is_an_error_of_its_partition_only(how: str) 
     # What does not need that file is served.
     behind = node.house.log.segments[-1].base_offset
     assert {part.error_code for part in node.ask(FETCH, 12, of_both(behind)).responses[0].partitions} == {0}
+
+
+def test_what_cannot_be_read_while_it_is_sent_is_an_error_of_its_partition_from_then_on() -> None:
+    """A reply that has begun can only end with its connection; the next one tells."""
+    node = TwoLogsNode()
+    for house in (node.house, node.other):
+        house.append(bytes(100), bytes(100))
+    segment = node.house.log.segments[0]
+    region = node.house.log.read(0, 1 << 20, min_one=True, up_to=2)
+    assert region is not None
+    whole = segment.file.pread(segment.size, 0)
+    segment.file.truncate(segment.size - 1)
+    with pytest.raises(OSError, match="shorter"):
+        Output([region]).flush(-1)
+
+    failed, healthy = node.ask(FETCH, 12, of_both(0)).responses[0].partitions
+    assert (failed.error_code, healthy.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE)
+    # It is tried again each time.
+    segment.file.write_at([whole], 0)
+    assert {part.error_code for part in node.ask(FETCH, 12, of_both(0)).responses[0].partitions} == {0}
 
 
 def test_looking_up_a_time_in_a_file_that_cannot_be_read_is_an_error_of_its_partition() -> None:
