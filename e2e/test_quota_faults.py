@@ -39,6 +39,26 @@ def test_a_limit_altered_by_hand_for_one_broker_is_mended(shop: Shop) -> None:
     wait_for("mended", lambda: shop.external_rates() == [50] * BROKERS)
 
 
+def test_the_narrowest_limits_shut_nobody_out_who_could_lift_them(shop: Shop, operator_back: OperatorProcess) -> None:
+    quotas = [
+        quota_document("shop-one", {"broker": {}}, maxConnections=1, maxConnectionCreationRate=1),
+        quota_document("shop-one-each", {"defaultIp": {}}, maxConnections=1, maxConnectionCreationRate=1),
+    ]
+    shop.apply(*quotas)
+    for quota in quotas:
+        shop.await_enforced(quota["metadata"]["name"])
+    operator_back.kill()
+    operator_back.start()
+    for quota in quotas:
+        shop.delete("connectionquota", quota["metadata"]["name"])
+    wait_for(
+        "lifted on every broker",
+        lambda: [shop.broker_config(pod, "max.connections") for pod in shop.broker_pods()] == [UNLIMITED] * BROKERS,
+        timeout_s=READY_TIMEOUT_S,
+    )
+    assert all(state == "Online" for state in shop.states().values())
+
+
 def test_a_limit_removed_by_hand_for_all_brokers_is_mended(shop: Shop) -> None:
     before = shop.fingerprint()
     with shop.operator.frozen():

@@ -173,6 +173,8 @@ def plan_quotas(
         target = TargetKey.of(quota.spec.target)
         if target.kind is TargetKind.LISTENER and known is not None and target.name not in known:
             verdicts[quota.name] = _listener_missing(quota, target)
+        elif known is not None and not known:
+            verdicts[quota.name] = _no_clients(quota, target)
         else:
             by_target.setdefault(target, []).append(quota)
     limits = {}
@@ -192,6 +194,15 @@ def _cluster_missing(quota: ConnectionQuota) -> Verdict:
     name = quota.spec.cluster_ref.name
     message = f"there is no BrokerCluster {name} in namespace {quota.namespace}; create it or correct clusterRef"
     return Verdict(quota.name, TargetKey.of(quota.spec.target), Outcome.CLUSTER_MISSING, message)
+
+
+def _no_clients(quota: ConnectionQuota, target: TargetKey) -> Verdict:
+    """A limit would be one for the brokers themselves and for the operator, who would not come back to lift it."""
+    message = (
+        f"cluster {quota.spec.cluster_ref.name} has no BrokerListener, so no client connects to it and nothing is to be"
+        " limited; create one"
+    )
+    return Verdict(quota.name, target, Outcome.LISTENER_MISSING, message)
 
 
 def _listener_missing(quota: ConnectionQuota, target: TargetKey) -> Verdict:

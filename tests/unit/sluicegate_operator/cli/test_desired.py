@@ -23,6 +23,10 @@ def quota(name: str, target: dict[str, Any], rate: int, ref: str = "shop") -> di
     )
 
 
+def listener() -> dict[str, Any]:
+    return resource("BrokerListener", "shop-public", {"clusterRef": {"name": "shop"}, "name": "PUBLIC", "port": 9094})
+
+
 def topic(name: str, **spec: Any) -> dict[str, Any]:
     return resource("Topic", name, {"clusterRef": {"name": "shop"}, "partitions": 6, **spec})
 
@@ -55,7 +59,7 @@ def test_a_quota_of_a_missing_cluster_or_listener_is_told_so() -> None:
 
 
 def test_the_laxer_of_two_quotas_on_one_target_is_told_so() -> None:
-    found = complaints([cluster(), quota("a", {"broker": {}}, 5), quota("b", {"broker": {}}, 9)])
+    found = complaints([cluster(), listener(), quota("a", {"broker": {}}, 5), quota("b", {"broker": {}}, 9)])
     assert [name for name, _ in found] == ["b"]
     assert "maxConnectionCreationRate 5 of ConnectionQuota a" in found[0][1]
 
@@ -79,8 +83,9 @@ def test_transitions_are_judged_as_an_api_server_would() -> None:
 
 
 def test_changed_limits_are_phrases_for_people() -> None:
-    before = plan(manifests([cluster(), quota("a", {"broker": {}}, 5), quota("b", {"ip": "127.0.1.7"}, 9)]))
-    after = plan(manifests([cluster(), quota("a", {"broker": {}}, 6), quota("c", {"defaultIp": {}}, 7)]))
+    shop = [cluster(), listener()]
+    before = plan(manifests([*shop, quota("a", {"broker": {}}, 5), quota("b", {"ip": "127.0.1.7"}, 9)]))
+    after = plan(manifests([*shop, quota("a", {"broker": {}}, 6), quota("c", {"defaultIp": {}}, 7)]))
     assert changed_limits(before.clusters["shop"].quotas, after.clusters["shop"].quotas) == [
         "broker 5/s -> 6/s",
         "defaultIp no limit -> 7/s",

@@ -8,7 +8,7 @@ import pytest
 from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
 from sluicegate_operator.handlers.quotas import QuotaReconciler
 from sluicegate_operator.handlers.work_queue import Again, Retry
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, CONNECTION_QUOTA
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import Json, MemoryKube
 from tests.support.scripted_cluster import ScriptedCluster
@@ -27,6 +27,15 @@ def cluster(brokers: int) -> Json:
         "metadata": {"name": "shop"},
         "spec": {"brokers": {"replicas": brokers, "storage": {"size": "1Gi"}}},
     }
+
+
+LISTENER: Json = {
+    "apiVersion": BROKER_LISTENER.api_version,
+    "kind": BROKER_LISTENER.kind,
+    "metadata": {"name": "shop-external"},
+    "spec": {"clusterRef": {"name": "shop"}, "name": "EXTERNAL", "port": 9094},
+}
+"""Without one there is no client to limit."""
 
 
 def quota(name: str, address: str, rate: int = 5) -> Json:
@@ -57,6 +66,7 @@ class SlowKube(MemoryKube):
 
 class Shop:
     def __init__(self, kube: MemoryKube, brokers: int = 3) -> None:
+        kube.put(LISTENER)
         self.kube = kube
         self.brokers = ScriptedCluster(brokers)
         self.marked: list[str] = []

@@ -383,3 +383,14 @@ def test_planning_many_quotas_on_one_target_looks_at_each_a_few_times(monkeypatc
     rivals = [a_quota(f"q{number}", {"broker": {}}, maxConnectionCreationRate=number + 1) for number in range(200)]
     assert len(plan(*rivals).verdicts) == 200
     assert looks <= 4 * len(rivals)
+
+
+def test_brokers_that_no_client_can_reach_are_not_limited() -> None:
+    """They would shut out each other and the operator: the inter-broker listener is protected beside another one."""
+    targets = [{"broker": {}}, {"ip": "203.0.113.7"}, {"defaultIp": {}}]
+    quotas = [a_quota(f"q{at}", target, maxConnections=1) for at, target in enumerate(targets)]
+    made = plan_quotas(a_cluster(), [], quotas)
+    assert (dict(made.desired.configs), dict(made.desired.ip_rates)) == ({}, {})
+    assert {verdict.outcome for verdict in made.verdicts.values()} == {Outcome.LISTENER_MISSING}
+    assert "has no BrokerListener" in made.verdicts["q0"].message
+    assert plan_quotas(a_cluster(), [a_listener()], quotas).desired.configs["max.connections"] == "1"
