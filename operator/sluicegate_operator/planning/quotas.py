@@ -153,6 +153,9 @@ class SetIpQuota:
 Action = SetBrokerConfigs | SetIpQuota
 
 
+_OF_EVERYBODY = (TargetKind.BROKER, TargetKind.DEFAULT_IP)
+
+
 def plan_quotas(
     cluster: BrokerCluster | None, listeners: Sequence[BrokerListener], quotas: Sequence[ConnectionQuota]
 ) -> QuotaPlan:
@@ -173,7 +176,7 @@ def plan_quotas(
         target = TargetKey.of(quota.spec.target)
         if target.kind is TargetKind.LISTENER and known is not None and target.name not in known:
             verdicts[quota.name] = _listener_missing(quota, target)
-        elif known is not None and not known:
+        elif target.kind in _OF_EVERYBODY and known is not None and not known:
             verdicts[quota.name] = _no_clients(quota, target)
         else:
             by_target.setdefault(target, []).append(quota)

@@ -387,7 +387,7 @@ def test_planning_many_quotas_on_one_target_looks_at_each_a_few_times(monkeypatc
 
 def test_brokers_that_no_client_can_reach_are_not_limited() -> None:
     """They would shut out each other and the operator: the inter-broker listener is protected beside another one."""
-    targets = [{"broker": {}}, {"ip": "203.0.113.7"}, {"defaultIp": {}}]
+    targets: list[dict[str, Any]] = [{"broker": {}}, {"defaultIp": {}}]
     quotas = [a_quota(f"q{at}", target, maxConnections=1) for at, target in enumerate(targets)]
     made = plan_quotas(a_cluster(), [], quotas)
     assert (dict(made.desired.configs), dict(made.desired.ip_rates)) == ({}, {})
