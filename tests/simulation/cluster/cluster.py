@@ -196,6 +196,9 @@ class Cluster:
             if consumer.key[0] == topic:
                 consumer.stopped = True
         self.consumers = [consumer for consumer in self.consumers if consumer.key[0] != topic]
+
+    def topic_is_deleted(self, topic: str) -> None:
+        """That is certain now, and so nothing is said of its records any more."""
         for key in [key for key in self.deletions if key[0] == topic]:
             del self.deletions[key]
 

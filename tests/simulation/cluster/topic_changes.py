@@ -51,6 +51,7 @@ async def topic_made_again(cluster: "Cluster", rng: random.Random) -> None:
         if not await cluster.admin.delete_topic(name):
             # It may still be deleted later, and must not be another one by then: nobody uses this name any more.
             return
+        cluster.topic_is_deleted(name)
         cluster.note(f"topic {name} is deleted")
         await asyncio.sleep(rng.choice((0.0, 0.0, rng.uniform(0.0, 2.0))))
     if await cluster.admin.create_new_topic(name, partitions):
