@@ -49,7 +49,7 @@ Layer = dict[str, str]
 
 DEFAULTS: Layer = {"max.connections": "2147483647", "max.connection.creation.rate": "2147483647"}
 REFUSED = "refused"
-"""A configuration value that every broker refuses; of ip rates -1.0, and what a test adds."""
+"""A configuration value that every broker refuses; of ip rates -1.0. A test may add to both."""
 
 
 class ScriptedCluster:
@@ -61,7 +61,7 @@ class ScriptedCluster:
         self.overrides: dict[int, Layer] = {number: {} for number in range(brokers)}
         self.ip_rates: dict[str | None, float] = {}
         self.lags: set[int] = set()
-        self.refused_rates = {-1.0}
+        self.refused, self.refused_rates = {REFUSED}, {-1.0}
         self.alterations = 0
         self._altered = asyncio.Event()
         for number, peer in enumerate(self.peers):
@@ -114,7 +114,7 @@ class ScriptedCluster:
     def _alter(self, number: int, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
         self.alterations += 1
         (resource,) = request.resources
-        refused = any(config.value == REFUSED for config in resource.configs)
+        refused = any(config.value in self.refused for config in resource.configs)
         refused = refused or resource.resource_name not in ("", str(number))
         layer = self.defaults if resource.resource_name == "" else self.overrides[number]
         for config in () if refused else resource.configs:
