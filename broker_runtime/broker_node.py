@@ -25,6 +25,7 @@ from broker_runtime.controller.service import ControllerService
 from broker_runtime.limits import host_names, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.network.server import SocketServer
+from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
@@ -35,6 +36,7 @@ from broker_runtime.wire.messages import Entity, Fields
 _ASIDE_THREADS = 2
 _ANSWER_OVERHEAD_BYTES = 16 * 1024 * 1024
 """Of an answer to a follower beyond the records: a line for each of very many partitions."""
+_OFFLINE_RETRY_S_MAX = 60.0
 
 
 class BrokerNode:
@@ -67,6 +69,8 @@ class BrokerNode:
             peers = BrokerPeers(self.image, settings.inter_broker_listener, _answer_bytes_max(settings))
         self.replicas = ReplicaManager(settings, clock, logs, self.image, peers)
         self._active = False
+        self._offline_backoff = Backoff(_OFFLINE_RETRY_S_MAX)
+        self._offline_retry: Timer | None = None
         self.effective: EffectiveConfig = effective_config(settings, {}, {})
         self._host_names = host_names(settings)
         self.dispatcher = Dispatcher(self, BROKER_APIS, client, slow_client)
@@ -99,11 +103,14 @@ class BrokerNode:
         self.replicas.remove_strays()
         for name in self.image.topics:
             self._reactions.run(f"applying topic {name}", partial(self._apply_topic, name))
+        self._retry_offline_later()
         self.replicas.start(self._client)
         self.server.start()
 
     async def stop(self, drain_s: float = 2.0) -> None:
         self._reactions.close()
+        if self._offline_retry is not None:
+            self._offline_retry.cancel()
         await self.limits.close()
         await self.replicas.stop()
         await self.server.shutdown(drain_s)
@@ -159,6 +166,20 @@ class BrokerNode:
             run(f"removing topic {name}", partial(self._remove_topic, name))
         for name in changes.topics | changes.topic_configs:
             run(f"applying topic {name}", partial(self._apply_topic, name))
+        self._retry_offline_later()
+
+    def _retry_offline_later(self) -> None:
+        """What could not be opened is tried again, less and less often: a disk or descriptors may be free by then."""
+        if not self.replicas.offline:
+            self._offline_backoff.succeeded()
+        elif self._offline_retry is None:
+            self._offline_retry = self.call_later(self._offline_backoff.failed(), self._retry_offline)
+
+    def _retry_offline(self) -> None:
+        self._offline_retry = None
+        for name in sorted({topic for topic, _ in self.replicas.offline}):
+            self._reactions.run(f"opening topic {name} again", partial(self._apply_topic, name))
+        self._retry_offline_later()
 
     def _remove_topic(self, name: str) -> None:
         """Or what was there under this name before: a log of another topic's id goes."""

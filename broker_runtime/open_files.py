@@ -1,6 +1,6 @@
 """How many replicas this process can hold with the files that it may have open (RLIMIT_NOFILE).
 
-A replica has the file of its newest segment open and those of older segments; connections need descriptors too.
+A replica has its newest segment and its two indexes open, and the files of older segments; connections need some too.
 """
 
 import logging
@@ -12,7 +12,7 @@ from broker_runtime.config import BrokerSettings
 log = logging.getLogger(__name__)
 
 REPLICAS_MAX = "sluicegate.broker.replicas.max"
-_FILES_PER_REPLICA = 2
+_FILES_PER_REPLICA = 3
 _RESERVE_LEAST = 256
 _RESERVE_SHARE = 4
 """That part of all descriptors is left to connections, at least the number before."""

@@ -220,7 +220,7 @@ _CLUSTER = [
         INT,
         None,
         "Replicas of partitions that one broker may have; what would need more is refused. By default it follows from "
-        "the limit of open files (RLIMIT_NOFILE) of the controller's process: two for each replica, beside a quarter "
+        "the limit of open files (RLIMIT_NOFILE) of the controller's process: three for each replica, beside a quarter "
         "for connections.",
         at_least(1),
     ),

@@ -64,7 +64,7 @@ def test_without_a_limit_there_is_room(metadata: Metadata) -> None:
     assert Capacity(metadata.image).take(grow_topic("orders", 900, None, metadata.image))
 
 
-@pytest.mark.parametrize(("open_files", "replicas"), [(256, 1), (1_024, 384), (20_000, 7_500), (1_048_576, 393_216)])
+@pytest.mark.parametrize(("open_files", "replicas"), [(256, 1), (1_024, 256), (20_000, 5_000), (1_048_576, 262_144)])
 def test_the_limit_follows_from_the_files_that_may_be_open(open_files: int, replicas: int) -> None:
     assert replicas_for(open_files) == replicas
     settings = with_replicas_max(broker_settings({"node.id": "1"}), open_files)

@@ -1,0 +1,34 @@
+"""Partitions that could not be opened are tried again."""
+
+import asyncio
+
+import pytest
+
+from tests.unit.broker_runtime.test_broker_node import Scene, made
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_a_partition_that_could_not_be_opened_is_tried_again_less_and_less_often() -> None:
+    scene = Scene()
+    scene.fs.no_descriptors = True
+    scene.change(*made(4))
+    assert scene.led == {"topic-1", "topic-2", "topic-3"}
+    tries: list[str] = []
+    real = scene.node._apply_topic
+
+    def again(name: str) -> None:
+        tries.append(name)
+        real(name)
+
+    scene.node._apply_topic = again  # type: ignore[method-assign]
+    await asyncio.sleep(600)
+    assert 10 < len(tries) < 25
+    assert "topic-4-0 is not served" in scene.node.replicas.offline_notes()[0]
+    scene.fs.no_descriptors = False
+    await asyncio.sleep(60)
+    assert "topic-4" in scene.led
+    assert not scene.node.replicas.offline
+    before = len(tries)
+    await asyncio.sleep(600)
+    assert len(tries) == before
