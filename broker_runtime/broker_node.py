@@ -22,6 +22,7 @@ from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
 from broker_runtime.config.effective import EffectiveConfig, effective_config, topic_defaults
 from broker_runtime.controller.image import Changes, MetadataImage
 from broker_runtime.controller.service import ControllerService
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.limits import host_names, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.network.server import SocketServer
@@ -75,6 +76,7 @@ class BrokerNode:
         self._host_names = host_names(settings)
         self.dispatcher = Dispatcher(self, BROKER_APIS, client, slow_client)
         self._aside = ThreadPoolExecutor(_ASIDE_THREADS, "aside")
+        self._waiting_aside = 0
         limits = network_limits(settings, quota_settings(settings, self.effective, {}))
         self.server = server or SocketServer(self.dispatcher.handle, limits, clock, self._loop)
         self.limits = LimitsInForce(settings, self.effective, self.image, self.server, self._host_names)
@@ -127,7 +129,18 @@ class BrokerNode:
         return self.replicas.led(topic, partition)
 
     def run_aside(self, work: Callable[[], None]) -> asyncio.Future[None]:
-        return self._loop.run_in_executor(self._aside, work)
+        if self._waiting_aside >= self.settings.integer("sluicegate.record.validation.queue.max"):
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, "too many batches wait for a look at their records; try again"
+            )
+        self._waiting_aside += 1
+        done = self._loop.run_in_executor(self._aside, work)
+        done.add_done_callback(self._one_less_aside)
+        return done
+
+    def _one_less_aside(self, done: asyncio.Future[None]) -> None:
+        del done
+        self._waiting_aside -= 1
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)

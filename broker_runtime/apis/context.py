@@ -81,7 +81,10 @@ class Node(Protocol):
         ...
 
     def run_aside(self, work: Callable[[], None]) -> Future[None]:
-        """Run what takes long in another thread; bounded to a few at a time."""
+        """Run what takes long in another thread, a few at a time.
+
+        Raises KafkaError, which makes a client try again, when too much waits already.
+        """
         ...
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...

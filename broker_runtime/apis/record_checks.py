@@ -40,21 +40,29 @@ def look_aside(
     left = len(unchecked)
     limit = node.settings.integer(UNPACKED_BYTES_MAX)
 
-    def looked_at(item: Unchecked, looked: "Future[None]") -> None:
+    def tell(item: Unchecked, error: KafkaError | None) -> None:
         nonlocal left
-        error = looked.exception()
-        if error is not None and not isinstance(error, KafkaError):
-            log.error("the records of %s-%d could not be checked", item.topic, item.partition, exc_info=error)
-            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be checked")
         append(item, error)
         left -= 1
         if not left:
             finish()
 
-    def guarded(item: Unchecked, looked: "Future[None]") -> None:
-        reply.guarded(partial(looked_at, item, looked))()
+    def looked_at(item: Unchecked, looked: "Future[None]") -> None:
+        if looked.cancelled():
+            # The broker stops.
+            reply.complete(None)
+            return
+        error = looked.exception()
+        if error is not None and not isinstance(error, KafkaError):
+            log.error("the records of %s-%d could not be checked", item.topic, item.partition, exc_info=error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be checked")
+        reply.guarded(partial(tell, item, error))()
 
     for item in unchecked:
         config, partition = node.topic_config(item.topic), f"{item.topic}-{item.partition}"
-        looked = node.run_aside(partial(check_records, item.records, config, limit, partition))
-        looked.add_done_callback(partial(guarded, item))
+        try:
+            looked = node.run_aside(partial(check_records, item.records, config, limit, partition))
+        except KafkaError as error:
+            tell(item, error)
+        else:
+            looked.add_done_callback(partial(looked_at, item))

@@ -198,6 +198,13 @@ _NETWORK = [
         at_least(1),
     ),
     _static(
+        "sluicegate.record.validation.queue.max",
+        INT,
+        100,
+        "Compressed or long batches that wait to be checked; who comes then is told to try again.",
+        at_least(1),
+    ),
+    _static(
         "queued.max.request.bytes",
         LONG,
         536_870_912,

@@ -51,6 +51,7 @@ class LeadingNode:
         replicas, isr = leader.replicas, leader.isr
         self.image.apply(PartitionRecord(TOPIC_ID, 0, replicas, isr, replicas[0], leader.leader_epoch, 0), 1)
         self.timers: list[Callable[[], None]] = []
+        self.aside_is_full = False
         self.aside: list[tuple[Callable[[], None], asyncio.Future[None]]] = []
 
     def led(self, topic: str, partition: int) -> LeaderReplica:
@@ -66,6 +67,8 @@ class LeadingNode:
 
     def run_aside(self, work: Callable[[], None]) -> "asyncio.Future[None]":
         """A test says when by `aside`."""
+        if self.aside_is_full:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.aside.append((work, done))
         return done

@@ -120,6 +120,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.network.turn.max.us": Whole(1),
     "sluicegate.record.validation": one_of("header", "all"),
     "sluicegate.record.validation.max.bytes": Whole(1),
+    "sluicegate.record.validation.queue.max": Whole(1),
     "socket.listen.backlog.size": Whole(1),
     "socket.receive.buffer.bytes": Whole(-1),
     "socket.request.max.bytes": Whole(1),

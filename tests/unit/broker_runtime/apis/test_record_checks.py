@@ -147,3 +147,13 @@ async def test_a_leader_that_resigned_meanwhile_appends_nothing() -> None:
     await node.look()
     assert results(answered[0])[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert node.end == 0
+
+
+async def test_who_comes_when_too_much_waits_is_told_to_try_again() -> None:
+    node = Node()
+    answered = kept(node.send([packed(GZIP, KEYED)]))
+    node.aside_is_full = True
+    assert results(kept(node.send([packed(GZIP, KEYED)]))[0])[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    await node.look()
+    assert results(answered[0])[0].error_code == ErrorCode.NONE
+    assert node.end == 2
