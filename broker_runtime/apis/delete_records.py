@@ -1,6 +1,6 @@
 """DeleteRecords (21), versions 0 to 2 (KIP-107): moves the log start offset; -1 means up to the high watermark.
 
-Answered when every replica that lives has the new start, so that no leader after this one serves the records again.
+Answered when every replica that lives or may lead has the new start, so that no later leader serves the records again.
 With the request's time-out the answer is REQUEST_TIMED_OUT: they are deleted here, and followers hear of it when they
 can.
 """

@@ -10,8 +10,9 @@ Pure: time is an argument.
   that leader and controller need not agree about that number.
 - A follower is in sync while it has been at the leader's log end within replica.lag.time.max.ms (KIP-16).
 - Progress belongs to one incarnation of a follower (KIP-903): with a new broker epoch it is not known any more.
-- The low watermark is the least log start of the leader and of all followers that live (KIP-107): whoever of them leads
-  next serves nothing below. A follower tells its log start with each fetch.
+- The low watermark is the least log start of the leader and of all followers that live (KIP-107), or that may be
+  elected though they are away: whoever leads next serves nothing below. A follower tells its log start with each fetch,
+  and joins once it has the leader's.
 """
 
 from collections.abc import Callable, Mapping
@@ -174,8 +175,9 @@ class LeaderReplica:
 
     @property
     def low_watermark(self) -> int:
-        """No replica that lives serves records below; -1 until all of them have told their log start."""
-        starts = (follower.log_start for follower in self._followers.values() if follower.lives)
+        """No replica that lives or may lead serves records below; -1 until all of them have told their log start."""
+        electable = self.electable
+        starts = (f.log_start for replica, f in self._followers.items() if f.lives or replica in electable)
         return min((self.log.log_start_offset, *starts))
 
     def _wake_deletions(self) -> None:
@@ -205,6 +207,7 @@ class LeaderReplica:
             and broker.active
             and broker.epoch == follower.broker_epoch
             and follower.end_offset >= max(self.log.high_watermark, self.start_offset)
+            and (follower.log_start == UNKNOWN or follower.log_start >= self.log.log_start_offset)
         )
 
     def _has_fallen_behind(self, replica: int, now_s: float, lag_max_s: float) -> bool:

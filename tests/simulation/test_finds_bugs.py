@@ -141,6 +141,11 @@ def report_what_the_follower_has_not_synced(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Log, "waits_for_sync", property(lambda self: False))
 
 
+def answer_deletions_before_the_followers_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DeleteRecords is answered as soon as the leader's log has its new start."""
+    monkeypatch.setattr(LeaderReplica, "low_watermark", property(lambda self: self.log.log_start_offset))
+
+
 def stay_eligible_after_a_power_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller takes every incarnation for one that has lost nothing."""
     real = elections.leave
@@ -189,6 +194,11 @@ def test_a_broken_rule_about_lost_data_is_found(break_it: Break) -> None:
 def test_a_broken_rule_about_syncs_is_found(break_it: Break, replicas: int) -> None:
     shape = replace(HARSH, faults=("power_loss",), flush_messages=1, replication_factor=replicas)
     _finds(break_it, replace(shape, min_insync_replicas=min(replicas, 2)))
+
+
+def test_an_early_answer_to_a_deletion_is_found() -> None:
+    """1005."""
+    _finds(answer_deletions_before_the_followers_have_them, replace(HARSH, faults=("delete_records", "kill")))
 
 
 @pytest.mark.timeout(900)

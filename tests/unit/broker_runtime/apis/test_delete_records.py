@@ -78,14 +78,42 @@ async def test_the_requests_time_out_ends_the_wait_and_the_records_are_deleted_a
     assert told(await (await scene.begin(2, timeout_ms=0))) == [(ErrorCode.REQUEST_TIMED_OUT, 0)]
 
 
-async def test_nobody_waits_for_a_broker_that_is_fenced_or_unknown() -> None:
+def third_is_away(scene: Scene, *, elr: tuple[int, ...]) -> None:
+    """Broker 3 is fenced and out of the in-sync set."""
+    known = brokers(1, 2)
+    known[3] = broker_info(3, fenced=True)
+    scene.leader.update(Partition((1, 2, 3), (1, 2), 1, 0, 1, elr=elr), known, 0.0)
+
+
+async def test_nobody_waits_for_a_broker_that_is_away() -> None:
     scene = Scene()
     answer = await scene.begin(2)
     scene.fetch(2, 2)
-    known = brokers(1, 2)
-    known[3] = broker_info(3, fenced=True)
-    scene.leader.follow_brokers(known, 0.0)
+    third_is_away(scene, elr=())
     assert told(await answer) == [(ErrorCode.NONE, 2)]
+
+
+async def test_a_broker_that_is_away_and_may_lead_is_waited_for() -> None:
+    """It would serve the records when it comes back as the leader (KIP-966)."""
+    scene = Scene()
+    scene.fetch(2, 2)
+    third_is_away(scene, elr=(3,))
+    assert told(await (await scene.begin(2, timeout_ms=1))) == [(ErrorCode.REQUEST_TIMED_OUT, 0)]
+
+
+async def test_who_comes_back_joins_once_it_has_the_leaders_start() -> None:
+    scene = Scene()
+    scene.fetch(2, 2)
+    third_is_away(scene, elr=())
+    scene.ask(2)
+    known = brokers(1, 2, 3)
+    scene.leader.follow_brokers(known, 0.0)
+    scene.fetch(3, 0)
+    assert scene.leader.wanted_change(known, 1.0, 30.0, 11) is None
+    scene.fetch(3, 2)
+    change = scene.leader.wanted_change(known, 1.0, 30.0, 11)
+    assert change is not None
+    assert change.isr == (1, 2, 3)
 
 
 async def test_a_replica_that_has_not_fetched_yet_is_waited_for() -> None:
