@@ -24,6 +24,7 @@ _NO_CLUSTER: Fields = {
     "cluster_authorized_operations": _OPERATIONS_NOT_ASKED,
 }
 _BY_ID_SINCE = 12
+API_VERSION_MAX = 12
 
 
 def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields | Awaitable[Fields]:
@@ -142,20 +143,26 @@ def _topic(topic: Topic, ctx: RequestContext, image: MetadataImage) -> Fields:
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": False,
-        "partitions": [_partition(index, part, ctx, image) for index, part in sorted(topic.partitions.items())],
+        "partitions": [
+            partition_fields(index, part, ctx.listener, image, ctx.version)
+            for index, part in sorted(topic.partitions.items())
+        ],
         "topic_authorized_operations": _OPERATIONS_NOT_ASKED,
     }
 
 
-def _partition(index: int, part: Partition, ctx: RequestContext, image: MetadataImage) -> Fields:
+def partition_fields(
+    index: int, part: Partition, listener: str, image: MetadataImage, version: int = API_VERSION_MAX
+) -> Fields:
+    """As clients of `listener` see it."""
     leader = part.leader
     code = ErrorCode.NONE
     broker = image.brokers.get(leader)
     if broker is None or broker.fenced:
         leader, code = -1, ErrorCode.LEADER_NOT_AVAILABLE
-    elif broker.endpoint(ctx.listener) is None:
+    elif broker.endpoint(listener) is None:
         leader = -1
-        code = ErrorCode.LISTENER_NOT_FOUND if ctx.version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
+        code = ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
     return {
         "error_code": code,
         "partition_index": index,
@@ -167,4 +174,4 @@ def _partition(index: int, part: Partition, ctx: RequestContext, image: Metadata
     }
 
 
-API = ApiSpec(key=METADATA, name="Metadata", versions=(0, 12), handle=handle)
+API = ApiSpec(key=METADATA, name="Metadata", versions=(0, API_VERSION_MAX), handle=handle)

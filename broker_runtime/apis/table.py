@@ -6,6 +6,7 @@ from broker_runtime.apis import (
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     broker_heartbeat,
     broker_registration,
     create_partitions,
@@ -16,17 +17,21 @@ from broker_runtime.apis import (
     describe_cluster,
     describe_configs,
     describe_log_dirs,
+    describe_producers,
     describe_quorum,
+    describe_topic_partitions,
     elect_leaders,
     fetch_snapshot,
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
+    list_config_resources,
     list_offsets,
     list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
     unregister_broker,
+    update_features,
     without_groups,
 )
 from broker_runtime.apis.api_versions import VERSIONS as API_VERSIONS_RANGE
@@ -58,6 +63,8 @@ _ADMIN = (
     alter_partition_reassignments.API,
     list_partition_reassignments.API,
     unregister_broker.API,
+    update_features.API,
+    list_config_resources.API,
 )
 
 BROKER_APIS: tuple[ApiSpec, ...] = (
@@ -69,6 +76,9 @@ BROKER_APIS: tuple[ApiSpec, ...] = (
     offset_for_leader_epoch.API,
     delete_records.API,
     describe_log_dirs.API,
+    alter_replica_log_dirs.API,
+    describe_topic_partitions.API,
+    describe_producers.API,
     find_coordinator.API,
     without_groups.OFFSET_FETCH_API,
     without_groups.OFFSET_COMMIT_API,

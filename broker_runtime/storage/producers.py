@@ -5,7 +5,7 @@ last batch of each producer; batches after the snapshot are replayed at start.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -44,6 +44,14 @@ class ProducerStates:
 
     def __len__(self) -> int:
         return len(self._producers)
+
+    def newest_batches(self) -> Iterator[tuple[int, int, StoredBatch]]:
+        """(producer id, epoch, its newest batch) of each producer that is remembered."""
+        return (
+            (producer_id, state.epoch, state.batches[-1])
+            for producer_id, state in self._producers.items()
+            if state.batches
+        )
 
     def clear(self) -> None:
         self._producers.clear()

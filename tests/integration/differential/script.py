@@ -29,6 +29,8 @@ SEQUENCES: Mapping[str, Sequence] = {
     "topics grown": topics.growth,
     "topics deleted": topics.deletion,
     "cluster": topics.cluster,
+    "topics by pieces": topics.by_pieces,
+    "lists and features": topics.lists_and_features,
     "coordinators": topics.coordinators,
     "producer ids": topics.producer_ids,
     "leaders elected": partitions.elections,

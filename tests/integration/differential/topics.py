@@ -271,3 +271,58 @@ def producer_ids(on: Play) -> None:
     for step, more in odd.items():
         fields = {"transactional_id": None, "transaction_timeout": 60_000} | more
         on.ask(step, "init_producer_id", 4, **fields)
+
+
+def by_pieces(on: Play) -> None:
+    """DescribeTopicPartitions: limits, cursors, topics that are not there."""
+    made = [new(f"piece-{number}", 3) for number in range(3)]
+    on.quietly("create_topics", 7, topics=made, timeout=TIMEOUT_MS, validate_only=False)
+    settle(on)
+    ways: dict[str, tuple[list[str], int, tuple[str, int] | None]] = {
+        "one": (["piece-0"], 2000, None),
+        "two the other way round": (["piece-2", "piece-1"], 2000, None),
+        "one twice": (["piece-0", "piece-0"], 2000, None),
+        "two partitions": (["piece-0", "piece-1"], 2, None),
+        "three partitions": (["piece-0", "piece-1"], 3, None),
+        "four partitions": (["piece-0", "piece-1"], 4, None),
+        "no partitions": (["piece-0"], 0, None),
+        "minus one partition": (["piece-0"], -1, None),
+        "going on": (["piece-0", "piece-1", "piece-2"], 3, ("piece-1", 1)),
+        "going on behind the end": (["piece-0", "piece-1"], 3, ("piece-0", 7)),
+        "going on behind all": (["piece-0"], 3, ("zzz", 0)),
+        "going on from minus one": (["piece-0"], 3, ("piece-0", -1)),
+        "going on at one that is not there": (["piece-0", "piece-1"], 3, ("piece-00", 1)),
+        "unknown": (["not-there", "piece-0"], 2000, None),
+        "impossible": (["not there", "."], 2000, None),
+    }
+    for step, (names, limit, cursor) in ways.items():
+        start = None if cursor is None else {"topic_name": cursor[0], "partition_index": cursor[1]}
+        wanted = [{"name": name} for name in names]
+        fields = {"topics": wanted, "response_partition_limit": limit, "cursor": start}
+        on.ask(step, "describe_topic_partitions", 0, **fields)
+
+
+def lists_and_features(on: Play) -> None:
+    """ListConfigResources, UpdateFeatures, AlterReplicaLogDirs and DescribeProducers."""
+    on.quietly("create_topics", 7, topics=[new("listed", 1)], timeout=TIMEOUT_MS, validate_only=False)
+    settle(on)
+    on.ask("client metrics", "list_config_resources", 0)
+    for kind in (4, 8, 16, 32):
+        on.ask(f"kind {kind}", "list_config_resources", 1, resource_types=[kind])
+    on.ask("unknown kind", "list_config_resources", 1, resource_types=[4, 77])
+    listed = on.quietly("list_config_resources", 1, resource_types=[2])["config_resources"]
+    on.note("a topic", any(item["resource_name"] == "listed" for item in listed))
+    for version in range(3):
+        update = {"feature": "no.such.feature", "max_version_level": 1} | (
+            {} if version else {"allow_downgrade": False}
+        )
+        on.ask(f"feature, version {version}", "update_features", version, timeout=TIMEOUT_MS, feature_updates=[update])
+    for version in (1, 2):
+        folders = [{"path": "/no/such/folder", "topics": [{"name": "listed", "partitions": [0]}]}]
+        on.ask(f"moved, version {version}", "alter_replica_log_dirs", version, dirs=folders)
+    here = on.quietly("describe_log_dirs", 4, topics=None)["results"][0]["log_dir"]
+    for name, index in (("listed", 0), ("listed", 5), ("not-there", 0)):
+        folders = [{"path": here, "topics": [{"name": name, "partitions": [index]}]}]
+        on.ask(f"{name}-{index} moved to where it is", "alter_replica_log_dirs", 2, dirs=folders)
+    wanted = [{"name": "listed", "partition_indexes": [0, 5]}, {"name": "not-there", "partition_indexes": [0]}]
+    on.ask("producers", "describe_producers", 0, topics=wanted)

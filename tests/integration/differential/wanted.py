@@ -228,6 +228,8 @@ TABLE: Sequence[Wanted] = (
     Wanted("cluster", "*/cluster_authorized_operations", "8096", "-2147483648", NO_OPERATIONS),
     Wanted("partitions moved", "cancelled*/error_message", "None", "?*", TELLS_MORE),
     Wanted("partitions moved", "nothing/error_message", "", "None", "Where nothing is wrong there is no message."),
+    Wanted("topics by pieces", "*/topic_authorized_operations", "3576", "-2147483648", NO_OPERATIONS),
+    Wanted("lists and features", "producers/*/error_message", "*", "?*", TELLS_MORE),
     Wanted("coordinators", "version *", "*", "*", EVERY_BROKER_COORDINATES),
     Wanted(
         "producer ids", "with a transactional id/error_code", "not_coordinator", "coordinator_not_available", NO_GROUPS

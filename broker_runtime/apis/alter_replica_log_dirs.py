@@ -1,0 +1,37 @@
+"""AlterReplicaLogDirs (34), versions 1 to 2 (KIP-113): there is one folder, and a replica stays in it."""
+
+from pathlib import Path
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import ALTER_REPLICA_LOG_DIRS
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    results = [
+        {
+            "topic_name": topic.name,
+            "partitions": [
+                {"partition_index": index, "error_code": _moved(topic.name, index, folder.path, node)}
+                for index in topic.partitions
+            ],
+        }
+        for folder in request.dirs
+        for topic in folder.topics
+    ]
+    return {"results": results}
+
+
+def _moved(topic: str, index: int, folder: str, node: Node) -> ErrorCode:
+    if Path(folder).absolute() != Path(node.settings.log_dir).absolute():
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if node.logs.get(topic, index) is not None:
+        return ErrorCode.NONE
+    known = node.image.topics.get(topic)
+    if known is None or index not in known.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+API = ApiSpec(key=ALTER_REPLICA_LOG_DIRS, name="AlterReplicaLogDirs", versions=(1, 2), handle=handle)

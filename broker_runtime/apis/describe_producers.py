@@ -1,0 +1,42 @@
+"""DescribeProducers (61), version 0 (KIP-664): the idempotent producers that the leader of a partition remembers."""
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import DESCRIBE_PRODUCERS
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    topics = [
+        {"name": topic.name, "partitions": [_described(topic.name, index, node) for index in topic.partition_indexes]}
+        for topic in request.topics
+    ]
+    return {"topics": topics}
+
+
+def _described(topic: str, index: int, node: Node) -> Fields:
+    answer: dict[str, object] = {
+        "partition_index": index,
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "active_producers": [],
+    }
+    try:
+        log, _ = node.led_log(topic, index)
+    except KafkaError as error:
+        return answer | {"error_code": error.code, "error_message": error.message}
+    producers = [
+        {
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "last_sequence": batch.last_sequence,
+            "last_timestamp": batch.timestamp,
+            "coordinator_epoch": -1,
+            "current_txn_start_offset": -1,
+        }
+        for producer_id, epoch, batch in log.producers.newest_batches()
+    ]
+    return answer | {"active_producers": producers}
+
+
+API = ApiSpec(key=DESCRIBE_PRODUCERS, name="DescribeProducers", versions=(0, 0), handle=handle)

@@ -1,0 +1,84 @@
+"""DescribeTopicPartitions (75), version 0 (KIP-966): topics by name in pieces, with a cursor to go on from.
+
+No topics asked for are all topics; of those that are asked for one must be the cursor's, as in Kafka. Authorized
+operations are not implemented: always the "not asked" value.
+"""
+
+from collections.abc import Iterator
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.metadata import partition_fields
+from broker_runtime.controller.image import Topic
+from broker_runtime.controller.topic_names import check_topic_name
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import DESCRIBE_TOPIC_PARTITIONS
+
+_PARTITIONS_MAX = 2_000
+"""Of one answer; Kafka's default of max.request.partition.size.limit."""
+_OPERATIONS_NOT_ASKED = -(2**31)
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    start = ("", 0) if request.cursor is None else (request.cursor.topic_name, request.cursor.partition_index)
+    asked = {topic.name for topic in request.topics}
+    names = sorted(name for name in asked or node.image.topics if name >= start[0])
+    if start[1] < 0 or (asked and request.cursor is not None and names[:1] != [start[0]]):
+        refused = [_absent(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics]
+        return {"topics": refused, "next_cursor": None}
+    left = max(1, min(request.response_partition_limit, _PARTITIONS_MAX))
+    answers: list[Fields] = []
+    for name in names:
+        if left == 0:
+            return {"topics": answers, "next_cursor": {"topic_name": name, "partition_index": 0}}
+        topic = node.image.topics.get(name)
+        if topic is None:
+            answers.append(_absent(name, _why_absent(name)))
+            continue
+        first = start[1] if name == start[0] else 0
+        indexes = [index for index in sorted(topic.partitions) if index >= first]
+        answers.append(_described(topic, indexes[:left], ctx, node))
+        if len(indexes) > left:
+            return {"topics": answers, "next_cursor": {"topic_name": name, "partition_index": indexes[left]}}
+        left -= len(indexes)
+    return {"topics": answers, "next_cursor": None}
+
+
+def _why_absent(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _described(topic: Topic, indexes: list[int], ctx: RequestContext, node: Node) -> Fields:
+    return _topic(topic.name, topic.id, ErrorCode.NONE) | {"partitions": list(_partitions(topic, indexes, ctx, node))}
+
+
+def _partitions(topic: Topic, indexes: list[int], ctx: RequestContext, node: Node) -> Iterator[Fields]:
+    for index in indexes:
+        part = topic.partitions[index]
+        yield {
+            **partition_fields(index, part, ctx.listener, node.image),
+            "eligible_leader_replicas": part.elr,
+            "last_known_elr": (),
+        }
+
+
+def _absent(name: str, code: ErrorCode) -> Fields:
+    return _topic(name, None, code)
+
+
+def _topic(name: str, topic_id: object, code: ErrorCode) -> dict[str, object]:
+    return {
+        "error_code": code,
+        "name": name,
+        "topic_id": topic_id,
+        "is_internal": False,
+        "partitions": [],
+        "topic_authorized_operations": _OPERATIONS_NOT_ASKED,
+    }
+
+
+API = ApiSpec(key=DESCRIBE_TOPIC_PARTITIONS, name="DescribeTopicPartitions", versions=(0, 0), handle=handle)

@@ -1,0 +1,32 @@
+"""ListConfigResources (74), versions 0 to 1 (KIP-1000, KIP-1142): what there is to be described or configured.
+
+Version 0 asks for client metrics subscriptions only; there are none, and no groups.
+"""
+
+from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.controller.image import ResourceType
+from broker_runtime.errors import ErrorCode
+from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.versions import LIST_CONFIG_RESOURCES
+
+_BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 8, 16, 32
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+    topics = sorted(node.image.topics)
+    brokers = [str(broker) for broker in sorted(node.image.brokers)]
+    names = {
+        int(ResourceType.TOPIC): topics,
+        int(ResourceType.BROKER): brokers,
+        _BROKER_LOGGER: brokers,
+        _CLIENT_METRICS: [],
+        _GROUP: [],
+    }
+    wanted = (_CLIENT_METRICS,) if ctx.version == 0 else tuple(dict.fromkeys(request.resource_types)) or tuple(names)
+    if any(kind not in names for kind in wanted):
+        return {"error_code": ErrorCode.UNSUPPORTED_VERSION, "config_resources": []}
+    found = [{"resource_name": name, "resource_type": kind} for kind in wanted for name in names[kind]]
+    return {"error_code": ErrorCode.NONE, "config_resources": found}
+
+
+API = ApiSpec(key=LIST_CONFIG_RESOURCES, name="ListConfigResources", versions=(0, 1), handle=handle)

@@ -1,0 +1,75 @@
+"""What clients of today ask for beside the usual: topics by pieces, resources, features, folders, producers."""
+
+from typing import Any
+from uuid import UUID
+
+from broker_runtime.apis import (
+    alter_replica_log_dirs,
+    describe_topic_partitions,
+    list_config_resources,
+    update_features,
+)
+from broker_runtime.controller.records import PartitionRecord, TopicRecord
+from broker_runtime.errors import ErrorCode
+from tests.support.controller import ControllerInMemory
+
+
+async def with_topics(node: ControllerInMemory, *names: str) -> None:
+    await node.broker()
+    for number, name in enumerate(names, 1):
+        topic_id = UUID(int=number)
+        parts = [PartitionRecord(topic_id, index, (1,), (1,), 1, 0, 0) for index in range(3)]
+        await node.write(TopicRecord(name, topic_id), *parts)
+
+
+async def test_all_topics_come_in_pieces() -> None:
+    async with ControllerInMemory() as node:
+        await with_topics(node, "b", "a", "c")
+        seen: list[tuple[str, int]] = []
+        cursor: Any = None
+        for _ in range(5):
+            asked = {"topics": [], "response_partition_limit": 2, "cursor": cursor}
+            answer = await node.ask(describe_topic_partitions.API, 0, asked)
+            seen += [(t["name"], part["partition_index"]) for t in answer["topics"] for part in t["partitions"]]
+            cursor = answer["next_cursor"]
+        assert cursor is None
+        assert seen == [(name, index) for name in "abc" for index in range(3)]
+
+
+async def test_an_answer_has_so_many_partitions_at_most() -> None:
+    async with ControllerInMemory() as node:
+        await with_topics(node, *(f"topic-{number:04}" for number in range(700)))
+        asked = {"topics": [], "response_partition_limit": 2**31 - 1, "cursor": None}
+        answer = await node.ask(describe_topic_partitions.API, 0, asked)
+        assert sum(len(topic["partitions"]) for topic in answer["topics"]) == 2_000
+        assert answer["next_cursor"] == {"topic_name": "topic-0666", "partition_index": 2}
+
+
+async def test_resources_are_listed_by_kind() -> None:
+    async with ControllerInMemory() as node:
+        await with_topics(node, "orders")
+        answer = await node.ask(list_config_resources.API, 1, {"resource_types": []})
+        found = [(item["resource_type"], item["resource_name"]) for item in answer["config_resources"]]
+        assert found == [(2, "orders"), (4, "1"), (8, "1")]
+        assert (await node.ask(list_config_resources.API, 0, {}))["config_resources"] == []
+        refused = await node.ask(list_config_resources.API, 1, {"resource_types": [77]})
+        assert refused["error_code"] == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_no_feature_can_be_changed() -> None:
+    async with ControllerInMemory() as node:
+        update = {"feature": "x", "max_version_level": 1}
+        answer = await node.ask(update_features.API, 2, {"timeout": 1, "feature_updates": [update]})
+        assert answer["error_code"] == ErrorCode.INVALID_UPDATE_VERSION
+
+
+async def test_a_replica_stays_in_the_one_folder() -> None:
+    async with ControllerInMemory() as node:
+        await with_topics(node, "orders")
+        for path, code in (
+            ("/elsewhere", ErrorCode.LOG_DIR_NOT_FOUND),
+            (node.settings.log_dir, ErrorCode.REPLICA_NOT_AVAILABLE),
+        ):
+            folders = [{"path": path, "topics": [{"name": "orders", "partitions": [0]}]}]
+            answer = await node.ask(alter_replica_log_dirs.API, 2, {"dirs": folders})
+            assert answer["results"][0]["partitions"] == [{"partition_index": 0, "error_code": code}]
