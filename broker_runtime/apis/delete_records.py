@@ -1,8 +1,8 @@
 """DeleteRecords (21), versions 0 to 2 (KIP-107): moves the log start offset; -1 means up to the high watermark.
 
-Answered when every replica that lives or may lead has the new start, so that no later leader serves the records again.
-With the request's time-out the answer is REQUEST_TIMED_OUT: they are deleted here, and followers hear of it when they
-can.
+One write beside the event loop notes the new starts of all partitions of a request. Answered when that is done and
+every replica that lives or may lead has the new start, so that no later leader serves the records again. With the
+request's time-out the answer is REQUEST_TIMED_OUT: they are deleted here, and followers hear of it when they can.
 """
 
 import asyncio
@@ -41,18 +41,44 @@ class _Deletion:
         return ErrorCode.NONE, self.leader.low_watermark
 
 
+class _Noting:
+    """The write of the new starts: over or not, and why it failed."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.error: Exception | None = None
+
+    def done(self, error: Exception | None) -> None:
+        self.error = error
+        self.over.set()
+
+
 _Outcomes = Sequence[tuple[str, Sequence[tuple[int, _Deletion | KafkaError]]]]
 
 
 def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields | Awaitable[Fields]:
-    outcomes = [
-        (topic.name, [(part.partition_index, _delete(topic.name, part, node)) for part in topic.partitions])
-        for topic in request.topics
-    ]
+    with node.logs.gathered_log_starts():
+        outcomes = [
+            (topic.name, [(part.partition_index, _delete(topic.name, part, node)) for part in topic.partitions])
+            for topic in request.topics
+        ]
+    noting = _Noting()
+    node.logs.note_log_starts(noting.done)
     waiting = [done for _, parts in outcomes for _, done in parts if isinstance(done, _Deletion) and done.waits]
-    if not waiting:
-        return _answer(outcomes)
-    return _answer_later(outcomes, waiting, request.timeout.total_seconds())
+    if not waiting and noting.over.is_set():
+        return _answer(_unless_failed(outcomes, noting.error))
+    return _answer_later(outcomes, waiting, noting, request.timeout.total_seconds())
+
+
+def _unless_failed(outcomes: _Outcomes, error: Exception | None) -> _Outcomes:
+    """A power loss could bring back what nobody has noted to be deleted."""
+    if error is None:
+        return outcomes
+    failed = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the new log starts are not noted: {error}")
+    return [
+        (name, [(index, failed if isinstance(done, _Deletion) else done) for index, done in parts])
+        for name, parts in outcomes
+    ]
 
 
 def _delete(topic: str, part: Entity, node: Node) -> _Deletion | KafkaError:
@@ -68,9 +94,11 @@ def _delete(topic: str, part: Entity, node: Node) -> _Deletion | KafkaError:
         return error
 
 
-async def _answer_later(outcomes: _Outcomes, waiting: Sequence[_Deletion], timeout_s: float) -> Fields:
+async def _answer_later(outcomes: _Outcomes, waiting: Sequence[_Deletion], noting: _Noting, timeout_s: float) -> Fields:
     left = len(waiting)
     all_over = asyncio.Event()
+    if not left:
+        all_over.set()
 
     def one_less() -> None:
         nonlocal left
@@ -87,7 +115,8 @@ async def _answer_later(outcomes: _Outcomes, waiting: Sequence[_Deletion], timeo
     finally:
         for take_back in undo:
             take_back()
-    return _answer(outcomes)
+    await noting.over.wait()
+    return _answer(_unless_failed(outcomes, noting.error))
 
 
 def _answer(outcomes: _Outcomes) -> Fields:

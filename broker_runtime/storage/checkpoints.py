@@ -6,7 +6,8 @@ again.
 
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from broker_runtime.storage.checkpoint import (
     read_offsets,
     write_offsets,
 )
-from broker_runtime.storage.disk import Disk
+from broker_runtime.storage.disk import Disk, Done
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.ledger import Entry, read_ledger, write_ledger
 from broker_runtime.storage.log import Log
@@ -42,6 +43,10 @@ class Checkpoints:
         self._newest = 0
         """Counts the contents of the recovery points' file: an older one must not come after a newer one."""
         self._points_failed = False
+        self._gathers_starts = self._starts_have_moved = False
+        self._newest_starts = self._written_starts = 0
+        """As for the recovery points; the second is the newest that is on disk."""
+        self._starts_on_their_way = 0
         self.ledger: dict[Partition, Entry] = {}
         """As it is on disk, for good."""
         self._kept_entries: dict[Partition, Entry] = {}
@@ -88,12 +93,17 @@ class Checkpoints:
             self._kept[name].pop(key, None)
 
     def forget(self, key: Partition) -> None:
-        """What is said of a partition without a log is gone for good once it returns. Raises OSError."""
+        """What is said of a partition without a log is gone for good once it returns.
+
+        Raises OSError, KafkaError.
+        """
         self.keep_no_longer(key)
-        for name in _NAMES:
+        for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
             if key in self._on_disk[name]:
                 self._write(name, self._now(name), sync=True)
-        if key in self.ledger:
+        if key in self._on_disk[LOG_STARTS] or self._starts_on_their_way:
+            self.write_log_starts()
+        if key in self.ledger or self._ledger_is_on_its_way:
             self.write_ledger()
 
     def forget_stale(self, key: Partition) -> None:
@@ -131,12 +141,16 @@ class Checkpoints:
 
     def _write(self, name: str, offsets: dict[Partition, int], *, sync: bool) -> None:
         if offsets != self._on_disk[name]:
-            if not offsets.keys() <= self.ledger.keys():
-                self.write_ledger()
+            self._ledger_names(offsets)
             with self._lock:
                 self._newest += name == RECOVERY_POINTS
                 write_offsets(self._fs, self._log_dir / name, offsets, sync=sync)
             self._on_disk[name] = offsets
+
+    def _ledger_names(self, offsets: Mapping[Partition, int]) -> None:
+        """Before a checkpoint names them. Raises OSError."""
+        if not offsets.keys() <= self.ledger.keys():
+            self.write_ledger()
 
     def write_recovery_points_soon(self, disk: Disk) -> None:
         """The ledger too, in a thread; what fails is said, and made again by the next call."""
@@ -201,10 +215,69 @@ class Checkpoints:
 
     def write_log_starts(self) -> None:
         """Raises KafkaError."""
+        starts = self._now(LOG_STARTS)
+        self._starts_have_moved = False
+        if starts == self._on_disk[LOG_STARTS] and not self._starts_on_their_way:
+            return
+        self._newest_starts += 1
         try:
-            self._write(LOG_STARTS, self._now(LOG_STARTS), sync=True)
+            self._ledger_names(starts)
+            self._write_starts(starts, self._newest_starts)
         except OSError as error:
+            self._starts_have_moved = True
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing {LOG_STARTS} failed: {error}") from error
+        self._on_disk[LOG_STARTS] = starts
+
+    def log_start_moved(self) -> None:
+        """Raises KafkaError."""
+        if self._gathers_starts:
+            self._starts_have_moved = True
+        else:
+            self.write_log_starts()
+
+    @contextmanager
+    def gathered_log_starts(self) -> Iterator[None]:
+        """Starts that move within are noted together, by the `write_log_starts_soon` that follows."""
+        self._gathers_starts = True
+        try:
+            yield
+        finally:
+            self._gathers_starts = False
+
+    def write_log_starts_soon(self, disk: Disk, done: Done) -> None:
+        """One write in a thread for all that have moved; `done` is called once it is there, or with why it is not."""
+        if not self._starts_have_moved and not self._starts_on_their_way:
+            done(None)
+            return
+        starts = self._now(LOG_STARTS)
+        try:
+            self._ledger_names(starts)
+        except OSError as error:
+            done(error)
+            return
+        self._starts_have_moved = False
+        self._newest_starts += 1
+        self._starts_on_their_way += 1
+        number = self._newest_starts
+        disk.submit(
+            partial(self._write_starts, starts, number), partial(self._starts_are_written, starts, number, done)
+        )
+
+    def _write_starts(self, starts: dict[Partition, int], number: int) -> None:
+        with self._lock:
+            if number > self._written_starts:
+                write_offsets(self._fs, self._log_dir / LOG_STARTS, starts)
+                self._written_starts = number
+
+    def _starts_are_written(
+        self, starts: dict[Partition, int], number: int, done: Done, error: Exception | None
+    ) -> None:
+        self._starts_on_their_way -= 1
+        if error is not None:
+            self._starts_have_moved = True
+        elif number == self._newest_starts:
+            self._on_disk[LOG_STARTS] = starts
+        done(error)
 
     def lower(self, key: Partition, log: Log) -> None:
         """A log is cut: offsets on disk behind its end would vouch for records that are yet to come.

@@ -8,6 +8,7 @@ import errno
 import logging
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -18,7 +19,7 @@ from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 from broker_runtime.storage.checkpoint import PARTITION_METADATA, Partition, read_topic_id, write_topic_id
 from broker_runtime.storage.checkpoints import Checkpoints
 from broker_runtime.storage.damaged import ACCEPT_LOSS, DamagedPartition
-from broker_runtime.storage.disk import Disk, InlineDisk
+from broker_runtime.storage.disk import Disk, Done, InlineDisk
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.loader import Promise, load_log, new_log
 from broker_runtime.storage.log import Log
@@ -227,7 +228,7 @@ class LogManager:
         return self._log_dir / f"{key[0]}-{key[1]}"
 
     def _add(self, key: Partition, log: Log) -> None:
-        log.on_start_moved = self._checkpoints.write_log_starts
+        log.on_start_moved = self._checkpoints.log_start_moved
         log.on_cut = partial(self._checkpoints.lower, key, log)
         self._logs[key] = log
 
@@ -360,6 +361,7 @@ class LogManager:
             if self._logs.get((log.topic, log.partition)) is log:
                 self._maintain(log, now_ms)
         self._flush_sealed()
+        self.note_log_starts(_say_unless_noted)
         try:
             self._remove_one_doomed(now_ms)
             if self._clock.monotonic() >= self._watermarks_at:
@@ -370,6 +372,14 @@ class LogManager:
                 self._checkpoints.write_recovery_points_soon(self._disk)
         except OSError as error:
             _LOGGER.error("log upkeep failed, it is tried again: %s", error)
+
+    def gathered_log_starts(self) -> AbstractContextManager[None]:
+        """Log starts that move within are noted by the `note_log_starts` that must follow."""
+        return self._checkpoints.gathered_log_starts()
+
+    def note_log_starts(self, done: Done) -> None:
+        """Make the log starts that were gathered survive a power loss, with one write; `done` gets None or why not."""
+        self._checkpoints.write_log_starts_soon(self._disk, done)
 
     def _maintain(self, log: Log, now_ms: int) -> None:
         try:
@@ -423,3 +433,8 @@ class LogManager:
             _LOGGER.error("closing %s-%d failed, it is recovered at start: %s", log.topic, log.partition, error)
             return False
         return True
+
+
+def _say_unless_noted(error: Exception | None) -> None:
+    if error is not None:
+        _LOGGER.error("the starts of logs are not noted, it is tried again: %s", error)

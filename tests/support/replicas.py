@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 from uuid import UUID
 
@@ -39,6 +40,16 @@ def leading(log: Log, *replicas: int, epoch: int = 0, isr: tuple[int, ...] | Non
     return leader
 
 
+class NotedAtOnce:
+    """The part of a LogManager that a deletion of records uses."""
+
+    def gathered_log_starts(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def note_log_starts(self, done: Callable[[Exception | None], None]) -> None:
+        done(None)
+
+
 class LeadingNode:
     """The parts of a broker that fetching and producing use: it leads `orders-0`."""
 
@@ -50,6 +61,7 @@ class LeadingNode:
         self.image.apply(TopicRecord(TOPIC, TOPIC_ID), 0)
         replicas, isr = leader.replicas, leader.isr
         self.image.apply(PartitionRecord(TOPIC_ID, 0, replicas, isr, replicas[0], leader.leader_epoch, 0), 1)
+        self.logs = NotedAtOnce()
         self.timers: list[Callable[[], None]] = []
         self.aside_is_full = False
         self.aside: list[tuple[Callable[[], None], asyncio.Future[None]]] = []

@@ -1,15 +1,21 @@
 """DeleteRecords of a partition with followers: it is answered when none of them would serve the records any more."""
 
 import asyncio
+import random
 from collections.abc import Awaitable
 from typing import Any, cast
+from uuid import UUID
 
 from broker_runtime.apis import delete_records
 from broker_runtime.apis.context import RequestContext
 from broker_runtime.controller.image import Partition
 from broker_runtime.errors import ErrorCode
+from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.checkpoint import LOG_STARTS, read_offsets
+from broker_runtime.storage.log import Log
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
-from tests.support.logs import LogHouse
+from tests.support.logs import LOG_DIR, LogHouse
 from tests.support.replicas import LeadingNode, broker_info, brokers, leading
 
 VERSION = 2
@@ -35,6 +41,7 @@ class Scene:
         request = decode_request(21, VERSION, memoryview(encode_request_body(21, VERSION, content)))
         ctx = RequestContext(21, VERSION, "test", "PLAINTEXT", "127.0.0.1")
         node: Any = LeadingNode(self.leader, self.house.clock)
+        node.logs = self.house.logs
         return delete_records.handle(request, ctx, node)
 
     async def begin(self, *before: int, timeout_ms: int = 60_000) -> "asyncio.Task[Any]":
@@ -156,3 +163,41 @@ async def test_who_hangs_up_waits_no_more() -> None:
     answer.cancel()
     await asyncio.gather(answer, return_exceptions=True)
     assert not scene.leader.has_deletions_waiting
+
+
+async def test_the_starts_of_many_partitions_are_noted_with_one_write_and_survive_a_power_loss() -> None:
+    house = LogHouse()
+    logs = [house.logs.create("many", index, UUID(int=9), house.config) for index in range(200)]
+    for log in logs:
+        log.append(memoryview(encode_batch([(b"k", b"a"), (b"k", b"b")], 1)))
+        log.flush()
+    leaders = {log.partition: _sole(log) for log in logs}
+    node: Any = LeadingNode(leaders[0], house.clock)
+    node.logs, node.led = house.logs, lambda _topic, index: leaders[index]
+    partitions = [{"partition_index": log.partition, "offset": 1} for log in logs]
+    content = {"topics": [{"name": "many", "partitions": partitions}], "timeout": 60_000}
+    request = decode_request(21, VERSION, memoryview(encode_request_body(21, VERSION, content)))
+    before = house.fs.fsyncs
+    answer = delete_records.handle(request, RequestContext(21, VERSION, "test", "PLAINTEXT", "127.0.0.1"), node)
+    assert {code for code, _ in told(answer)} == {ErrorCode.NONE}
+    assert house.fs.fsyncs - before <= 4, "the checkpoint and the ledger, and their names"
+    starts = read_offsets(house.fs.power_loss(random.Random(1)), LOG_DIR / LOG_STARTS)
+    assert starts == {("many", index): 1 for index in range(200)}
+
+
+def _sole(log: Log) -> LeaderReplica:
+    leader = LeaderReplica(1, log.topic, log.topic_id, log.partition, log)
+    leader.update(Partition((1,), (1,), 1, 0, 0), brokers(1), 0.0)
+    return leader
+
+
+async def test_what_cannot_be_noted_is_not_answered_as_deleted() -> None:
+    scene = Scene()
+    scene.house.fs.read_only = True
+    answer = await scene.begin(2)
+    scene.fetch(2, 2)
+    scene.fetch(3, 2)
+    assert told(await answer) == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
+    scene.house.fs.mend()
+    scene.house.logs.tick()
+    assert read_offsets(scene.house.fs, LOG_DIR / LOG_STARTS) == {("orders", 0): 2}

@@ -27,6 +27,7 @@ class Leader:
             self.house.append(b"v", timestamp_ms=at_ms)
 
         self.leader = leading(self.house.log, epoch=EPOCH)
+        self.logs = self.house.logs
 
     def led(self, topic: str, partition: int) -> LeaderReplica:
         if (topic, partition) != ("orders", 0):
