@@ -1,8 +1,12 @@
-"""What an incarnation id tells, and that no two are the same."""
+"""Whose a data folder is; what an incarnation id tells, and that no two are the same."""
 
+from pathlib import Path
 from uuid import RFC_4122
 
-from broker_runtime.cluster.identity import new_incarnation
+import pytest
+
+from broker_runtime.cluster.identity import claim_folder, new_incarnation
+from broker_runtime.errors import ConfigError
 
 BEGAN_MS = 1_645_557_742_123
 
@@ -20,3 +24,22 @@ def test_two_of_one_moment_differ() -> None:
 
 def test_a_clock_from_before_the_epoch_makes_an_id_all_the_same() -> None:
     assert new_incarnation(-1).version == 7
+
+
+def test_a_folder_belongs_to_its_cluster(tmp_path: Path) -> None:
+    assert claim_folder(tmp_path, 1, "cluster") == claim_folder(tmp_path, 1, None) == "cluster"
+    with pytest.raises(ConfigError, match="belongs to cluster cluster, not to other"):
+        claim_folder(tmp_path, 1, "other")
+
+
+def test_whatever_byte_of_whose_it_is_is_damaged_there_is_an_answer_or_a_sentence(tmp_path: Path) -> None:
+    claim_folder(tmp_path, 1, "cluster")
+    path = tmp_path / "meta.properties"
+    content = path.read_bytes()
+    for at in range(len(content)):
+        for bits in (1, 0x20, 0x80, 0xFF):
+            path.write_bytes(content[:at] + bytes([content[at] ^ bits]) + content[at + 1 :])
+            try:
+                claim_folder(tmp_path, 1, "cluster")
+            except ConfigError as error:
+                assert "restore it" in str(error) or "belongs to" in str(error)  # noqa: PT017
