@@ -200,6 +200,8 @@ class Controllers(Model):
     journal is kept in the Kubernetes API, and a standby takes over when the active one is lost."""
     storage: Storage | None = None
     """The volume of each controller, which holds metadata only; 1Gi of the default class when absent."""
+    resources: Resources | None = None
+    """Requests and limits of each controller's container."""
 
 
 class ConnectionQuotaSettings(Model):

@@ -133,7 +133,7 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
         overrides=node_overrides(layout, node_id, role, place),
         ports=_port_names(layout, role),
         http_port=HTTP_PORT,
-        resources=brokers.resources if is_broker else None,
+        resources=brokers.resources if is_broker else controllers.resources if controllers else None,
         shares_journal=not is_broker and cluster.spec.shares_journal,
         topology_key=cluster.spec.topology_key if is_broker else None,
     )

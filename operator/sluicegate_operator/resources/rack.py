@@ -4,7 +4,6 @@ The file is the annotation RACK as the kubelet shows it to the pod, and empty un
 broker needs no right to read nodes for it: docs/decisions/0011.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from sluicegate_operator.resources.labels import RACK
@@ -15,23 +14,10 @@ _FILE_NAME = "rack"
 RACK_FILE = f"{_MOUNT_PATH}/{_FILE_NAME}"
 
 
-def spread(topology_key: str, selector: Mapping[str, str]) -> dict[str, Any]:
-    """Only nodes that have the label, as evenly as can be: a zone that is lost must not keep the others' pods waiting,
-    and pods whose volumes are of one zone have no choice."""
+def only_nodes_with(topology_key: str) -> dict[str, Any]:
+    """Affinity of a broker's pod: a node without the label has no rack to tell."""
     has_label = {"matchExpressions": [{"key": topology_key, "operator": "Exists"}]}
-    return {
-        "affinity": {
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [has_label]}}
-        },
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": topology_key,
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": dict(selector)},
-            }
-        ],
-    }
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [has_label]}}}
 
 
 def rack_volume() -> dict[str, Any]:

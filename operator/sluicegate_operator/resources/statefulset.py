@@ -23,7 +23,8 @@ from sluicegate_operator.resources.labels import (
     service_account_name,
 )
 from sluicegate_operator.resources.owner import child_metadata
-from sluicegate_operator.resources.rack import rack_mount, rack_volume, spread
+from sluicegate_operator.resources.rack import only_nodes_with, rack_mount, rack_volume
+from sluicegate_operator.resources.spread import NODE, spread_over
 
 DEFAULT_IMAGE = "sluicegate:0.1.0"
 CLAIM = "data"
@@ -124,11 +125,14 @@ def pod_spec(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
         "containers": [_container(cluster, nodes)],
         "volumes": [{"name": "config", "configMap": {"name": config_map}}],
     }
+    pods, over = selector(cluster.name, nodes.role), [NODE]
     if nodes.is_broker:
         spec["readinessGates"] = [{"conditionType": READINESS_GATE}]
     if nodes.topology_key is not None:
-        spec |= spread(nodes.topology_key, selector(cluster.name, nodes.role))
+        spec["affinity"] = only_nodes_with(nodes.topology_key)
         spec["volumes"].append(rack_volume())
+        over.insert(0, nodes.topology_key)
+    spec["topologySpreadConstraints"] = [spread_over(key, pods) for key in dict.fromkeys(over)]
     return spec
 
 

@@ -196,13 +196,31 @@ def test_a_broker_reads_its_rack_where_its_pod_shows_the_annotation() -> None:
 def test_pods_are_spread_over_the_racks_of_nodes_that_have_one() -> None:
     of = children(brokers=ZONES)
     pod = template(of, "shop-brokers")
-    [constraint] = pod["spec"]["topologySpreadConstraints"]
+    [constraint, over_nodes] = pod["spec"]["topologySpreadConstraints"]
     assert constraint["topologyKey"] == "topology.kubernetes.io/zone"
+    assert over_nodes["topologyKey"] == "kubernetes.io/hostname"
     assert constraint["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert terms == {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": constraint["topologyKey"], "operator": "Exists"}]}]
     }
+
+
+def test_pods_of_a_role_go_to_different_nodes_where_there_are_some() -> None:
+    for name in ("shop-brokers", "shop-controllers"):
+        pod = template(children(**STANDBYS), name)
+        [constraint] = pod["spec"]["topologySpreadConstraints"]
+        assert constraint["topologyKey"] == "kubernetes.io/hostname"
+        assert constraint["whenUnsatisfiable"] == "ScheduleAnyway", "one node must do"
+        assert constraint["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+
+
+def test_controllers_have_resources_of_their_own() -> None:
+    amounts = {"requests": {"memory": "64Mi"}, "limits": {"memory": "256Mi"}}
+    of = children(controllers={"replicas": 1, "resources": amounts})
+    broker, controller = (template(of, f"shop-{role}s")["spec"]["containers"][0] for role in ("broker", "controller"))
+    assert controller["resources"] == amounts
+    assert "resources" not in broker
 
 
 def test_a_rack_restarts_brokers_and_says_why() -> None:

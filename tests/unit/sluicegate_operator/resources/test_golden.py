@@ -24,7 +24,11 @@ FULL = {
         "resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "2Gi"}},
         "rack": {"topologyKey": "topology.kubernetes.io/zone"},
     },
-    "controllers": {"replicas": 3, "storage": {"size": "2Gi", "storageClassName": "safe"}},
+    "controllers": {
+        "replicas": 3,
+        "storage": {"size": "2Gi", "storageClassName": "safe"},
+        "resources": {"requests": {"memory": "64Mi"}},
+    },
     "image": "registry.example.org/sluicegate:0.2.0",
     "config": {"num.partitions": "3", "log.retention.ms": "86400000"},
     "connectionQuota": {"strategy": "token-bucket", "ipAction": "drop", "windowNum": 5, "windowSizeSeconds": 2},
