@@ -19,6 +19,7 @@ from broker_runtime.storage.recovery import (
     Damage,
     DamagedLogError,
     RecoveryReport,
+    is_followed,
     keep_scanned,
     load_quickly,
     scan_segment,
@@ -49,7 +50,9 @@ class Promise:
     recovery_point: int = 0
     high_watermark: int = 0
     committed_end: int = 0
-    """Of a log that somebody was answered for after a sync only."""
+    """Of the metadata log: nobody was answered for what is behind it."""
+    is_journal: bool = False
+    """It is the metadata log, which is synced in the order in which it is written, and before anybody is answered."""
     clean: bool = False
     """It has stopped cleanly, with everything synced."""
     whole: bool = False
@@ -68,6 +71,8 @@ class Promise:
 
     def excuses(self, damage: Damage) -> bool:
         """Whether the log may be cut there: a crash leaves such an end, and nothing behind it was vouched for."""
+        if self.is_journal and damage.followed:
+            return False
         return damage.offset >= self.least_end and (not self.whole or (damage.torn and not self.clean))
 
 
@@ -189,6 +194,8 @@ class _Segments:
             if follows is not None:
                 # Nothing was written here any more once the next segment had begun.
                 damage = replace(damage, torn=False)
+            if self._promise.is_journal:
+                damage = replace(damage, followed=follows is not None or is_followed(segment, damage))
             self._excused(damage, segment)
         keep_scanned(segment, report)
         return damage

@@ -172,11 +172,13 @@ class LogManager:
     def _promise(self, key: Partition, *, clean: bool) -> Promise:
         checkpoints, record = self._checkpoints, self.run_record
         watermark, known = checkpoints.high_watermark(key), checkpoints.ledger.get(key)
+        is_journal = key[0] == self._journal
         return Promise(
             checkpoints.log_start(key),
             checkpoints.recovery_point(key),
             watermark,
-            max(watermark, record.last_epoch + 1) if key[0] == self._journal else 0,
+            max(watermark, record.last_epoch + 1) if is_journal else 0,
+            is_journal,
             clean=clean,
             whole=clean or record.page_cache_kept,
             kept=record.kept_ledger,

@@ -62,6 +62,8 @@ class Damage:
     reason: str
     torn: bool = False
     """As a write leaves it that a crash of the process has cut off: the beginning of one batch, and nothing else."""
+    followed: bool = False
+    """Whole batches come after it. Looked for in the metadata log only."""
 
 
 class BatchScan:
@@ -131,6 +133,12 @@ def _has_batch_of(content: bytes, above: int) -> bool:
             return True
         at = content.find(MAGIC, at + 1)
     return False
+
+
+def is_followed(segment: Segment, damage: Damage) -> bool:
+    """Whether a whole batch of a later offset stands somewhere behind the damage; reads the rest of the file."""
+    rest = segment.file.pread(segment.file.size() - damage.position, damage.position)
+    return _has_batch_of(rest, damage.offset)
 
 
 def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport) -> Damage | None:

@@ -118,6 +118,16 @@ async def test_what_a_high_watermark_shows_to_have_been_committed_must_be_there(
         await machine.start()
 
 
+async def test_after_a_power_loss_damage_that_whole_batches_come_after_is_no_torn_tail() -> None:
+    """No checkpoint says that they were committed; but the log is synced in order, before anybody is answered."""
+    machine = Machine()
+    await _with_some_metadata(machine)
+    machine.lose_power()
+    machine.flip(machine.fs.open(SEGMENT).size() // 2)
+    with pytest.raises(ReplayError, match="does not start without its metadata"):
+        await machine.start()
+
+
 async def test_the_epoch_that_a_broker_has_noted_is_an_offset_that_must_be_there() -> None:
     machine = Machine()
     await _with_some_metadata(machine)
