@@ -35,7 +35,8 @@ def topic_status(
     now: datetime,
     trouble: TopicTrouble | None = None,
 ) -> TopicStatus:
-    """Without configKeys, which are written on their own. `verdict` is that of `judge_topics`."""
+    """Without configKeys, which are written on their own. `verdict` is that of `judge_topics`. The id stays while
+    brokers say nothing: a Topic that goes, or a topic that is adopted, is judged by it."""
     old = topic.status
     progress = _progress(topic, verdict, observed, trouble)
     seen = verdict.outcome is TopicOutcome.ACCEPTED and observed is not None
@@ -43,7 +44,7 @@ def topic_status(
         observed_generation=observed_generation(topic, old, progress),
         conditions=conditions(topic, old, progress.findings, now),
         topic_name=topic.topic_name,
-        topic_id=observed.topic_id if seen and observed else "",
+        topic_id=observed.topic_id if seen and observed else old.topic_id,
         partitions=observed.partitions if seen and observed else 0,
         replicas=observed.replicas if seen and observed else 0,
     )

@@ -228,6 +228,27 @@ async def test_a_topic_that_somebody_made_anew_is_not_this_topics_to_delete() ->
     assert [event["type"] for event in operator.kube.events("TopicKept")] == ["Warning"]
 
 
+async def test_brokers_that_were_away_do_not_make_a_topic_that_somebody_made_anew_this_topics_own() -> None:
+    operator = await applied(orders(deletionPolicy="Delete"))
+    operator.brokers.away = True
+    await operator.look()
+    operator.brokers.away = False
+    operator.brokers.topics["orders"] = KafkaTopic(1, 1, {})
+    operator.kube.delete_as_a_person("Topic", "orders")
+    await operator.look()
+    assert set(operator.brokers.topics) == {"orders"}
+    assert [event["type"] for event in operator.kube.events("TopicKept")] == ["Warning"]
+
+
+async def test_brokers_that_were_away_do_not_make_a_topic_one_that_was_there_before() -> None:
+    operator = await applied(orders())
+    operator.brokers.away = True
+    await operator.look()
+    operator.brokers.away = False
+    await operator.look()
+    assert operator.kube.events("Adopted") == []
+
+
 async def test_after_the_deadline_the_topic_is_left_behind_with_a_warning() -> None:
     operator = await applied(orders(deletionPolicy="Delete"))
     operator.brokers.away = True
