@@ -20,6 +20,7 @@ from sluicegate_operator.handlers.said import Said
 from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.kinds import Kind, kind_of
 from sluicegate_operator.planning.conditions import STALLED
@@ -116,7 +117,8 @@ class Context:
         return True
 
     async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
-        """Stalled, with a Warning when that begins; what the object's status says besides stays."""
+        """Stalled, with a Warning when that begins; what the object's status says besides stays. Raises only what may
+        pass: others of its cluster do not wait for a status that is refused."""
         for found in unreadable:
             await self._say_unreadable(found)
 
@@ -125,10 +127,17 @@ class Context:
         status = unreadable_status(found.body, found.why, now())
         if status == old:
             return
-        log.error("%s", found)
         meta = found.body["metadata"]
+        if self.is_news(str(found), "unreadable", meta["uid"]):
+            log.error("%s", found)
         own = {key: value for key, value in status.items() if key not in REMEMBERED_FIELDS}
-        await self.kube.apply_status(found.kind, meta["namespace"], meta["name"], own)
+        try:
+            await self.kube.apply_status(found.kind, meta["namespace"], meta["name"], own)
+        except KubeError as error:
+            if error.retriable:
+                raise
+            if self.is_news(str(error), "status of unreadable", meta["uid"]):
+                log.warning("the status of %s is refused: %s", found.name, error)
         message = next(one["message"] for one in status["conditions"] if one["type"] == STALLED)
         if message not in [one["message"] for one in old.get("conditions") or ()]:
             await self.events.record(found.body, "Warning", UNREADABLE, message)

@@ -8,7 +8,8 @@ import pytest
 from sluicegate_operator.handlers.context import STATUS_WRITERS_MAX, Context
 from sluicegate_operator.handlers.quotas import QuotaReconciler
 from sluicegate_operator.handlers.work_queue import Again, Retry
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, Kind
 from sluicegate_operator.settings import read_settings
 from tests.support.memory_kube import Json, MemoryKube
 from tests.support.scripted_cluster import ScriptedCluster
@@ -118,6 +119,24 @@ async def test_a_limit_that_brokers_refuse_is_a_matter_for_a_person_and_the_othe
     assert shop.kube.condition("ConnectionQuota", "odd", "Stalled")["status"] == "True"
     assert "INVALID_REQUEST" in shop.kube.condition("ConnectionQuota", "odd")["message"]
     assert [event["count"] for event in shop.kube.events("Refused")] == [1]
+
+
+async def test_an_object_whose_status_is_refused_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    strange = quota("strange", "10.0.0.9")
+    strange["spec"]["maxConnectionCreationRate"] = "many"
+    shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1"), strange))
+    write = shop.kube.apply_status
+
+    async def refuse(kind: Kind, namespace: str, name: str, status: Json, **options: Any) -> None:
+        if name == "strange":
+            raise KubeError("PATCH /connectionquotas/strange/status: 422 spec: Invalid value", 422)
+        await write(kind, namespace, name, status, **options)
+
+    monkeypatch.setattr(shop.kube, "apply_status", refuse)
+    await shop.reconcile()
+    assert shop.said("one")[:2] == ("3/3", "True")
+    [event] = shop.kube.events("Unreadable")
+    assert event["involvedObject"]["name"] == "strange"
 
 
 async def test_a_broker_that_stays_silent_is_unreachable_for_its_quotas_and_its_cluster() -> None:
