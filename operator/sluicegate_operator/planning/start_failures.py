@@ -63,17 +63,18 @@ class FailureHistory:
     def note(
         self, generation: int, failing: Sequence[FailingNode], unwell: Collection[str], now_s: float
     ) -> NodesNotStarting | None:
-        """`failing` are those that fail at this moment, the most important first; `unwell`: uids of all that are not
-        ready, the others are forgotten."""
+        """`failing` are those that fail at this moment, the most important first; who began to fail first is told
+        first. `unwell`: uids of all that are not ready, the others are forgotten."""
         if generation != self._generation:
             self._generation, self._seen = generation, {}
         now_failing = {node.uid: _Seen(self._first_s(node, now_s), now_s, node) for node in failing}
         remembered = {
             uid: seen
             for uid, seen in self._seen.items()
-            if uid in unwell and uid not in now_failing and now_s - seen.last_s <= FORGOTTEN_AFTER_S
+            if uid in now_failing or (uid in unwell and now_s - seen.last_s <= FORGOTTEN_AFTER_S)
         }
-        self._seen = now_failing | remembered
+        # In the order in which they began: nodes that take turns at crashing are no news each time.
+        self._seen = remembered | now_failing
         found = [NodesNotStarting(seen.node, _needs_a_person(seen, now_s)) for seen in self._seen.values()]
         return min(found, key=lambda one: not one.needs_a_person, default=None)
 

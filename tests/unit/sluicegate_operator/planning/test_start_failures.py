@@ -47,3 +47,11 @@ def test_the_scheduler_goes_on_by_itself_and_who_needs_a_person_is_told_first() 
     assert history.note(1, [WAITS, LOOP], BOTH, 0.0) == NodesNotStarting(WAITS, needs_a_person=False)
     assert history.note(1, [WAITS, LOOP], BOTH, LASTING_S) == NodesNotStarting(LOOP, needs_a_person=True)
     assert history.note(1, [WAITS], frozenset({"u0"}), 9e9) == NodesNotStarting(WAITS, needs_a_person=False)
+
+
+def test_of_two_nodes_that_take_turns_at_crashing_the_same_one_is_told_each_time() -> None:
+    history = FailureHistory()
+    other = FailingNode("shop-brokers-2", "u2", StartFailure("CrashLoopBackOff", "no space left"))
+    unwell = frozenset({"u1", "u2"})
+    told = [history.note(1, failing, unwell, LASTING_S) for failing in ([LOOP, other], [other], [LOOP], [other])]
+    assert told == [NodesNotStarting(LOOP, needs_a_person=False)] * 4
