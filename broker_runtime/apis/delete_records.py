@@ -95,6 +95,8 @@ def _delete(topic: str, part: Entity, node: Node) -> _Deletion | KafkaError:
 
 
 async def _answer_later(outcomes: _Outcomes, waiting: Sequence[_Deletion], noting: _Noting, timeout_s: float) -> Fields:
+    # This runs a little later than the handler: some may have what they waited for.
+    waiting = [each for each in waiting if each.waits]
     left = len(waiting)
     all_over = asyncio.Event()
     if not left:

@@ -201,3 +201,17 @@ async def test_what_cannot_be_noted_is_not_answered_as_deleted() -> None:
     scene.house.fs.mend()
     scene.house.logs.tick()
     assert read_offsets(scene.house.fs, LOG_DIR / LOG_STARTS) == {("orders", 0): 2}
+
+
+async def test_what_happens_before_the_wait_has_begun_ends_it_too() -> None:
+    """The handler has returned, and its task is yet to run."""
+    scene = Scene()
+    answer = cast("Awaitable[Any]", scene.ask(2))
+    scene.fetch(2, 2)
+    scene.fetch(3, 2)
+    async with asyncio.timeout(30):
+        assert told(await answer) == [(ErrorCode.NONE, 2)]
+    answer = cast("Awaitable[Any]", scene.ask(3))
+    scene.leader.resign()
+    async with asyncio.timeout(30):
+        assert told(await answer) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
