@@ -45,9 +45,12 @@ class Turns:
         self._scheduled = False
         stop_s = self._now() + self._turn_s
         queue = self._queue
-        while queue:
-            queue.popleft().take_turn()
-            if self._now() >= stop_s:
-                break
-        if queue:
-            self._schedule()
+        try:
+            while queue:
+                queue.popleft().take_turn()
+                if self._now() >= stop_s:
+                    break
+        finally:
+            # Also when one of them has failed.
+            if queue:
+                self._schedule()

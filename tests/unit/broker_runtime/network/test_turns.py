@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
+import pytest
+
 from broker_runtime.network.turns import Turns
 from tests.support.manual_clock import ManualClock
 
@@ -62,3 +64,18 @@ def test_one_that_is_alone_goes_on_within_the_same_turn() -> None:
     turns.add(Worker("a", 3, turns, clock, log))
     loop.pass_once()
     assert log == ["a", "a", "a"]
+
+
+def test_a_turn_that_fails_forgets_nobody() -> None:
+    class Failing:
+        def take_turn(self) -> None:
+            raise OSError("a mistake of ours")
+
+    loop, clock, log = Loop(), ManualClock(), list[str]()
+    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.75)
+    turns.add(Failing())
+    turns.add(Worker("a", 1, turns, clock, log))
+    with pytest.raises(OSError, match="mistake"):
+        loop.pass_once()
+    loop.pass_once()
+    assert log == ["a"]
