@@ -6,11 +6,14 @@ threads at most; names that find none free in time count as not resolved. The lo
 
 import asyncio
 import contextlib
+import logging
 import socket
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from broker_runtime.config.addresses import canonical_address, may_be_a_host_name
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class HostNames:
@@ -49,7 +52,12 @@ class HostNames:
                 loop.call_soon_threadsafe(ended, found)
 
         # A daemon, for nobody would wait at the process's end for a name server that does not answer.
-        threading.Thread(target=look_up, name=f"resolve {name}", daemon=True).start()
+        thread = threading.Thread(target=look_up, name=f"resolve {name}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            _LOGGER.error("%s is not resolved: %s", name, error)
+            ended(())
         return await answer
 
 

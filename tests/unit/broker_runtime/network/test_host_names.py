@@ -59,3 +59,19 @@ async def test_a_resolver_that_does_not_answer_holds_up_nobody(resolver: Resolve
         while not await names.addresses(["shop"]):  # noqa: ASYNC110 - set in threads
             await asyncio.sleep(0)
     assert resolver.asked.count("slow") == 1
+
+
+async def test_a_thread_that_cannot_be_started_is_free_again(
+    resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del resolver
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    names = HostNames(60, 1)
+    with monkeypatch.context() as short:
+        short.setattr(threading.Thread, "start", refuse)
+        assert await names.addresses(["shop"]) == {}
+    async with asyncio.timeout(30):
+        assert await names.addresses(["shop"]) == {"shop": ("10.0.0.1",)}
