@@ -51,8 +51,9 @@ class LogFiles:
         "_cuts",
         "_epochs_are_synced",
         "_going_base",
+        "_names_made",
+        "_names_synced",
         "_new_folder",
-        "_new_names",
         "_offline",
         "_renamed",
         "_snapshot_offset",
@@ -85,8 +86,11 @@ class LogFiles:
         self._epochs_are_synced = True
         self._snapshot_offset = loaded.snapshot_offset
         self._unsynced_snapshot: Path | None = None
-        self._new_names = self._new_folder = loaded.has_new_names
-        """What the first sync must make durable beside the batches: making a partition costs no sync."""
+        self._new_folder = loaded.has_new_names
+        """Until the first sync has ended: making a partition costs no sync."""
+        self._names_made = int(loaded.has_new_names)
+        self._names_synced = 0
+        """How many times names have come to the folder, and up to which of them a sync that has ended covers."""
         self._going_base: int | None = None
         self._renamed: list[tuple[int, list[Path]]] = [(0, loaded.renamed)] if loaded.renamed else []
         """(wall ms, files) of segments that are no longer part of the log and whose files go later."""
@@ -129,7 +133,7 @@ class LogFiles:
             new.create()
         except OSError as error:
             raise self._failure("roll", error) from error
-        self._new_names = True
+        self._names_made += 1
         self.segments.append(new)
         return new
 
@@ -247,7 +251,9 @@ class LogFiles:
         if error is not None:
             _LOGGER.error("old segments of %s may come back with a power loss: %s", self.place, error)
             return
-        self._going_base = None
+        if self._going_base is not None and self._going_base < begin:
+            # Those that were taken out since may still come back.
+            self._going_base = begin if begin < self.segments[0].base_offset else None
         self.recovery_point = max(self.recovery_point, begin)
         done()
 
@@ -312,15 +318,16 @@ class LogFiles:
         if self._unsynced_snapshot is not None:
             small_files.append(self._unsynced_snapshot)
         self._epochs_are_synced, self._unsynced_snapshot = True, None
-        names, self._new_names = self._new_names, False
-        folder, self._new_folder = self._new_folder, False
+        # Not what another sync has taken on and may still be at: whoever flushes is told that it is durable.
+        names = self._names_made
         files = []
         for segment in list(self.segments):
             if segment.next_offset > self.recovery_point or segment is through:
                 files += segment.take_unsynced()
             if segment is through:
                 break
-        return Sync(self.place, files, small_files, names, folder, end, self._cuts)
+        names_are_new = names > self._names_synced
+        return Sync(self.place, files, small_files, names, names_are_new, self._new_folder, end, self._cuts)
 
     def _sync_ended(self, sync: Sync, error: Exception | None) -> None:
         self._syncing = False
@@ -336,6 +343,8 @@ class LogFiles:
     def _is_synced(self, sync: Sync) -> None:
         if sync.cuts == self._cuts:
             self.recovery_point = max(self.recovery_point, sync.end)
+        self._names_synced = max(self._names_synced, sync.names)
+        self._new_folder = False
         self.last_flush_ms = self.place.clock.wall_ms()
 
     def _sync_failed(self, error: Exception) -> None:
@@ -349,7 +358,7 @@ class LogFiles:
         """
         if self._offline is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._offline)
-        if self.recovery_point >= self.segments[-1].next_offset and not self._new_names:
+        if self.recovery_point >= self.segments[-1].next_offset and self._names_synced == self._names_made:
             return
         try:
             sync = self._begin_sync(self.segments[-1])

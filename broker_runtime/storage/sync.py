@@ -17,9 +17,11 @@ class Sync:
     files: Sequence[File]
     small_files: Sequence[Path]
     """That were written anew as a whole: leader epochs, a snapshot of producers."""
-    names: bool
+    names: int
+    """How many times names had come to the folder."""
+    names_are_new: bool
     folder: bool
-    """Whether names in the folder, and the folder itself, are new."""
+    """Whether the folder itself is new."""
     end: int
     cuts: int
 
@@ -38,5 +40,5 @@ class Sync:
         if self.folder:
             fs.open(folder / PARTITION_METADATA).fsync()
             fs.fsync_dir(folder.parent)
-        if self.names or self.small_files:
+        if self.names_are_new or self.small_files:
             fs.fsync_dir(folder)

@@ -303,3 +303,36 @@ def test_a_metadata_log_is_flushed_before_the_call_returns() -> None:
     house.append(b"b")
     with pytest.raises(KafkaError):
         house.log.flush()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_flush_vouches_for_a_new_segment_whose_name_a_slow_sync_has_taken_on(seed: int) -> None:
+    house = SlowHouse(TopicConfig(segment_bytes=ONE))
+    house.append(b"a")
+    house.log.flush()
+    house.append(b"b")
+    house.append(b"c")
+    house.logs.tick()
+    assert house.slow_disk.busy == 1, "a sealed segment is being synced, and names with it"
+    house.log.flush()
+    house.lose_power(seed)
+    assert values_of(house.log) == [b"a", b"b", b"c"]
+
+
+def test_old_segments_may_come_back_until_the_last_of_two_syncs_has_ended() -> None:
+    house = SlowHouse(TopicConfig(segment_bytes=ONE, file_delete_delay_ms=0))
+    for number in range(6):
+        house.append(b"%d" % number)
+    house.slow_disk.slow = False
+    for _ in range(6):
+        house.logs.tick()
+    house.slow_disk.slow = True
+    for start in (2, 4):
+        house.log.delete_records(start)
+        house.logs.tick()
+    files = house.log.files
+    assert (house.slow_disk.busy, files.durable_base) == (2, 0)
+    house.slow_disk.finish_one()
+    assert files.durable_base == 2
+    house.slow_disk.finish_one()
+    assert files.durable_base == 4
