@@ -133,6 +133,7 @@ class ClusterReconciler:
             name_taken=applied.name_taken,
             claims_taken=applied.claims_taken,
             unreadable=applied.unreadable,
+            followed_generation=min(progress.roll_generation, progress.config_generation),
             roll=progress.roll,
             scale=progress.scale,
             racks=progress.racks,

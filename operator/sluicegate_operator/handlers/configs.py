@@ -41,26 +41,30 @@ class ConfigReconciler:
             return None
         desired, managed = dynamic_config(cluster), cluster.status.dynamic_config_keys
         if cluster.spec.paused or not (desired or managed):
-            self._note(key, {})
+            self._note(cluster, {})
             return context.resync_s(cluster)
         pool = await context.pool(cluster)
         if pool is None:
             return LAGGING_RETRY
         remember = partial(self._remember, cluster)
         result = await enforce_config(pool, WantedConfig(desired, managed, remember))
+        if len(result.unseen) == len(pool.brokers):
+            return LAGGING_RETRY
         looked = _InForce(desired, frozenset((broker.broker_id, broker.host) for broker in pool.brokers))
         await self._tell(cluster, result, drifted=self._in_force.get(key) == looked)
-        self._note(key, result.lagging, _refused(result))
+        self._note(cluster, result.lagging, _refused(result))
         if result.lagging or result.failures:
             self._in_force.pop(key, None)
         elif result.is_complete:
             self._in_force[key] = looked
         return context.resync_s(cluster) if result.is_complete else LAGGING_RETRY
 
-    def _note(self, key: ClusterKey, lagging: Mapping[int, str], refused: str = "") -> None:
+    def _note(self, cluster: BrokerCluster, lagging: Mapping[int, str], refused: str = "") -> None:
+        key, generation = (cluster.namespace, cluster.name), cluster.metadata.generation
         progress = self._context.progress[key]
-        if (progress.config_lagging, progress.config_refused) != (lagging, refused):
-            progress.config_lagging, progress.config_refused = lagging, refused
+        found = (lagging, refused, generation)
+        if (progress.config_lagging, progress.config_refused, progress.config_generation) != found:
+            progress.config_lagging, progress.config_refused, progress.config_generation = found
             self._context.mark("clusters", key)
 
     async def _remember(self, cluster: BrokerCluster, managed: tuple[str, ...]) -> None:

@@ -14,10 +14,14 @@ from sluicegate_operator.planning.scale import ScaleStep
 @dataclass(slots=True)
 class ClusterProgress:
     roll: RollStep | None = None
+    roll_generation: int = 0
+    """Of the BrokerCluster that `roll` and `scale` follow from."""
     rolling: bool | None = None
     """Whether nodes were being restarted at the last look; None before the first one."""
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
+    config_generation: int = 0
+    """Of the BrokerCluster that `config_lagging` and `config_refused` follow from."""
     config_lagging: Mapping[int, str] = field(default_factory=dict)
     config_refused: str = ""
     unreachable: Mapping[int, str] = field(default_factory=dict)

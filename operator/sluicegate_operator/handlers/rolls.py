@@ -75,14 +75,14 @@ class RollReconciler:
             return None
         if cluster.spec.paused or snapshot.unreadable_of(BROKER_LISTENER):
             # Without a listener that cannot be read the nodes would be planned without its port.
-            self._note(key, None, None)
+            self._note(cluster, None, None)
             return context.resync_s(cluster)
         seen = await self._look(key, cluster, snapshot.listeners)
         if seen is None:
             return MOVING_EVERY_S
         view = _roll_view(cluster, seen, under_way=self._under_way(key, cluster))
         roll, scale = plan_roll(view), plan_scale(_scale_view(cluster, seen))
-        self._note(key, roll, scale)
+        self._note(cluster, roll, scale)
         again_s = await self._act(cluster, seen, roll)
         if again_s is None:
             again_s = await self._scale(cluster, snapshot.listeners, seen, scale)
@@ -99,12 +99,14 @@ class RollReconciler:
             return rollout is not None and rollout.reason in UNDER_WAY
         return rolling
 
-    def _note(self, key: ClusterKey, roll: RollStep | None, scale: ScaleStep | None) -> None:
+    def _note(self, cluster: BrokerCluster, roll: RollStep | None, scale: ScaleStep | None) -> None:
+        key = (cluster.namespace, cluster.name)
         progress = self._context.progress[key]
         if isinstance(roll, Restart | Wait | Done):
             progress.rolling = not isinstance(roll, Done)
-        if (progress.roll, progress.scale) != (roll, scale):
-            progress.roll, progress.scale = roll, scale
+        generation = 0 if roll is None else cluster.metadata.generation
+        if (progress.roll, progress.scale, progress.roll_generation) != (roll, scale, generation):
+            progress.roll, progress.scale, progress.roll_generation = roll, scale, generation
             self._context.mark("clusters", key)
 
     async def _look(self, key: ClusterKey, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> _Seen | None:

@@ -37,6 +37,7 @@ class ObservedCluster:
     """`refusal` is the API server's sentence where it does not take a child, empty when all went well. `not_starting`:
     what keeps a node from starting, if anything does. `name_taken`: which child's name an object has that is not ours,
     and what to do; `claims_taken`: see planning.claims. `unreadable`: what the children follow from and cannot be read.
+    `followed_generation`: of the spec that `roll`, `scale` and `config_lagging` follow from; None is the present one.
     `roll` is the step of planning.roll, `scale` that of planning.scale, `racks` the plan of planning.racks where there
     are any. `config_lagging`: brokers without all of the dynamic configuration, with what they lack; `config_refused`:
     what brokers say of a value that they do not take. `unreachable`: brokers that are ready by their pods and have not
@@ -53,6 +54,7 @@ class ObservedCluster:
     name_taken: str = ""
     claims_taken: str = ""
     unreadable: str = ""
+    followed_generation: int | None = None
     roll: RollStep | None = None
     scale: ScaleStep | None = None
     racks: RacksPlan | None = None
@@ -93,7 +95,7 @@ def _all(ready_nodes: int, expected: int) -> bool:
 
 
 def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
-    return _stuck(cluster, seen) or _moving(seen) or _settled(seen)
+    return _stuck(cluster, seen) or _moving(cluster, seen) or _settled(cluster, seen)
 
 
 def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
@@ -116,10 +118,19 @@ def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
     return None
 
 
-def _moving(seen: ObservedCluster) -> Progress | None:
+def _is_followed(cluster: BrokerCluster, seen: ObservedCluster) -> bool:
+    """An operator that was just started has not looked yet, and goes by what the one before it has written."""
+    generation = cluster.metadata.generation
+    return seen.followed_generation is None or generation in (
+        seen.followed_generation,
+        cluster.status.observed_generation,
+    )
+
+
+def _moving(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
     """What nodes wait for."""
     if isinstance(seen.roll, Restart | Wait):
-        return _rolling(seen.roll)
+        return _rolling(seen.roll, followed=_is_followed(cluster, seen))
     if failing := seen.not_starting:
         return working(failing.node.failure.reason, failing.node.sentence)
     if seen.controllers_ready < seen.controllers_expected:
@@ -129,12 +140,14 @@ def _moving(seen: ObservedCluster) -> Progress | None:
     return None
 
 
-def _settled(seen: ObservedCluster) -> Progress:
+def _settled(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
     """All nodes are there."""
     if seen.unreachable:
         named = "; ".join(f"broker {broker_id}: {why}" for broker_id, why in sorted(seen.unreachable.items()))
         message = f"{len(seen.unreachable)}/{seen.brokers_expected} brokers do not answer the operator: {named}"
         return working("BrokersUnreachable", message[:MESSAGE_MAX])
+    if not _is_followed(cluster, seen):
+        return working("SpecChanged", "what the changed spec asks of the nodes is being looked at")
     if seen.scale is not None and seen.scale.reason is not ScaleReason.SCALED:
         say = stalled if seen.scale.reason in NEEDS_A_PERSON else working
         return say(seen.scale.reason.value, seen.scale.message)
@@ -160,9 +173,10 @@ def _racks_known(racks: RacksPlan) -> Finding:
     )
 
 
-def _rolling(step: Restart | Wait) -> Progress:
+def _rolling(step: Restart | Wait, *, followed: bool) -> Progress:
+    """A pause of the spec before this one is no reason to call a person."""
     status = rollout_status(step)
-    if isinstance(step, Wait) and step.reason is WaitReason.PAUSED:
+    if isinstance(step, Wait) and step.reason is WaitReason.PAUSED and followed:
         return stalled("RolloutPaused", status.message)
     return working("Rolling", status.message)
 

@@ -298,3 +298,24 @@ async def test_a_statefulset_that_somebody_else_has_scaled_is_put_back_and_it_is
     [event] = kube.events("ScaledByOthers")
     assert "StatefulSet shop-brokers was scaled to 0 by kubectl at 2026-01-01T00:00:00Z" in event["message"]
     assert event["type"] == "Warning"
+
+
+async def test_a_changed_cluster_is_not_ready_before_its_roll_and_its_configuration_have_been_looked_at() -> None:
+    kube = MemoryKube(cluster())
+    context = Context(kube, read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    reconciler = ClusterReconciler(context)
+    await reconciler.reconcile(SHOP)
+    for name in ("shop-controllers-0", "shop-brokers-0"):
+        kube.put(ready_pod(kube, name))
+    for generation in (1, 2):
+        await reconciler.reconcile(SHOP)
+        assert kube.condition("BrokerCluster", "shop")["reason"] == "SpecChanged"
+        context.progress[SHOP].roll_generation = generation
+        await reconciler.reconcile(SHOP)
+        assert kube.condition("BrokerCluster", "shop")["reason"] == "SpecChanged"
+        context.progress[SHOP].config_generation = generation
+        await reconciler.reconcile(SHOP)
+        assert kube.condition("BrokerCluster", "shop")["status"] == "True"
+        kube.put(cluster(config={"num.partitions": "3"}))
+    await context.close()

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.virtual_time
 
 SHOP = ("default", "shop")
 KEY = "log.retention.ms"
+DESCRIBE_CONFIGS, DESCRIBE_CLIENT_QUOTAS = 32, 48
 
 
 class Shop:
@@ -60,6 +61,18 @@ async def test_a_change_by_hand_is_drift() -> None:
     await shop.reconcile()
     assert shop.brokers.defaults[KEY] == "7200000"
     assert ("Warning", "ConfigDriftMended") in shop.told()
+
+
+async def test_a_changed_value_is_looked_at_once_any_broker_has_answered() -> None:
+    shop = Shop()
+    for peer in shop.brokers.peers:
+        peer.script(DESCRIBE_CONFIGS, lambda _: None)
+        peer.script(DESCRIBE_CLIENT_QUOTAS, lambda _: None)
+    await shop.reconcile()
+    assert shop.context.progress[SHOP].config_generation == 0
+    shop = Shop()
+    await shop.reconcile()
+    assert shop.context.progress[SHOP].config_generation == 1
 
 
 async def test_a_value_that_brokers_refuse_is_told_to_the_cluster() -> None:

@@ -1,4 +1,4 @@
-"""What is told of a roll that waits."""
+"""What is told of a roll that waits, and of which spec."""
 
 import logging
 
@@ -7,10 +7,13 @@ import pytest
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.rolls import RollReconciler
+from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.planning.roll import Wait, WaitReason
 from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import cluster
 from tests.support.memory_kube import MemoryKube
 
+SHOP = ("default", "shop")
 CLUSTER = BrokerCluster.model_validate(
     {
         "metadata": {"name": "shop", "namespace": "default", "uid": "u"},
@@ -30,6 +33,25 @@ def kube() -> MemoryKube:
 @pytest.fixture
 def rolls(kube: MemoryKube) -> RollReconciler:
     return RollReconciler(Context(kube, read_settings({}, None, None, None)))  # type: ignore[arg-type]
+
+
+async def test_a_look_says_which_spec_it_went_by() -> None:
+    kube = MemoryKube(cluster())
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    marked: list[str] = []
+    context.mark = lambda queue, _: marked.append(queue)
+    reconciler = RollReconciler(context)
+    for generation in (1, 2):
+        found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+        assert found is not None
+        await context.fleet.apply(found, [])
+        for _ in range(2):
+            await reconciler.reconcile(SHOP)
+        assert context.progress[SHOP].roll_generation == generation
+        assert marked == ["clusters"] * generation, "once for each spec"
+        # Nothing that a node is restarted for.
+        kube.put(cluster(resyncSeconds=77))
+    await context.close()
 
 
 async def test_what_it_waits_for_is_logged_once_and_again_when_it_changes(

@@ -228,6 +228,12 @@ RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controlle
         pytest.param({"paused": True}, {}, "Paused", "Failed", id="a paused cluster waits for a person"),
         pytest.param({}, {"roll": Done()}, "Running", "Current", id="a roll that is over"),
         pytest.param(
+            {}, {"roll": Done(), "followed_generation": 0}, "SpecChanged", "InProgress", id="a roll before the change"
+        ),
+        pytest.param(
+            {}, {"roll": PAUSED, "followed_generation": 0}, "Rolling", "InProgress", id="a pause before the change"
+        ),
+        pytest.param(
             {}, {"roll": RESTART, "brokers_ready": 2}, "Rolling", "InProgress", id="a roll is never a failure"
         ),
         pytest.param({}, {"roll": BLOCKED}, "Rolling", "InProgress", id="a blocked roll may pass by itself"),
@@ -245,6 +251,12 @@ def test_cluster_status(spec: dict[str, Any], seen: dict[str, Any], reason: str,
     assert ready is not None
     assert ready.reason == reason
     assert kstatus(status, 1) == verdict
+
+
+def test_an_operator_that_was_just_started_goes_by_what_the_one_before_it_has_written() -> None:
+    settled = a_cluster().model_copy(update={"status": cluster_status(a_cluster(), ObservedCluster(**RUNNING), NOW)})
+    unknown = ObservedCluster(**RUNNING, followed_generation=0)
+    assert cluster_status(settled, unknown, LATER) == settled.status
 
 
 def conditions_of(**seen: Any) -> dict[str, tuple[str, str, str]]:
