@@ -205,7 +205,9 @@ class Connection:
                 self._answered()
 
     def on_hang_up(self) -> None:
-        self.close()
+        if not self._turn_asked or self.busy or not self._leftover():
+            self.close()
+        # Else what has arrived is carried out first, as in Kafka: who produces with acks=0 waits for nothing.
 
     # Reading
 

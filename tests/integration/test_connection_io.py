@@ -310,3 +310,26 @@ def test_a_connection_knows_its_listener_its_peer_and_keeps_state_for_the_api_la
     assert bench.receive(first)[4:] == b"ADMIN 127.0.1.4 %d b'ping'" % port
     second.sendall(PING)
     assert bench.receive(second)[4:].split()[0] == b"EXTERNAL"
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_requests_that_have_arrived_are_carried_out_though_the_client_has_gone(bench: Bench, *, reset: bool) -> None:
+    """As a producer with acks=0 does: it sends what it has, waits for nothing, and closes."""
+    handled: list[bytes] = []
+
+    def handle(frame: memoryview, connection: Connection) -> Reply:
+        del connection
+        handled.append(bytes(frame))
+        return NO_REPLY
+
+    bench.serve(handler=handle, limits=NetworkLimits(connection_turn_requests=3, turn_s=1e-9))
+    client = bench.connect()
+    bench.run_until(lambda: bench.connection_count == 1)
+    client.sendall(PING * 1_000)
+    bench.run_until(lambda: len(handled) > 3)
+    if reset:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    bench.run_until(lambda: bench.connection_count == 0)
+    assert len(handled) == 1_000
+    assert bench.buffered_bytes == 0
