@@ -187,13 +187,13 @@ class _Wait:
         self._for_all = timer is not None
         self.reply = PendingReply(on_cancel=self._stop)
         self._timer = None if timer is None else timer[0].call_later(timer[1], self.reply.guarded(self._answer))
-        self._left = len(waiting)
         self._is_over = self.reply.guarded(self._one_less)
-        self._undo = [self._wait_for(item.leader, item.done.last_offset + 1) for item in waiting]
-        for item in waiting:
-            if item.leader.log.failure is not None:
-                # With the append itself: nobody will be told any more.
-                self._one_less()
+        # Of a log that has failed with the append itself nobody will be told any more.
+        open_ones = [item for item in waiting if item.leader.log.failure is None]
+        self._left = len(open_ones)
+        self._undo = [self._wait_for(item.leader, item.done.last_offset + 1) for item in open_ones]
+        if not open_ones:
+            self._answer()
 
     def _wait_for(self, leader: LeaderReplica, offset: int) -> Callable[[], None]:
         return (leader.wait_for if self._for_all else leader.wait_for_sync)(offset, self._is_over)

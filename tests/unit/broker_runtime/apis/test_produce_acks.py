@@ -210,3 +210,18 @@ def test_with_acks_1_the_time_out_of_the_request_is_not_for_the_disk() -> None:
 
 def test_nobody_waits_with_acks_0() -> None:
     assert FlushingProducer(1).send(acks=0) == ()
+
+
+def test_a_partition_whose_disk_has_failed_is_counted_once() -> None:
+    """Also when its leader resigns while another partition of the request still waits."""
+    failing, slow = FlushingProducer(1), FlushingProducer(1)
+    failing.disk.slow = False
+    failing.house.fs.failing_fsync = True
+    leaders = iter([failing.leader, slow.leader])
+    node: Any = slow.node
+    node.led = lambda _topic, _index: next(leaders)
+    answer = Answer(slow.send(acks=1, partitions=2))
+    failing.leader.resign()
+    assert not answer.replies
+    slow.disk.finish_one()
+    assert [part.error_code for part in answer.parts] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
