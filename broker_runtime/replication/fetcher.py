@@ -23,6 +23,7 @@ from broker_runtime.replication.fetch_messages import (
 )
 from broker_runtime.replication.follower import FollowerReplica, cut_for
 from broker_runtime.replication.peer import PeerLink
+from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, decode_response, encode_request_body
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
 
@@ -59,13 +60,20 @@ class FetcherSettings:
 
 class LeaderFetcher:
     def __init__(
-        self, leader: int, link: PeerLink, settings: FetcherSettings, clock: Clock, broker_epoch: Callable[[], int]
+        self,
+        leader: int,
+        link: PeerLink,
+        settings: FetcherSettings,
+        clock: Clock,
+        broker_epoch: Callable[[], int],
+        logs: LogManager,
     ) -> None:
         self.leader = leader
         self._link = link
         self._settings = settings
         self._clock = clock
         self._broker_epoch = broker_epoch
+        self._logs = logs
         self._replicas: dict[tuple[UUID, int], FollowerReplica] = {}
         self._impatient = replace(
             settings.limits, wait_max_ms=min(settings.limits.wait_max_ms, round(_SYNC_LOOK_S * 1000))
@@ -74,6 +82,8 @@ class LeaderFetcher:
         self._woken = asyncio.Event()
         self._syncing: list[FollowerReplica] = []
         """To which the last answer has brought records that are being synced."""
+        self._new_starts: list[tuple[FollowerReplica, int]] = []
+        """Of logs at the leader, as the last answer has told them."""
         self._backoff = Backoff(settings.backoff_max_s)
         self._waits_for_records = False
         self._sorted: list[FollowerReplica] | None = None
@@ -258,6 +268,8 @@ class LeaderFetcher:
         if answer is not None:
             for fetched in read_answer(answer):
                 await self._take(fetched)
+            if self._new_starts:
+                await self._take_starts()
             if self._backoff.succeeded():
                 log.info("broker %d is fetched from again", self.leader)
             if self._syncing:
@@ -304,13 +316,25 @@ class LeaderFetcher:
                         self._syncing.append(replica)
                         replica.log.add_sync_waiter(end - 1, self._woken.set)
                 if fetched.log_start_offset > replica.log.log_start_offset:
-                    replica.log.move_log_start(min(fetched.log_start_offset, replica.log.log_end_offset))
+                    self._new_starts.append((replica, fetched.log_start_offset))
             except (OSError, KafkaError) as error:
                 self._storage_failed(replica, error)
                 return
             replica.log.advance_high_watermark(fetched.high_watermark)
             if replica.backoff.succeeded():
                 log.info("%s is kept up to date again", replica)
+
+    async def _take_starts(self) -> None:
+        """Noted with one write beside the event loop, and before the next request tells the leader."""
+        moved, self._new_starts = [(r, start) for r, start in self._new_starts if self._is_followed(r)], []
+        with self._logs.gathered_log_starts():
+            for replica, start in moved:
+                replica.log.move_log_start(start)
+        noted: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self._logs.note_log_starts(lambda error: None if noted.done() else noted.set_result(error))
+        error = await noted
+        for replica, _ in moved if error is not None else ():
+            self._storage_failed(replica, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"noting log starts: {error}"))
 
     async def _leader_starts_later(self, replica: FollowerReplica) -> None:
         """Begin anew at the leader's start where it has deleted what comes next here, else compare epochs again."""

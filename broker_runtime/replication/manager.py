@@ -184,7 +184,7 @@ class ReplicaManager:
         running = self._fetchers.get(replica.leader)
         if running is None:
             link = self._peers.link_to(replica.leader)
-            fetcher = LeaderFetcher(replica.leader, link, self._fetching, self._clock, self._epoch)
+            fetcher = LeaderFetcher(replica.leader, link, self._fetching, self._clock, self._epoch, self._logs)
             task = self._spawn(fetcher.run(), f"fetching from broker {replica.leader}")
             running = self._fetchers[replica.leader] = (fetcher, task)
         running[0].follow(replica)

@@ -32,7 +32,7 @@ class Pair:
         self.link = LinkTo(LeadingNode(self.leader, leader.clock))
         backoff = Backoff(SETTINGS.backoff_max_s)
         self.replica = FollowerReplica(TOPIC, TOPIC_ID, 0, follower.log, 1, epoch, backoff)
-        self.fetcher = LeaderFetcher(1, self.link, SETTINGS, follower.clock, lambda: 12)
+        self.fetcher = LeaderFetcher(1, self.link, SETTINGS, follower.clock, lambda: 12, follower.logs)
         self.fetcher.follow(self.replica)
 
     def run_until(self, reached: Callable[[], bool]) -> None:
@@ -120,6 +120,30 @@ def test_the_leaders_log_start_is_taken_over() -> None:
     ours.log.delete_records(2)
     pair.run_until(lambda: pair.replica.log.log_start_offset == 2)
     assert pair.caught_up
+
+
+def test_a_log_start_is_noted_beside_the_event_loop_before_the_leader_hears_of_it() -> None:
+    disk = ManualDisk()
+    disk.slow = False
+    pair = Pair(written({0: [b"a", b"b", b"c"]}), LogHouse(disk=disk))
+    pair.run_until(lambda: pair.caught_up)
+    house = pair.follower_house
+    house.clock.advance(61)
+    house.logs.tick()
+    disk.slow = True
+    pair.leader.log.delete_records(2)
+    before, seen = house.fs.fsyncs, list[tuple[int, int]]()
+
+    def heard() -> bool:
+        if disk.busy:
+            seen.append((house.fs.fsyncs - before, pair.leader.low_watermark))
+            if len(seen) > 100:
+                disk.finish_all()
+        return pair.leader.low_watermark == 2
+
+    pair.run_until(heard)
+    assert set(seen) == {(0, 0)}
+    assert house.fs.fsyncs > before
 
 
 def test_the_leader_hears_when_its_followers_have_its_log_start() -> None:
