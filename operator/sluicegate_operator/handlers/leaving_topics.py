@@ -6,7 +6,7 @@ left behind, with a Warning. The deadline runs by our own clock from when this o
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Literal
 
 from sluicegate_operator.api.topic import FINALIZER, Topic
@@ -38,10 +38,14 @@ class LeavingTopics:
             seen = {"uid": meta.uid, "resourceVersion": meta.resource_version}
             await self._context.kube.set_finalizers(TOPIC, meta.namespace, meta.name, finalizers, seen)
 
-    async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot) -> None:
+    async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot) -> bool:
+        """Whether none is left that waits."""
         self._since_s.pop(key, None)
-        for leaving in snapshot.leaving_topics:
-            await self._let_go(leaving, "Normal", "TopicKept", f"there is no bundled BrokerCluster {key[1]} any more")
+        why = f"there is no bundled BrokerCluster {key[1]} any more"
+        left = [
+            await _refused(self._let_go(leaving, "Normal", "TopicKept", why)) for leaving in snapshot.leaving_topics
+        ]
+        return not any(left)
 
     async def part(
         self, key: ClusterKey, pool: BrokerPool | None, snapshot: Snapshot, unreadable: Mapping[str, str]
@@ -50,11 +54,10 @@ class LeavingTopics:
         now_s, waiting = asyncio.get_running_loop().time(), {}
         tried = self._since_s.get(key, {})
         for leaving in snapshot.leaving_topics:
-            problem = await self._part_with(pool, leaving, snapshot, unreadable)
             since_s = tried.get(leaving.uid, now_s)
-            if problem and now_s - since_s >= self._context.settings.topic_deletion_s:
-                await self._leave_behind(leaving, problem)
-            elif problem:
+            overdue = now_s - since_s >= self._context.settings.topic_deletion_s
+            problem = await _refused(self._part_with(pool, leaving, snapshot, unreadable, overdue=overdue))
+            if problem:
                 if self._context.is_news(problem, "leaving", leaving.uid):
                     log.warning("Topic %s cannot go yet: %s", leaving.name, problem)
                 waiting[leaving.uid] = since_s
@@ -64,9 +67,24 @@ class LeavingTopics:
         return not waiting
 
     async def _part_with(
+        self,
+        pool: BrokerPool | None,
+        leaving: LeavingTopic,
+        snapshot: Snapshot,
+        unreadable: Mapping[str, str],
+        *,
+        overdue: bool,
+    ) -> str:
+        """What it waits for; empty once the object may go, also with its topic left behind."""
+        problem = await self._why_waiting(pool, leaving, snapshot, unreadable)
+        if problem and overdue:
+            await self._leave_behind(leaving, problem)
+            return ""
+        return problem
+
+    async def _why_waiting(
         self, pool: BrokerPool | None, leaving: LeavingTopic, snapshot: Snapshot, unreadable: Mapping[str, str]
     ) -> str:
-        """What it waits for; empty once the object may go."""
         topic = leaving.topic
         if topic is None:
             return f"the Topic cannot be read: {leaving.why}"
@@ -113,3 +131,13 @@ class LeavingTopics:
         except KubeError as error:
             if error.status != 404:
                 raise
+
+
+async def _refused(parting: Awaitable[str | None]) -> str:
+    """What it waits for, also for an API server that refuses for good: that is one Topic's matter."""
+    try:
+        return await parting or ""
+    except KubeError as error:
+        if error.retriable:
+            raise
+        return str(error)

@@ -1,7 +1,7 @@
 """Topics of one cluster: created, grown and reconfigured through the admin protocol. How they go: leaving_topics."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from sluicegate_operator.api.topic import Topic, TopicStatus
@@ -14,6 +14,7 @@ from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable, gather
 from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
 from sluicegate_operator.kube.client import CONFIG_STATUS_MANAGER
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import TOPIC
 from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
@@ -36,27 +37,38 @@ class TopicReconciler:
         cluster, unreadable = snapshot.cluster, _by_topic(snapshot.unreadable_of(TOPIC))
         verdicts = judge_topics(cluster, snapshot.topics, unreadable)
         if cluster is None or cluster.spec.brokers is None:
-            await self._leaving.part_without_cluster(key, snapshot)
+            parted = await self._leaving.part_without_cluster(key, snapshot)
             for topic in snapshot.topics:
                 if topic.name in verdicts:
                     await self._write(topic, topic_status(topic, verdicts[topic.name], None, now()))
-            return None
+            return None if parted else WAITING_RETRY
         if cluster.spec.paused or not (snapshot.topics or snapshot.leaving_topics):
             return context.resync_s(cluster)
-        for topic in snapshot.topics:
-            await self._leaving.hold(topic)
+        not_held = await self._hold(snapshot.topics)
         pool = await context.pool(cluster)
         settled = await self._leaving.part(key, pool, snapshot, unreadable)
         for topic in snapshot.topics:
             verdict = verdicts.get(topic.name)
             if verdict is None:
                 continue
-            observed, trouble = None, None
-            if verdict.outcome is TopicOutcome.ACCEPTED:
+            observed, trouble = None, not_held.get(topic.name)
+            if verdict.outcome is TopicOutcome.ACCEPTED and trouble is None:
                 observed, trouble = await self._enforce(pool, topic, cluster.spec.brokers.replicas)
             await self._write(topic, topic_status(topic, verdict, observed, now(), trouble))
             settled = settled and trouble is None
         return context.resync_s(cluster) if settled else WAITING_RETRY
+
+    async def _hold(self, topics: Sequence[Topic]) -> dict[str, TopicTrouble]:
+        """By name, those whose finalizer the API server refuses: nothing is done for them, and the others go on."""
+        refused = {}
+        for topic in topics:
+            try:
+                await self._leaving.hold(topic)
+            except KubeError as error:
+                if error.retriable:
+                    raise
+                refused[topic.name] = TopicTrouble("Refused", f"the finalizer cannot be changed: {error}")
+        return refused
 
     async def _write(self, topic: Topic, status: TopicStatus) -> None:
         """With a Warning when it turns out that a person is needed."""

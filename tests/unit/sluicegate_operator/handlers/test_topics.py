@@ -23,6 +23,7 @@ from sluicegate_operator.kafka_admin.views import (
     PartitionView,
     TopicView,
 )
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.settings import TOPIC_DELETION_S, read_settings
 from tests.support.bad_manifests import cluster, topic
 from tests.support.memory_kube import Json, MemoryKube
@@ -180,6 +181,44 @@ async def test_the_finalizer_is_there_as_long_as_a_deletion_deletes_the_topic() 
     operator.kube.put(orders(deletionPolicy="Retain"))
     await operator.look()
     assert operator.kube.take("Topic", "orders")["metadata"]["finalizers"] == []
+
+
+async def test_a_finalizer_that_is_refused_is_its_topics_matter_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise KubeError("PATCH /topics/orders: 403 topics is forbidden", 403)
+
+    kube, brokers = MemoryKube(cluster(), orders(deletionPolicy="Delete"), topic("kept")), Brokers()
+    monkeypatch.setattr(kube, "set_finalizers", refuse)
+    assert isinstance(await Operator(kube, brokers).look(), Retry)
+    assert set(brokers.topics) == {"kept"}
+    assert kube.condition("Topic", "kept")["status"] == "True"
+    stalled = kube.condition("Topic", "orders", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "Refused")
+    assert "403 topics is forbidden" in stalled["message"]
+
+
+@pytest.mark.parametrize("orphaned", [False, True])
+async def test_a_finalizer_that_stays_by_refusal_is_tried_again_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, orphaned: bool
+) -> None:
+    operator = await applied(orders(deletionPolicy="Delete"))
+    operator.kube.delete_as_a_person("Topic", "orders")
+    operator.kube.put(topic("kept"))
+    if orphaned:
+        operator.kube.remove("BrokerCluster", "shop")
+
+    async def refuse(*_: object) -> None:
+        raise KubeError("PATCH /topics/orders: 403 topics is forbidden", 403)
+
+    with monkeypatch.context() as refused:
+        refused.setattr(operator.kube, "set_finalizers", refuse)
+        assert isinstance(await operator.look(), Retry)
+    assert operator.kube.condition("Topic", "kept")["reason"] == ("ClusterMissing" if orphaned else "Applied")
+    assert operator.kube.names("Topic") == ["kept", "orders"]
+    await operator.look()
+    assert operator.kube.names("Topic") == ["kept"]
 
 
 async def test_a_topic_that_was_deleted_while_the_operator_was_away_is_deleted_once_it_is_back() -> None:
