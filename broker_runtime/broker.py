@@ -28,7 +28,7 @@ from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.overview import not_active, overview
 from broker_runtime.controller.records import METADATA_TOPIC
-from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
+from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode, has_file_journal
 from broker_runtime.errors import ConfigError
 from broker_runtime.http_listener import (
     HttpAnswer,
@@ -162,7 +162,8 @@ class Broker:
         logs.producer_expiration_ms = settings.integer("producer.id.expiration.ms")
         logs.high_watermark_interval_ms = settings.integer("replica.high.watermark.checkpoint.interval.ms")
         # Until the metadata says how long each topic keeps its records nothing is deleted.
-        log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG, journal=METADATA_TOPIC))
+        journal, copy = (METADATA_TOPIC, None) if has_file_journal(settings) else (None, METADATA_TOPIC)
+        log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG, journal=journal, copy=copy))
         self._undo.append(_as_async(threads.shutdown))
         self._undo.append(_as_async(logs.close))
         self._undo.append(disk.settle)

@@ -124,6 +124,9 @@ class ControllerNode:
         Raises ReplayError, ListenerBindError. `controller.failed` tells what ends it later.
         """
         await self.controller.start()
+        if has_file_journal(self.settings):
+            # From here on brokers count on it: that there was something must outlive the loss of the log itself.
+            self.logs.note_recovery_points()
         for endpoint in self.settings.listeners:
             if endpoint.listener in self.settings.controller_listeners:
                 host, port = self.server.add_listener(endpoint.listener, endpoint.host, endpoint.port)
@@ -179,9 +182,14 @@ class ControllerNode:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "this is the controller")
 
 
+def has_file_journal(settings: BrokerSettings) -> bool:
+    """Whether the metadata log on this disk is the only one that there is, if this node has one."""
+    return settings.text("sluicegate.controller.journal") == "file"
+
+
 def _metadata_log(settings: BrokerSettings, logs: LogManager) -> Log:
     """Raises ReplayError where metadata is lost that is nowhere else; with another journal this log is but a copy."""
-    is_the_journal = settings.text("sluicegate.controller.journal") == "file"
+    is_the_journal = has_file_journal(settings)
     folder = f"{settings.log_dir}/{METADATA_TOPIC}-0"
     damaged = logs.damaged.get((METADATA_TOPIC, 0))
     if damaged is not None and is_the_journal:

@@ -57,6 +57,7 @@ class LogManager:
         self._logs: dict[Partition, Log] = {}
         self._lock: object | None = None
         self._journal: str | None = None
+        self._copy: str | None = None
         self.run_record = RunRecord(fs, log_dir, boot_id)
         self._doomed: list[tuple[int, Path]] = []
         self._turn: list[Log] = []
@@ -73,12 +74,15 @@ class LogManager:
 
     # Opening
 
-    def open(self, config_of: Callable[[str], TopicConfig], *, journal: str | None = None) -> RecoveryReport:
+    def open(
+        self, config_of: Callable[[str], TopicConfig], *, journal: str | None = None, copy: str | None = None
+    ) -> RecoveryReport:
         """Load and where needed recover every partition. Raises ConfigError when the folder cannot be used.
 
-        `journal` is the topic whose high watermark moves after a sync only, and whose offsets are broker epochs.
+        `journal` is the topic whose high watermark moves after a sync only, and whose offsets are broker epochs. `copy`
+        is a topic that is kept somewhere else and is begun anew when that is read: what is damaged of it is no loss.
         """
-        self._journal = journal
+        self._journal, self._copy = journal, copy
         began = self._clock.monotonic()
         self._take_lock()
         folders = [name for name in self._fs.listdir(self._log_dir) if self._fs.is_dir(self._log_dir / name)]
@@ -170,6 +174,8 @@ class LogManager:
         return found
 
     def _promise(self, key: Partition, *, clean: bool) -> Promise:
+        if key[0] == self._copy:
+            return Promise(clean=clean)
         checkpoints, record = self._checkpoints, self.run_record
         watermark, known = checkpoints.high_watermark(key), checkpoints.ledger.get(key)
         is_journal = key[0] == self._journal
@@ -187,7 +193,8 @@ class LogManager:
 
     def _found_damaged(self, key: Partition, damaged: DamagedPartition, report: RecoveryReport) -> None:
         """This broker must not be counted on for it, and may not lead it."""
-        self.run_record.lost()
+        if key[0] != self._copy:
+            self.run_record.lost()
         self.damaged[key] = damaged
         self._checkpoints.keep(key, damaged.promise.least_end)
         report.partitions_damaged += 1
@@ -350,6 +357,13 @@ class LogManager:
         self._checkpoints.keep_no_longer(key)
         is_there = self.damaged.pop(key, None) is not None and self._fs.exists(self._folder(key))
         return self._folder(key) if is_there else None
+
+    def note_recovery_points(self) -> None:
+        """Up to where each log is synced now, for good, without waiting for the next time. Raises KafkaError."""
+        try:
+            self._checkpoints.write_recovery_points()
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
 
     # Work that comes with time
 

@@ -1,6 +1,7 @@
 """Damage of files at rest: a flipped byte, a lost file, a lost folder, on the disk of a node that is down.
 
-One broker's disk at a time, so that good copies of its replicas exist. A node may refuse to start over its metadata
+One broker's disk at a time, so that good copies of its replicas exist; where any number of brokers may lose power
+(flush.messages=1) their word for those copies must be there too, so all are in sync then. A node may refuse to start over its metadata
 log only; somebody restores that disk then, as its last words say. Bytes of a segment that no start reads again are as
 they are until somebody reads them, as in Kafka: where one is flipped here the segment has lost its index, too.
 """
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker_runtime.controller.records import METADATA_TOPIC
-from tests.simulation.cluster import disk_faults
+from tests.simulation.cluster import check, disk_faults
 from tests.simulation.cluster.process import Process
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _LOCK = ".lock"
 
 async def damage(cluster: "Cluster", rng: random.Random) -> None:
     process = rng.choice(cluster.brokers)
+    if cluster.shape.flush_messages == 1 and check.in_sync(cluster) is not True:
+        return
     if process.alive and disk_faults.is_the_only_lossy(cluster, process):
         await _damage_while_down(cluster, rng, process)
         await disk_faults.until_in_sync(cluster, process)

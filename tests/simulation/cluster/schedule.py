@@ -17,9 +17,7 @@ async def run(cluster: "Cluster") -> None:
     rng = random.Random(f"{cluster.seed}/schedule")
     end_s = cluster.loop.time() + cluster.shape.faults_s
     # A seed has its own few kinds of faults: all of them together rarely let anything interesting happen.
-    chosen = list(cluster.shape.faults) or rng.sample(
-        [name for name in _ACTIONS if name not in _BY_NAME_ONLY], rng.randint(2, 6)
-    )
+    chosen = list(cluster.shape.faults) or rng.sample(list(_ACTIONS), rng.randint(2, 6))
     weights = [_ACTIONS[name][1] for name in chosen]
     supervisor = asyncio.ensure_future(keep_alive(cluster))
     pending: set[asyncio.Future[None]] = set()
@@ -157,9 +155,6 @@ async def _controlled_restart(cluster: "Cluster", rng: random.Random) -> None:
         process.stop()
         await asyncio.sleep(0)
 
-
-_BY_NAME_ONLY = ("damage", "damage_of_controller", "topic_made_again", "delete_records")
-"""Until all that they find is mended: `--faults damage,kill`."""
 
 _ACTIONS: dict[str, tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]] = {
     "kill": (_kill, 4),

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
 
 
+_LOOK_S = 0.05
+_KNOWN_WITHIN_LOOKS = 200
+
+
 async def new_topic(cluster: "Cluster", rng: random.Random) -> None:
     name = f"later-{rng.randrange(3)}"
     if await cluster.admin.create_topic(name, 1) and not any(lane.key[0] == name for lane in cluster.lanes):
@@ -54,10 +58,25 @@ async def topic_made_again(cluster: "Cluster", rng: random.Random) -> None:
         cluster.topic_is_deleted(name)
         cluster.note(f"topic {name} is deleted")
         await asyncio.sleep(rng.choice((0.0, 0.0, rng.uniform(0.0, 2.0))))
-    if await cluster.admin.create_new_topic(name, partitions):
+    if await cluster.admin.create_new_topic(name, partitions) and await _is_known(cluster, name):
         cluster.note(f"topic {name} is made with {partitions} partitions")
         cluster.add_clients(name, partitions)
         cluster.busy_topics.discard(name)
+
+
+async def _is_known(cluster: "Cluster", name: str) -> bool:
+    """Clients name topics, not their ids: a broker that has not heard of the new one would serve them the old one."""
+    for _ in range(_KNOWN_WITHIN_LOOKS):
+        await asyncio.sleep(_LOOK_S)
+        image = cluster.image()
+        wanted = None if image is None else image.topics.get(name)
+        if wanted is None:
+            continue
+        nodes = [process.broker.broker for process in cluster.brokers if process.broker is not None]
+        known = [None if node is None else node.image.topics.get(name) for node in nodes]
+        if len(known) == len(cluster.brokers) and all(topic is not None and topic.id == wanted.id for topic in known):
+            return True
+    return False
 
 
 async def delete_records(cluster: "Cluster", rng: random.Random) -> None:

@@ -45,9 +45,9 @@ class Machine:
         self.boot = "boot-1"
         self.objects = SharedObjects()
 
-    def open(self) -> LogManager:
+    def open(self, *, copy: str | None = None) -> LogManager:
         self.logs = LogManager(DATA, fs=self.fs, clock=self.clock, boot_id=self.boot)
-        self.logs.open(lambda _topic: JOURNAL_CONFIG, journal=METADATA_TOPIC)
+        self.logs.open(lambda _topic: JOURNAL_CONFIG, journal=None if copy else METADATA_TOPIC, copy=copy)
         return self.logs
 
     async def start(self, settings: BrokerSettings | None = None) -> ControllerNode:
@@ -164,6 +164,27 @@ async def test_metadata_that_is_lost_while_there_are_partitions_keeps_the_contro
             await machine.start()
         machine.logs.close()
         machine.kill()
+
+
+async def test_a_metadata_log_that_is_lost_is_missed_after_a_power_loss_too() -> None:
+    machine = Machine()
+    await _with_some_metadata(machine)
+    machine.lose_power()
+    machine.fs.lose(SEGMENT)
+    with pytest.raises(ReplayError, match="does not start without its metadata"):
+        await machine.start()
+
+
+async def test_with_a_journal_elsewhere_a_damaged_copy_costs_a_broker_no_word_for_its_records() -> None:
+    machine = Machine()
+    await _with_some_metadata(machine)
+    machine.checkpoint()
+    machine.logs.run_record.registered(9)
+    machine.kill()
+    machine.flip(machine.fs.open(SEGMENT).size() // 2)
+    machine.open(copy=METADATA_TOPIC)
+    assert machine.logs.damaged == {}
+    assert machine.logs.run_record.epoch == 9
 
 
 async def test_with_a_journal_elsewhere_a_damaged_copy_is_thrown_away() -> None:
