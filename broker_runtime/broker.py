@@ -29,7 +29,7 @@ from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.overview import not_active, overview
 from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode, has_file_journal
-from broker_runtime.errors import ConfigError
+from broker_runtime.errors import ConfigError, KafkaError
 from broker_runtime.http_listener import (
     HttpAnswer,
     HttpListener,
@@ -140,7 +140,7 @@ class Broker:
             stopped = asyncio.create_task(stop.wait())
             stopped.add_done_callback(lambda _: None if failed.done() else failed.set_result(None))
             await failed
-        except (ListenerBindError, ReplayError) as error:
+        except (ListenerBindError, ReplayError, KafkaError) as error:
             raise StartError(str(error)) from error
         finally:
             await self._stop()

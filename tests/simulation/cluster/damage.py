@@ -1,9 +1,10 @@
 """Damage of files at rest: a flipped byte, a lost file, a lost folder, on the disk of a node that is down.
 
 One broker's disk at a time, so that good copies of its replicas exist; where any number of brokers may lose power
-(flush.messages=1) their word for those copies must be there too, so all are in sync then. A node may refuse to start over its metadata
-log only; somebody restores that disk then, as its last words say. Bytes of a segment that no start reads again are as
-they are until somebody reads them, as in Kafka: where one is flipped here the segment has lost its index, too.
+(flush.messages=1) their word for those copies must be there too, so all are in sync then. A node may refuse to start
+over its metadata log only; somebody restores that disk then, as its last words say. Bytes of a segment that no start
+reads again are as they are until somebody reads them, as in Kafka: where one is flipped here the segment has lost its
+index, too.
 """
 
 import asyncio
