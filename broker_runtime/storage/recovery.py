@@ -18,6 +18,8 @@ _READ_BYTES = 1 << 20
 _MAGIC_AT = 16
 _BATCH_BYTES_MAX = 1 << 28
 """More than that no write leaves behind that was cut off."""
+_SUMMED_BYTES_MAX = 1 << 28
+"""A tenth of a second: how much is summed in search of a whole batch behind a damage."""
 
 
 class DamagedLogError(Exception):
@@ -122,14 +124,20 @@ class BatchScan:
 
 
 def _has_batch_of(content: bytes, above: int) -> bool:
-    """Whether a whole batch of a later offset begins behind the first byte."""
+    """Whether a whole batch of a later offset begins behind the first byte.
+
+    Records may hold what looks like headers, thousands of them: when as much was summed as is allowed there counts as
+    one, for what cannot be told is not cut.
+    """
+    left = _SUMMED_BYTES_MAX
     at = content.find(MAGIC, _MAGIC_AT + 1)
     while 0 <= at <= len(content) - (HEADER_BYTES - _MAGIC_AT):
         start = at - _MAGIC_AT
         header = parse_header(content, start)
         is_whole = header.length >= HEADER_BYTES - OVERHEAD_BYTES and start + header.size <= len(content)
         batch = memoryview(content)[start : start + header.size] if is_whole and header.base_offset > above else None
-        if batch is not None and checksum(batch) == header.crc:
+        left -= 0 if batch is None else len(batch)
+        if batch is not None and (left < 0 or checksum(batch) == header.crc):
             return True
         at = content.find(MAGIC, at + 1)
     return False

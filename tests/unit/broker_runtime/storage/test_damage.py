@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import KafkaError
+from broker_runtime.storage import recovery
 from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, checksum, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets, read_topic_id
 from broker_runtime.storage.log import Log
@@ -190,6 +191,29 @@ def test_after_a_kill_a_torn_write_is_cut() -> None:
         node.start()
         assert values_of(node.log) == EVERYTHING
         assert node.report.bytes_truncated == max(size, 8)
+
+
+def test_records_that_look_like_thousands_of_headers_do_not_hold_up_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody sums for minutes to tell a torn write; what cannot be told is not cut."""
+    summed = 0
+
+    def counted(batch: memoryview) -> int:
+        nonlocal summed
+        summed += len(batch)
+        return checksum(batch)
+
+    monkeypatch.setattr(recovery, "checksum", counted)
+    monkeypatch.setattr(recovery, "_SUMMED_BYTES_MAX", 1 << 20)
+    node = Node()
+    fake = bytearray(encode_batch([(None, b"")], 1)[:HEADER_BYTES])
+    fake[0:12] = (1 << 40).to_bytes(8, "big") + (30_000).to_bytes(4, "big")
+    node.log.append(memoryview(encode_batch([(None, bytes(fake) * 1000)], 1)), leader_epoch=1)
+    last = node.log.segments[-1]
+    node.kill()
+    node.fs.open(last.path).truncate(60_000)
+    node.start()
+    assert ("orders", 0) in node.logs.damaged
+    assert summed < 2 << 20
 
 
 def test_after_a_power_loss_what_was_not_synced_ends_at_the_first_damage() -> None:
