@@ -1,9 +1,9 @@
-"""A watch that says nothing any more is asked again: an API server whose first watch of quotas never says a word."""
+"""A watch goes on whatever happens to it: an API server whose watches of quotas each say a few events, then nothing."""
 
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from kopf._cogs.aiokits.aiotasks import Scheduler
 
 from sluicegate_operator.api.metadata import API_VERSION, GROUP, VERSION
 from sluicegate_operator.handlers import kopf_thread
@@ -24,18 +25,28 @@ from sluicegate_operator.settings import read_settings
 
 Json = dict[str, Any]
 SILENCE_S = 0.5
-QUOTA = {
-    "apiVersion": API_VERSION,
-    "kind": CONNECTION_QUOTA.kind,
-    "metadata": {"name": "q", "namespace": "default", "uid": "u", "generation": 1, "resourceVersion": "6"},
-    "spec": {"clusterRef": {"name": "shop"}},
-}
+
+
+def quota(name: str, version: str) -> Json:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": CONNECTION_QUOTA.kind,
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "generation": 1,
+            "resourceVersion": version,
+        },
+        "spec": {"clusterRef": {"name": name}},
+    }
 
 
 class Api:
-    """Serves all kinds, without objects. The first watch of quotas stays silent, the next says what it has missed."""
+    """Serves all kinds, without objects. `news`: the quotas that the first watch of them adds, the next adds, ..."""
 
-    def __init__(self) -> None:
+    def __init__(self, *news: Sequence[Json]) -> None:
+        self._news = news
         self.ended = threading.Event()
         self.asked_from: list[str] = []
 
@@ -55,8 +66,8 @@ class Api:
     def watch(self, plural: str, version: str, say: Callable[[Json], None]) -> None:
         if plural == CONNECTION_QUOTA.plural:
             self.asked_from.append(version)
-            if len(self.asked_from) > 1:
-                say({"type": "ADDED", "object": QUOTA})
+            for added in dict(enumerate(self._news, 1)).get(len(self.asked_from), ()):
+                say({"type": "ADDED", "object": added})
         self.ended.wait()
 
 
@@ -110,11 +121,12 @@ class Queue:
         self.marked.put_nowait(key)
 
 
-async def test_what_a_silent_watch_has_missed_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def marked(api: Api, count: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The first `count` clusters whose quotas are to be looked at, as the events come."""
     monkeypatch.setattr(kopf_thread, "SILENCE_MAX_S", SILENCE_S)
-    api, quotas = Api(), Queue()
+    quotas = Queue()
     with serving(api) as address:
-        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(
             json.dumps(
                 {
@@ -132,9 +144,28 @@ async def test_what_a_silent_watch_has_missed_is_seen(tmp_path: Path, monkeypatc
         running = asyncio.create_task(KopfThread(kube, settings, watch, Readiness()).run())
         try:
             async with asyncio.timeout(60):
-                assert await quotas.marked.get() == ("default", "shop")
+                return [await quotas.marked.get() for _ in range(count)]
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             kube.close()
+
+
+async def test_what_a_silent_watch_has_missed_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api([], [quota("shop", "6")])
+    assert await marked(api, 1, tmp_path, monkeypatch) == [("default", "shop")]
     assert api.asked_from[:2] == ["5", "5"], "from where the first had been: nothing is listed anew"
+
+
+async def test_a_watch_outlives_an_event_that_is_taken_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the event is still being handed on when the watch has been silent for too long."""
+    spawn = Scheduler.spawn
+
+    async def late(self: Scheduler, *args: Any, **kwargs: Any) -> None:
+        await asyncio.sleep(2 * SILENCE_S)
+        await spawn(self, *args, **kwargs)
+
+    monkeypatch.setattr(Scheduler, "spawn", late)
+    api = Api([quota("shop", "6")], [quota("other", "7")])
+    assert await marked(api, 2, tmp_path, monkeypatch) == [("default", "shop"), ("default", "other")]
+    assert api.asked_from[:2] == ["5", "6"]

@@ -27,7 +27,10 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 2.0
 """For kinds that are not served yet."""
 SILENCE_MAX_S = 10.0
-"""Of a watch."""
+"""A watch is asked again by then, from where it was: it may have been cut off without a word."""
+WATCH_S = 8
+"""The API server ends a watch by then; it says before how far the watch has come."""
+NEVER_S = 365 * 86400.0
 STOP_TIMEOUT_S = 10.0
 AGAIN = Retry(0.5, 10.0)
 NEEDED = (*CUSTOM, BROKER_REGISTRATION)
@@ -154,11 +157,12 @@ def in_thread(name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> async
 async def configure(settings: kopf.OperatorSettings, **_: object) -> None:
     """Limits on everything that kopf leaves open; the Lease decides who acts, not kopf's peering."""
     settings.peering.standalone = True
-    settings.watching.server_timeout = 300
-    settings.watching.client_timeout = 310
+    settings.watching.server_timeout = WATCH_S
+    settings.watching.client_timeout = SILENCE_MAX_S
     settings.watching.connect_timeout = 5
-    # A watch that says nothing is asked again from where it was: it may have been cut off without a word.
-    settings.watching.inactivity_timeout = SILENCE_MAX_S
+    # kopf's own limit on silence must never be met: it cancels the watch also while an event is being handed on, and
+    # then that kind is not watched any more, without a word. The client's ends nothing but a read.
+    settings.watching.inactivity_timeout = NEVER_S
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
     settings.execution.default_backoff = 5

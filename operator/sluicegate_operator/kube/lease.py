@@ -127,7 +127,7 @@ class LeaseElector:
             async with asyncio.timeout(RELEASE_TIMEOUT_S):
                 await self._give_back()
         except (KubeError, TimeoutError) as error:
-            log.warning("the lease %s/%s was not released: %s", self._namespace, self._name, error or "too slow")
+            log.warning("the lease %s/%s was not released: %s", self._namespace, self._name, str(error) or "too slow")
 
     async def _give_back(self) -> None:
         for attempt in range(1, RELEASE_ATTEMPTS + 1):
@@ -156,7 +156,7 @@ class LeaseElector:
             async with asyncio.timeout(left_s):
                 decision = await self._attempt(only_renew=True)
         except (KubeError, TimeoutError) as error:
-            log.warning("the lease %s/%s was not renewed: %s", self._namespace, self._name, error or "no answer")
+            log.warning("the lease %s/%s was not renewed: %s", self._namespace, self._name, str(error) or "no answer")
             return False
         match decision:
             case Renew():

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.kube.kinds import Kind
 from sluicegate_operator.kube.lease import LeaseElector
 from tests.support.manual_clock import ManualClock
 from tests.support.one_lease import OneLease
@@ -88,3 +89,24 @@ def test_a_renewal_that_is_refused_is_tried_again_with_what_is_there() -> None:
 
     run(hold(), clock)
     assert not one.lost.is_set()
+
+
+class NeverAnswers(OneLease):
+    async def replace(self, kind: Kind, namespace: str, name: str, manifest: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(10 * DURATION_S)
+        raise AssertionError("nobody waits so long")
+
+
+def test_a_renewal_and_a_release_without_an_answer_say_so(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    one = elector(NeverAnswers(), clock)
+
+    async def hold() -> None:
+        await one.acquire()
+        await one.run_while_held()
+        await one.release()
+
+    run(hold(), clock)
+    said = [record.getMessage() for record in caplog.records]
+    assert "the lease default/test was not renewed: no answer" in said
+    assert "the lease default/test was not released: too slow" in said
