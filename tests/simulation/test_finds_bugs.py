@@ -17,6 +17,8 @@ from broker_runtime.controller.records import Record
 from broker_runtime.replication import fetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.storage.checkpoints import Checkpoints
+from broker_runtime.storage.loader import Promise
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.producers import ProducerStates
 from tests.simulation.cluster.cluster import simulate
@@ -156,6 +158,17 @@ def stay_eligible_after_a_power_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elections, "leave", whole)
 
 
+def keep_what_was_said_of_a_deleted_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of checkpoints outlive their partition and are believed of the next one of that name."""
+    monkeypatch.setattr(Checkpoints, "forget", lambda self, key: None)
+
+
+def cut_damaged_logs_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log ends at the first damage, whatever it once had."""
+    monkeypatch.setattr(Promise, "excuses", lambda self, damage: True)
+    monkeypatch.setattr(Promise, "least_end", property(lambda self: 0))
+
+
 @pytest.mark.parametrize(
     "break_it",
     [
@@ -199,6 +212,17 @@ def test_a_broken_rule_about_syncs_is_found(break_it: Break, replicas: int) -> N
 def test_an_early_answer_to_a_deletion_is_found() -> None:
     """1005."""
     _finds(answer_deletions_before_the_followers_have_them, replace(HARSH, faults=("delete_records", "kill")))
+
+
+def test_checkpoints_of_a_deleted_log_are_found() -> None:
+    """1001."""
+    faults = ("topic_made_again", "delete_records", "kill")
+    _finds(keep_what_was_said_of_a_deleted_log, replace(HARSH, faults=faults))
+
+
+def test_a_cut_in_silence_is_found() -> None:
+    """1024."""
+    _finds(cut_damaged_logs_in_silence, replace(HARSH, faults=("damage", "kill")))
 
 
 @pytest.mark.timeout(900)
