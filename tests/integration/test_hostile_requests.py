@@ -70,7 +70,9 @@ def _value(field: Any, hint: Any, rng: random.Random) -> Any:
         "bool": rng.random() < 0.5,
         "float64": rng.choice((0.0, -1.5, 10.0, float("inf"), float("nan"))),
         "timedelta_i32": timedelta(milliseconds=rng.choice((0, 1, 50))),
+        "timedelta_i64": timedelta(milliseconds=rng.choice((0, 1, 50))),
         "records": rng.randbytes(80),
+        "bytes": rng.randbytes(20),
         "uint16": rng.randrange(2**16),
     }
     return plain[kind] if kind in plain else rng.choice(NUMBERS)
