@@ -312,7 +312,8 @@ TABLE: Sequence[Wanted] = (
         "A negative limit counts as the smallest one; Kafka fails over it.",
     ),
     Wanted("offsets looked up", "a partition twice/*", ABSENT, ENTRY, TWICE),
-    Wanted("connections and the broker's rate", "between brokers/last answer after s", "*", "*", BROKERS_OWN),
+    # Both figures of how soon they are answered ("answered at once", "last answer after s"); how many must be alike.
+    Wanted("connections and the broker's rate", "between brokers/* *", "*", "*", BROKERS_OWN),
     Wanted("connections and an address's rate", "between brokers too/*", "*", "*", BROKERS_OWN),
     *(
         Wanted(sequence, "*/listener.name.*/read_only", "True", "False", LISTENER_KEYS)
