@@ -23,11 +23,8 @@ from broker_runtime.cluster.identity import boot_id, claim_folder, new_incarnati
 from broker_runtime.cluster.link import ControllerClient, ControllerLink, LoopbackLink, SocketLink
 from broker_runtime.cluster.membership import Identity, Membership, MembershipError, Timing
 from broker_runtime.config import BrokerSettings, Endpoint
-from broker_runtime.controller.figures import ReplicationFigures, controller_figures, replication_figures
 from broker_runtime.controller.history import ReplayError
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.overview import not_active, overview
-from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode, has_file_journal
 from broker_runtime.errors import ConfigError, KafkaError
 from broker_runtime.http_listener import (
@@ -39,6 +36,9 @@ from broker_runtime.http_listener import (
     json_answer,
     text_answer,
 )
+from broker_runtime.metadata.figures import ReplicationFigures, controller_figures, replication_figures
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import METADATA_TOPIC
 from broker_runtime.metrics import (
     controller_families,
     families,

@@ -20,11 +20,11 @@ from broker_runtime.cluster.peers import BrokerPeers
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
 from broker_runtime.config.effective import EffectiveConfig, effective_config, topic_defaults
-from broker_runtime.controller.image import Changes, MetadataImage
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.limits import host_names, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
+from broker_runtime.metadata.image import Changes, MetadataImage
 from broker_runtime.network.server import SocketServer
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.leader import LeaderReplica

@@ -19,12 +19,12 @@ from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.effective import effective_config
 from broker_runtime.controller.history import ReplayError
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.journal.choice import JournalParts, backing
-from broker_runtime.controller.records import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.limits import host_names, network_limits, quota_settings
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.network.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings

@@ -10,10 +10,10 @@ from typing import Protocol
 from broker_runtime.config import BrokerSettings
 from broker_runtime.config.addresses import canonical_address
 from broker_runtime.config.effective import EffectiveConfig
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.errors import ConfigError
 from broker_runtime.host_limits import HostLimits
 from broker_runtime.limits import override_hosts, quota_settings
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.network.host_names import HostNames
 from broker_runtime.network.settings import QuotaSettings
 

@@ -6,7 +6,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.process_collector import ProcessCollector
 
 from broker_runtime.apis.dispatch import RequestCount
-from broker_runtime.controller.figures import ControllerFigures, ReplicationFigures
+from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.network.metrics import Sample
 
 _PROCESS = ProcessCollector(registry=None)

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import Metric
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
 from broker_runtime.controller.broker_states import states_page
-from broker_runtime.controller.figures import ControllerFigures, ReplicationFigures
+from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.metrics import (
     controller_families,
     families,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.partition_changes import (
     EPOCH_UNKNOWN,
     RECOVERED,
@@ -15,9 +14,10 @@ from broker_runtime.controller.partition_changes import (
     IsrChanged,
     change_isr,
 )
-from broker_runtime.controller.records import Record
 from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import Record
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import ALTER_PARTITION
 

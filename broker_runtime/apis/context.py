@@ -12,8 +12,8 @@ from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.service import ControllerService
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.controller.capacity import Capacity, check_records
-from broker_runtime.controller.image import MetadataImage
-from broker_runtime.controller.records import Record
 from broker_runtime.controller.topics import grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import Record
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import CREATE_PARTITIONS
 

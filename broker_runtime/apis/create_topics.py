@@ -6,9 +6,6 @@ from uuid import uuid4
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.controller.capacity import Capacity, check_partitions, check_records
-from broker_runtime.controller.describe import describe_topic
-from broker_runtime.controller.image import MetadataImage
-from broker_runtime.controller.records import Record
 from broker_runtime.controller.topics import (
     CreatedTopic,
     NewTopic,
@@ -18,6 +15,9 @@ from broker_runtime.controller.topics import (
     partitions_asked_for,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.describe_configs import describe_topic
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import Record
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import CREATE_TOPICS
 

@@ -1,8 +1,8 @@
 """DescribeClientQuotas (48), versions 0 to 1 (KIP-546): any broker answers from its metadata."""
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
-from broker_runtime.controller.client_quotas import Component, describe_quotas
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.describe_quotas import Component, describe_quotas
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DESCRIBE_CLIENT_QUOTAS
 

@@ -1,8 +1,8 @@
 """DescribeConfigs (32), versions 1 to 4 (KIP-133, KIP-226 synonyms, KIP-569 types and documentation)."""
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
-from broker_runtime.controller.describe import Described, describe_resource
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.describe_configs import Described, describe_resource
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DESCRIBE_CONFIGS
 

@@ -16,8 +16,8 @@ from uuid import UUID
 
 from broker_runtime.apis.context import Node
 from broker_runtime.apis.list_offsets import check_epoch
-from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.records import METADATA_TOPIC
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.header import RequestHeader, response_prefix
 from broker_runtime.wire.reader import RequestReader

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Mapping, Sequence
 from uuid import UUID
 
 from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
-from broker_runtime.controller.image import MetadataImage, Partition, Topic
-from broker_runtime.controller.topic_names import check_topic_name
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage, Partition, Topic
+from broker_runtime.metadata.topic_names import check_topic_name
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import CREATE_TOPICS, METADATA
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 
 from broker_runtime.apis.fetch_snapshot import NEWEST
 from broker_runtime.cluster.link import ControllerClient
-from broker_runtime.controller.image import Changes, MetadataImage
-from broker_runtime.controller.records import METADATA_TOPIC, decode_record
-from broker_runtime.controller.snapshots import SnapshotFormatError, load_image, replace_image
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import Changes, MetadataImage
+from broker_runtime.metadata.records import METADATA_TOPIC, decode_record
+from broker_runtime.metadata.snapshots import SnapshotFormatError, load_image, replace_image
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import FETCH, FETCH_SNAPSHOT

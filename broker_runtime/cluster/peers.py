@@ -8,8 +8,8 @@ import asyncio
 import socket
 from typing import cast
 
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import frame_request
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from broker_runtime.config import ConfigKey, UpdateMode, Value, broker_key, split_listener_prefix
 from broker_runtime.config.broker import LISTENER_PREFIX
 from broker_runtime.config.limit_rules import limit_problems
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.errors import ConfigError
+from broker_runtime.metadata.image import MetadataImage
 
 Configs = Mapping[str, str]
 _MAX_CONNECTIONS = "max.connections"

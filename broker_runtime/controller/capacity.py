@@ -8,9 +8,9 @@ started alike, and sluicegate.broker.replicas.max says it where they are not.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from broker_runtime.controller.image import MetadataImage
-from broker_runtime.controller.records import PartitionRecord, Record
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import PartitionRecord, Record
 
 RECORDS_MAX = 10_000
 

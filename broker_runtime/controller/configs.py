@@ -12,10 +12,10 @@ from broker_runtime.config import TOPIC_KEYS, ConfigKey, Type, broker_key
 from broker_runtime.config.topic import topic_key
 from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
 from broker_runtime.controller.broker_configs import broker_change_problem
-from broker_runtime.controller.image import MetadataImage, ResourceType
-from broker_runtime.controller.records import ConfigRecord
-from broker_runtime.controller.topic_names import check_topic_name
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage, ResourceType
+from broker_runtime.metadata.records import ConfigRecord
+from broker_runtime.metadata.topic_names import check_topic_name
 
 VALUE_LENGTH_MAX = 32_767
 """As in Kafka's controller, whose records hold a value of at most so many characters."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from uuid import UUID
 
-from broker_runtime.controller.image import MetadataImage, Partition, Topic
-from broker_runtime.controller.records import NO_LEADER, ConfigRecord, PartitionRecord, Record
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage, Partition, Topic
+from broker_runtime.metadata.records import NO_LEADER, ConfigRecord, PartitionRecord, Record
 
 REBALANCED_MAX = 1_000
 """Leaders that one rebalance moves; Kafka's number."""

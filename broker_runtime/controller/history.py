@@ -8,11 +8,11 @@ import asyncio
 import logging
 
 from broker_runtime.clock import Clock
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.journal.seam import Journal, JournalError, Snapshot
-from broker_runtime.controller.records import RecordFormatError, decode_record
-from broker_runtime.controller.snapshots import SnapshotFormatError, load_image, snapshot_pieces
 from broker_runtime.errors import KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import RecordFormatError, decode_record
+from broker_runtime.metadata.snapshots import SnapshotFormatError, load_image, snapshot_pieces
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.storage.log import Log
 

@@ -7,8 +7,8 @@ concern; nothing here decides anything.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker_runtime.controller.image import BrokerInfo, MetadataImage
 from broker_runtime.controller.registration import Sessions, state_of
+from broker_runtime.metadata.image import BrokerInfo, MetadataImage
 
 Json = Mapping[str, object]
 

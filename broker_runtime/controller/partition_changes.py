@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from broker_runtime.controller.elections import candidates, partition_record, settled
-from broker_runtime.controller.image import MetadataImage, Partition
-from broker_runtime.controller.records import Record
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage, Partition
+from broker_runtime.metadata.records import Record
 
 RECOVERED = 0
 """The only leader recovery state that there is here: KIP-704's RECOVERING is not kept."""

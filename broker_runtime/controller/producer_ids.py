@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker_runtime.controller.image import MetadataImage
-from broker_runtime.controller.records import ProducerIdsRecord, Record
 from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import ProducerIdsRecord, Record
 
 BLOCK_SIZE = 1_000
 _LAST = 2**63 - 1

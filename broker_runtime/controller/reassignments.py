@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from broker_runtime.controller.elections import candidates, partition_record, partitions, settled
-from broker_runtime.controller.image import MetadataImage, Partition, Topic
 from broker_runtime.controller.placement import check_assignment
-from broker_runtime.controller.records import Record
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage, Partition, Topic
+from broker_runtime.metadata.records import Record
 
 
 def reassign(

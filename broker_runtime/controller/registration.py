@@ -17,8 +17,9 @@ from uuid import UUID
 
 from broker_runtime.controller import elections
 from broker_runtime.controller.broker_states import BrokerState, Event, Guard, Way, ways
-from broker_runtime.controller.image import BrokerInfo, MetadataImage
-from broker_runtime.controller.records import (
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import BrokerInfo, MetadataImage
+from broker_runtime.metadata.records import (
     BrokerEndpoint,
     FenceBroker,
     Record,
@@ -27,7 +28,6 @@ from broker_runtime.controller.records import (
     UnfenceBroker,
     UnregisterBroker,
 )
-from broker_runtime.errors import ErrorCode, KafkaError
 
 _UNKNOWN_OFFSET = -1
 _EPOCH_UNKNOWN = -1

@@ -24,7 +24,6 @@ from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings
 from broker_runtime.controller import elections, registration
 from broker_runtime.controller.history import History, ReplayError
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.journal.seam import (
     DeposedError,
     Election,
@@ -33,10 +32,11 @@ from broker_runtime.controller.journal.seam import (
     JournalError,
     JournalUnavailableError,
 )
-from broker_runtime.controller.records import ClusterRecord, ControllerChange, Record
 from broker_runtime.controller.registration import Heartbeat, HeartbeatAnswer, Registration, Sessions
-from broker_runtime.controller.snapshots import in_batches
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import ClusterRecord, ControllerChange, Record
+from broker_runtime.metadata.snapshots import in_batches
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.log import Log
 

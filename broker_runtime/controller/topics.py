@@ -10,9 +10,10 @@ from uuid import UUID
 
 from broker_runtime.controller.capacity import check_partitions
 from broker_runtime.controller.configs import check_topic_configs
-from broker_runtime.controller.image import MetadataImage, ResourceType, Topic
 from broker_runtime.controller.placement import check_assignment, place
-from broker_runtime.controller.records import (
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage, ResourceType, Topic
+from broker_runtime.metadata.records import (
     METADATA_TOPIC,
     NO_LEADER,
     ConfigRecord,
@@ -21,8 +22,7 @@ from broker_runtime.controller.records import (
     RemoveTopic,
     TopicRecord,
 )
-from broker_runtime.controller.topic_names import check_topic_name
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.topic_names import check_topic_name
 
 USE_DEFAULT = -1
 

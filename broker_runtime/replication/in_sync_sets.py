@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from broker_runtime.clock import Clock
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.errors import KafkaError
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication import isr_changes
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.leader import LeaderReplica

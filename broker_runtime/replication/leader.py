@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker_runtime.controller.image import BrokerInfo, Partition
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import BrokerInfo, Partition
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.waiters import OffsetWaiters
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.controller.image import MetadataImage, Partition, Removals, Topic
-from broker_runtime.controller.records import METADATA_TOPIC
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage, Partition, Removals, Topic
+from broker_runtime.metadata.records import METADATA_TOPIC
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 

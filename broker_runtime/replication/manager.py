@@ -11,8 +11,8 @@ from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
-from broker_runtime.controller.image import MetadataImage, Partition, Removals, Topic
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage, Partition, Removals, Topic
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher

@@ -8,9 +8,10 @@ from uuid import UUID
 
 from broker_runtime.apis.context import ApiSpec, RequestContext
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.journal.choice import JournalParts, backing
-from broker_runtime.controller.records import (
+from broker_runtime.controller.service import ControllerService
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
     BrokerEndpoint,
@@ -23,7 +24,6 @@ from broker_runtime.controller.records import (
     decode_record,
     encode_record,
 )
-from broker_runtime.controller.service import ControllerService
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
 from tests.support.inline_executor import InlineExecutor

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts, backing
-from broker_runtime.controller.records import METADATA_TOPIC, METADATA_TOPIC_ID, ConfigRecord
 from broker_runtime.controller.service import ControllerService
+from broker_runtime.metadata.records import METADATA_TOPIC, METADATA_TOPIC_ID, ConfigRecord
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.inline_executor import InlineExecutor

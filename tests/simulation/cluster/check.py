@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker_runtime.config import TopicConfig
-from broker_runtime.controller.image import MetadataImage, Partition
 from broker_runtime.controller.journal.choice import JournalParts, backing
-from broker_runtime.controller.records import METADATA_TOPIC, METADATA_TOPIC_ID, decode_record
-from broker_runtime.controller.snapshots import load_image
 from broker_runtime.controller_node import JOURNAL_CONFIG
+from broker_runtime.metadata.image import MetadataImage, Partition
+from broker_runtime.metadata.records import METADATA_TOPIC, METADATA_TOPIC_ID, decode_record
+from broker_runtime.metadata.snapshots import load_image
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker_runtime.controller.image import MetadataImage
+from broker_runtime.metadata.image import MetadataImage
 from tests.simulation.cluster import check, schedule
 from tests.simulation.cluster.admin import Admin
 from tests.simulation.cluster.client import Consumer, Deletions, Lane, Producer

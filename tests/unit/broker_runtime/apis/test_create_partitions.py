@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.apis.create_partitions import API
-from broker_runtime.controller.records import PartitionRecord, TopicRecord
 from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.records import PartitionRecord, TopicRecord
 from tests.support.controller import ControllerInMemory
 
 ID = UUID(int=5)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis.describe_configs import API
-from broker_runtime.controller.records import ConfigRecord
 from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.records import ConfigRecord
 from tests.support.controller import ControllerInMemory
 
 

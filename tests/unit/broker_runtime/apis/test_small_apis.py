@@ -9,8 +9,8 @@ from broker_runtime.apis import (
     list_config_resources,
     update_features,
 )
-from broker_runtime.controller.records import PartitionRecord, TopicRecord
 from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.records import PartitionRecord, TopicRecord
 from tests.support.controller import ControllerInMemory
 
 

@@ -15,9 +15,11 @@ import pytest
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.link import ControllerClient, LoopbackLink
 from broker_runtime.config import TopicConfig, broker_settings
-from broker_runtime.controller.image import Changes, MetadataImage
 from broker_runtime.controller.journal.choice import JournalParts
-from broker_runtime.controller.records import (
+from broker_runtime.controller_node import ControllerNode
+from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.image import Changes, MetadataImage
+from broker_runtime.metadata.records import (
     METADATA_TOPIC,
     ConfigRecord,
     PartitionRecord,
@@ -27,9 +29,7 @@ from broker_runtime.controller.records import (
     TopicRecord,
     encode_record,
 )
-from broker_runtime.controller.snapshots import same
-from broker_runtime.controller_node import ControllerNode
-from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.snapshots import same
 from broker_runtime.network.metrics import Sample
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.manager import LogManager

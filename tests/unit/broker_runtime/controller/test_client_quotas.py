@@ -5,12 +5,9 @@ import math
 import pytest
 
 from broker_runtime.controller.client_quotas import (
-    Component,
     EntityParts,
-    Match,
     QuotaChange,
     alter_quotas,
-    describe_quotas,
     hosts_to_resolve,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -86,56 +83,6 @@ def test_quotas_that_are_refused(entity: EntityParts, key: str, value: float, me
 def test_a_key_twice_is_refused() -> None:
     with pytest.raises(KafkaError, match="Duplicate quota key"):
         alter_quotas([(IP, None)], [QuotaChange(RATE, 1.0), QuotaChange(RATE, 2.0)], Metadata().image, ())
-
-
-USER = [("user", "u")]
-USER_AND_CLIENT: EntityParts = [("user", "u"), ("client-id", None)]
-
-
-@pytest.mark.parametrize(
-    ("components", "strict", "found"),
-    [
-        ([], False, 5),
-        ([], True, 0),
-        ([(IP, Match.SPECIFIED, None)], False, 3),
-        ([(IP, Match.DEFAULT, None)], False, 1),
-        ([(IP, Match.EXACT, "::1")], True, 1),
-        ([(IP, Match.EXACT, "::2")], False, 0),
-        ([("user", Match.SPECIFIED, None)], False, 2),
-        ([("user", Match.SPECIFIED, None)], True, 1),
-        ([("user", Match.EXACT, "u"), ("client-id", Match.DEFAULT, None)], True, 1),
-        ([("client-id", Match.EXACT, "c")], False, 0),
-    ],
-)
-def test_what_a_filter_finds(components: list[tuple[str, int, str | None]], strict: bool, found: int) -> None:
-    metadata = metadata_with(
-        ([(IP, None)], RATE, 1.0),
-        ([(IP, "::1")], RATE, 2.0),
-        ([(IP, "10.0.0.1")], RATE, 3.0),
-        (USER, "producer_byte_rate", 4.0),
-        (USER_AND_CLIENT, "producer_byte_rate", 5.0),
-    )
-    assert len(describe_quotas([Component(*c) for c in components], strict, metadata.image)) == found
-
-
-@pytest.mark.parametrize(
-    ("components", "code", "message"),
-    [
-        ([("", 2, None)], ErrorCode.INVALID_REQUEST, "Invalid empty entity type."),
-        ([(IP, 2, None), (IP, 1, None)], ErrorCode.INVALID_REQUEST, "cannot appear more than once"),
-        ([("planet", 2, None)], ErrorCode.UNSUPPORTED_VERSION, "planet"),
-        ([(IP, 0, None)], ErrorCode.INVALID_REQUEST, "MATCH_TYPE_EXACT, but set match string to null."),
-        ([(IP, 1, "x")], ErrorCode.INVALID_REQUEST, "MATCH_TYPE_DEFAULT, but also specified"),
-        ([(IP, 2, "x")], ErrorCode.INVALID_REQUEST, "MATCH_TYPE_SPECIFIED, but also specified"),
-        ([(IP, 9, None)], ErrorCode.INVALID_REQUEST, "Unknown match type 9"),
-        ([(IP, 2, None), ("user", 2, None)], ErrorCode.INVALID_REQUEST, "should not be used with user"),
-    ],
-)
-def test_filters_that_are_refused(components: list[tuple[str, int, str | None]], code: ErrorCode, message: str) -> None:
-    with pytest.raises(KafkaError) as refused:
-        describe_quotas([Component(*c) for c in components], False, Metadata().image)
-    assert refused.value.code == code
-    assert message in str(refused.value)
 
 
 def test_taking_away_a_key_that_there_is_not_changes_nothing() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from broker_runtime.controller.configs import Change, Operation, alter_incrementally, replace_all
-from broker_runtime.controller.records import ConfigRecord
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.records import ConfigRecord
 from tests.support.controller import Metadata
 
 BROKER, TOPIC = 4, 2

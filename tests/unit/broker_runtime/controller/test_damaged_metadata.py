@@ -10,8 +10,8 @@ import pytest
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.journal.choice import JournalParts
-from broker_runtime.controller.records import METADATA_TOPIC, ConfigRecord
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
+from broker_runtime.metadata.records import METADATA_TOPIC, ConfigRecord
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.manager import LogManager
 from tests.support.inline_executor import InlineExecutor

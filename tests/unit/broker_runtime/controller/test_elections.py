@@ -4,10 +4,10 @@ import pytest
 
 from broker_runtime.controller import elections
 from broker_runtime.controller.elections import Candidates, ElectionType, settled
-from broker_runtime.controller.image import Partition
-from broker_runtime.controller.records import ConfigRecord, PartitionRecord, Record
 from broker_runtime.controller.registration import fence, stop, unfence
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import Partition
+from broker_runtime.metadata.records import ConfigRecord, PartitionRecord, Record
 from tests.support.controller import Metadata
 
 UNCLEAN = ConfigRecord(2, "t", "unclean.leader.election.enable", "true")

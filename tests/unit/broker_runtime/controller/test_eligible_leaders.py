@@ -7,12 +7,12 @@ import pytest
 
 from broker_runtime.controller import elections
 from broker_runtime.controller.elections import ElectionType, candidates, settled
-from broker_runtime.controller.image import Partition
 from broker_runtime.controller.partition_changes import IsrChange, change_isr
 from broker_runtime.controller.reassignments import reassign
-from broker_runtime.controller.records import NO_LEADER, ConfigRecord, PartitionRecord
 from broker_runtime.controller.registration import Registration, Sessions, fence, register, stop, unfence, unregister
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import Partition
+from broker_runtime.metadata.records import NO_LEADER, ConfigRecord, PartitionRecord
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 MIN_INSYNC = "min.insync.replicas"

@@ -10,10 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from broker_runtime.controller import elections
 from broker_runtime.controller.broker_states import BrokerState
 from broker_runtime.controller.elections import ElectionType
-from broker_runtime.controller.image import Partition
 from broker_runtime.controller.partition_changes import IsrChange, change_isr
 from broker_runtime.controller.reassignments import reassign
-from broker_runtime.controller.records import NO_LEADER, ConfigRecord, Record
 from broker_runtime.controller.registration import (
     Heartbeat,
     Registration,
@@ -26,6 +24,8 @@ from broker_runtime.controller.registration import (
 )
 from broker_runtime.controller.topics import NewTopic, TopicDefaults, create_topic
 from broker_runtime.errors import KafkaError
+from broker_runtime.metadata.image import Partition
+from broker_runtime.metadata.records import NO_LEADER, ConfigRecord, Record
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 BROKERS = st.integers(0, 4)

@@ -5,14 +5,14 @@ from typing import Any
 from uuid import UUID
 
 from broker_runtime.controller.overview import overview
-from broker_runtime.controller.records import (
+from broker_runtime.controller.registration import Sessions
+from broker_runtime.metadata.records import (
     ControllerChange,
     FenceBroker,
     PartitionRecord,
     StopBroker,
     UnfenceBroker,
 )
-from broker_runtime.controller.registration import Sessions
 from tests.support.controller import CLUSTER_ID, Metadata
 
 NOW_S = 500.0

@@ -5,9 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.controller.image import Partition
 from broker_runtime.controller.partition_changes import EPOCH_UNKNOWN, IsrChange, IsrChanged, change_isr
-from broker_runtime.controller.records import (
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import Partition
+from broker_runtime.metadata.records import (
     FenceBroker,
     PartitionRecord,
     Record,
@@ -15,7 +16,6 @@ from broker_runtime.controller.records import (
     StopBroker,
     UnregisterBroker,
 )
-from broker_runtime.errors import ErrorCode, KafkaError
 from tests.support.controller import Metadata
 
 LEADER_EPOCH, PARTITION_EPOCH = 5, 9

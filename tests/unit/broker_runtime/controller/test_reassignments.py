@@ -4,11 +4,11 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.controller.image import Partition
 from broker_runtime.controller.partition_changes import EPOCH_UNKNOWN, IsrChange, change_isr
 from broker_runtime.controller.reassignments import reassign, under_way
-from broker_runtime.controller.records import ConfigRecord, FenceBroker
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import Partition
+from broker_runtime.metadata.records import ConfigRecord, FenceBroker
 from tests.support.controller import Metadata
 
 

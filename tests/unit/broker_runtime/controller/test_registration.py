@@ -5,14 +5,6 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.controller.broker_states import BrokerState
-from broker_runtime.controller.records import (
-    FeatureLevelRecord,
-    FenceBroker,
-    PartitionRecord,
-    RegisterBroker,
-    StopBroker,
-    UnfenceBroker,
-)
 from broker_runtime.controller.registration import (
     Heartbeat,
     HeartbeatAnswer,
@@ -25,6 +17,14 @@ from broker_runtime.controller.registration import (
     unregister,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.records import (
+    FeatureLevelRecord,
+    FenceBroker,
+    PartitionRecord,
+    RegisterBroker,
+    StopBroker,
+    UnfenceBroker,
+)
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 OLD, NEW = UUID(int=1), UUID(int=2)

@@ -9,12 +9,12 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.controller.history import ReplayError
-from broker_runtime.controller.image import MetadataImage
 from broker_runtime.controller.journal.seam import JournalFailedError
-from broker_runtime.controller.records import ConfigRecord, ControllerChange, PartitionRecord, Record, TopicRecord
 from broker_runtime.controller.registration import Heartbeat, Registration, fence
-from broker_runtime.controller.snapshots import image_records
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import ConfigRecord, ControllerChange, PartitionRecord, Record, TopicRecord
+from broker_runtime.metadata.snapshots import image_records
 from broker_runtime.storage.batch import encode_batch
 from tests.support.controller import CLUSTER_ID, ControllerInMemory, endpoints
 from tests.support.memory_filesystem import MemoryFileSystem

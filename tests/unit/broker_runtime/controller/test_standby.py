@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 
 from broker_runtime.controller.history import ReplayError
-from broker_runtime.controller.image import MetadataImage
-from broker_runtime.controller.records import ConfigRecord, Record
 from broker_runtime.controller.service import ControllerService, Role
-from broker_runtime.controller.snapshots import image_records
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import ConfigRecord, Record
+from broker_runtime.metadata.snapshots import image_records
 from tests.support.controllers import LEASE_MS, Standbys, write, written
 from tests.support.journal_store import NO_FAULT, Fault
 from tests.support.manual_clock import ManualClock

@@ -5,9 +5,9 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.controller.reassignments import reassign
-from broker_runtime.controller.records import StopBroker
 from broker_runtime.controller.topics import NewTopic, TopicDefaults, create_topic, delete_topic, grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.records import StopBroker
 from tests.support.controller import Metadata
 
 ID = UUID(int=42)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker_runtime.controller.image import MetadataImage, Partition
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage, Partition
 from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.wire.messages import Entity, Fields

@@ -5,9 +5,9 @@ from typing import cast
 import pytest
 
 from broker_runtime.config import TopicConfig, broker_settings
-from broker_runtime.controller.image import MetadataImage
-from broker_runtime.controller.records import PartitionRecord, TopicRecord
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import PartitionRecord, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from tests.support.logs import TOPIC_ID, LogHouse

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.config import TopicConfig, broker_settings
-from broker_runtime.controller.image import Changes, MetadataImage
-from broker_runtime.controller.records import PartitionRecord, Record, RemoveTopic, TopicRecord
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import Changes, MetadataImage
+from broker_runtime.metadata.records import PartitionRecord, Record, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.stray import parting_name

@@ -5,7 +5,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from broker_runtime.controller.records import (
+from broker_runtime.metadata.records import (
     BrokerEndpoint,
     ClientQuotaRecord,
     ClusterRecord,

@@ -20,9 +20,9 @@ from broker_runtime.config import (
     split_listener_prefix,
 )
 from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
-from broker_runtime.controller.image import MetadataImage, ResourceType
-from broker_runtime.controller.topic_names import check_topic_name
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage, ResourceType
+from broker_runtime.metadata.topic_names import check_topic_name
 
 
 class Source(IntEnum):

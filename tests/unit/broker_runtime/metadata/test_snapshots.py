@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_runtime.controller.image import Changes, MetadataImage
-from broker_runtime.controller.records import (
+from broker_runtime.metadata.image import Changes, MetadataImage
+from broker_runtime.metadata.records import (
     ClientQuotaRecord,
     ClusterRecord,
     ConfigRecord,
@@ -24,7 +24,7 @@ from broker_runtime.controller.records import (
     UnfenceBroker,
     UnregisterBroker,
 )
-from broker_runtime.controller.snapshots import (
+from broker_runtime.metadata.snapshots import (
     SNAPSHOT_BATCH_BYTES,
     SnapshotFormatError,
     image_records,

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from broker_runtime.controller import client_quotas, configs, producer_ids, registration, topics
 from broker_runtime.controller.client_quotas import QuotaChange
 from broker_runtime.controller.configs import Change
-from broker_runtime.controller.image import Changes
-from broker_runtime.controller.records import (
+from broker_runtime.controller.registration import Heartbeat, Registration, Sessions
+from broker_runtime.errors import KafkaError
+from broker_runtime.metadata.image import Changes
+from broker_runtime.metadata.records import (
     ClientQuotaRecord,
     ConfigRecord,
     FenceBroker,
@@ -20,8 +22,6 @@ from broker_runtime.controller.records import (
     TopicRecord,
     UnfenceBroker,
 )
-from broker_runtime.controller.registration import Heartbeat, Registration, Sessions
-from broker_runtime.errors import KafkaError
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 

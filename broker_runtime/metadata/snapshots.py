@@ -7,8 +7,9 @@ same metadata gives the same bytes whatever its history was.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from broker_runtime.controller.image import BrokerInfo, Changes, MetadataImage, ResourceType, Topic
-from broker_runtime.controller.records import (
+from broker_runtime.errors import KafkaError
+from broker_runtime.metadata.image import BrokerInfo, Changes, MetadataImage, ResourceType, Topic
+from broker_runtime.metadata.records import (
     ClientQuotaRecord,
     ClusterRecord,
     ConfigRecord,
@@ -25,7 +26,6 @@ from broker_runtime.controller.records import (
     decode_record,
     encode_record,
 )
-from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import checksum, encode_batch, iter_batches, iter_records
 
 BATCH_BYTES_MAX = 512 * 1024

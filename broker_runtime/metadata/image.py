@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
-from broker_runtime.controller.records import (
+from broker_runtime.metadata.records import (
     BrokerEndpoint,
     ClientQuotaRecord,
     ClusterRecord,

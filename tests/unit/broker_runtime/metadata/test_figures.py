@@ -1,12 +1,12 @@
 """Counts of the cluster's and a broker's partitions, from metadata."""
 
-from broker_runtime.controller.figures import (
+from broker_runtime.metadata.figures import (
     ControllerFigures,
     ReplicationFigures,
     controller_figures,
     replication_figures,
 )
-from broker_runtime.controller.records import NO_LEADER, PartitionRecord
+from broker_runtime.metadata.records import NO_LEADER, PartitionRecord
 from tests.support.controller import Metadata
 
 

@@ -6,8 +6,8 @@ One walk over all partitions at each scrape: cheaper than keeping counts true th
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker_runtime.controller.image import MetadataImage
-from broker_runtime.controller.records import NO_LEADER
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.records import NO_LEADER
 
 
 @dataclass(frozen=True, slots=True)

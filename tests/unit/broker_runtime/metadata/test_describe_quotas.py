@@ -1,0 +1,66 @@
+"""Describing client quotas: Kafka's filters."""
+
+import pytest
+
+from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.describe_quotas import Component, Match, describe_quotas
+from tests.support.controller import Metadata
+
+RATE = "connection_creation_rate"
+IP = "ip"
+USER = [("user", "u")]
+USER_AND_CLIENT: EntityParts = [("user", "u"), ("client-id", None)]
+
+
+def metadata_with(*quotas: tuple[EntityParts, str, float]) -> Metadata:
+    metadata = Metadata()
+    for entity, key, value in quotas:
+        metadata.write(*alter_quotas(entity, [QuotaChange(key, value)], metadata.image, ()))
+    return metadata
+
+
+@pytest.mark.parametrize(
+    ("components", "strict", "found"),
+    [
+        ([], False, 5),
+        ([], True, 0),
+        ([(IP, Match.SPECIFIED, None)], False, 3),
+        ([(IP, Match.DEFAULT, None)], False, 1),
+        ([(IP, Match.EXACT, "::1")], True, 1),
+        ([(IP, Match.EXACT, "::2")], False, 0),
+        ([("user", Match.SPECIFIED, None)], False, 2),
+        ([("user", Match.SPECIFIED, None)], True, 1),
+        ([("user", Match.EXACT, "u"), ("client-id", Match.DEFAULT, None)], True, 1),
+        ([("client-id", Match.EXACT, "c")], False, 0),
+    ],
+)
+def test_what_a_filter_finds(components: list[tuple[str, int, str | None]], strict: bool, found: int) -> None:
+    metadata = metadata_with(
+        ([(IP, None)], RATE, 1.0),
+        ([(IP, "::1")], RATE, 2.0),
+        ([(IP, "10.0.0.1")], RATE, 3.0),
+        (USER, "producer_byte_rate", 4.0),
+        (USER_AND_CLIENT, "producer_byte_rate", 5.0),
+    )
+    assert len(describe_quotas([Component(*c) for c in components], strict, metadata.image)) == found
+
+
+@pytest.mark.parametrize(
+    ("components", "code", "message"),
+    [
+        ([("", 2, None)], ErrorCode.INVALID_REQUEST, "Invalid empty entity type."),
+        ([(IP, 2, None), (IP, 1, None)], ErrorCode.INVALID_REQUEST, "cannot appear more than once"),
+        ([("planet", 2, None)], ErrorCode.UNSUPPORTED_VERSION, "planet"),
+        ([(IP, 0, None)], ErrorCode.INVALID_REQUEST, "MATCH_TYPE_EXACT, but set match string to null."),
+        ([(IP, 1, "x")], ErrorCode.INVALID_REQUEST, "MATCH_TYPE_DEFAULT, but also specified"),
+        ([(IP, 2, "x")], ErrorCode.INVALID_REQUEST, "MATCH_TYPE_SPECIFIED, but also specified"),
+        ([(IP, 9, None)], ErrorCode.INVALID_REQUEST, "Unknown match type 9"),
+        ([(IP, 2, None), ("user", 2, None)], ErrorCode.INVALID_REQUEST, "should not be used with user"),
+    ],
+)
+def test_filters_that_are_refused(components: list[tuple[str, int, str | None]], code: ErrorCode, message: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        describe_quotas([Component(*c) for c in components], False, Metadata().image)
+    assert refused.value.code == code
+    assert message in str(refused.value)
