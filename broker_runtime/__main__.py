@@ -15,9 +15,11 @@ from pathlib import Path
 import uvloop
 
 from broker_runtime.broker import Broker, StartError
+from broker_runtime.clock import SystemClock
 from broker_runtime.cluster.rack import RackUnknownError, with_rack
 from broker_runtime.config import BrokerSettings, broker_settings, parse_properties
 from broker_runtime.errors import ConfigError
+from broker_runtime.loop_watch import LoopWatch
 from broker_runtime.open_files import raise_descriptor_limit, with_replicas_max
 
 log = logging.getLogger("broker_runtime")
@@ -67,13 +69,15 @@ async def _serve(settings: BrokerSettings) -> int:
         stop.set()
 
     loop = asyncio.get_running_loop()
+    watch = LoopWatch(loop, SystemClock().monotonic)
+    watch.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     try:
         settings = await with_rack(settings, stop)
         if stop.is_set():
             return 0
-        broker = Broker(settings)
+        broker = Broker(settings, watch=watch)
         await broker.run_until(stop)
     except ConfigError as error:
         print(f"configuration: {error}", file=sys.stderr)  # noqa: T201
@@ -81,6 +85,8 @@ async def _serve(settings: BrokerSettings) -> int:
     except (StartError, RackUnknownError) as error:
         print(f"the node cannot go on: {error}", file=sys.stderr)  # noqa: T201
         return 1
+    finally:
+        watch.stop()
     return 0
 
 

@@ -36,6 +36,7 @@ from broker_runtime.http_listener import (
     json_answer,
     text_answer,
 )
+from broker_runtime.loop_watch import LoopWatch
 from broker_runtime.metadata.figures import ReplicationFigures, controller_figures, replication_figures
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.records import METADATA_TOPIC
@@ -48,6 +49,7 @@ from broker_runtime.metrics import (
     replication_families,
     request_families,
     storage_families,
+    turn_families,
     unused_configs_family,
 )
 from broker_runtime.network.acceptor import ListenerBindError
@@ -119,9 +121,11 @@ def _paused_when_fenced(settings: BrokerSettings) -> list[str]:
 
 
 class Broker:
-    def __init__(self, settings: BrokerSettings, clock: Clock | None = None) -> None:
+    def __init__(self, settings: BrokerSettings, clock: Clock | None = None, *, watch: LoopWatch | None = None) -> None:
+        """`watch` of this process's event loop, where there is a real one, is shown by the metrics."""
         self.settings = settings
         self._clock = clock or SystemClock()
+        self._watch = watch
         self._undo: list[Callable[[], Awaitable[None]]] = []
         self._background: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
@@ -309,6 +313,7 @@ class Broker:
         if serving is not None:
             yield from families(serving.server.collect())
             yield from request_families(serving.dispatcher.collect())
+            yield from self._turn_families()
             lag = 0 if self._follower is None else max(self._follower.end_offset - self._follower.next_offset, 0)
             yield from metadata_families(serving.image.offset, lag)
         if self.controller is not None:
@@ -323,6 +328,16 @@ class Broker:
             yield from replication_families(self._replication_figures(self.broker))
             yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
             yield unused_configs_family(len(self.broker.limits.problems))
+
+    def _turn_families(self) -> Iterator[Metric]:
+        if self._watch is None:
+            return
+        turns = [self._watch.tasks]
+        if self.broker is not None:
+            turns.extend(self.broker.server.turn_lengths)
+        elif self.controller is not None:
+            turns.extend(self.controller.server.turn_lengths)
+        yield from turn_families(turns, self._watch.delays, self._clock.monotonic())
 
     def _replication_figures(self, node: BrokerNode) -> ReplicationFigures:
         changes = node.replicas.in_sync_sets.counts

@@ -31,6 +31,7 @@ from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
+from broker_runtime.turn_lengths import TurnLengths
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import (
@@ -72,6 +73,9 @@ class Server(Protocol):
     def start(self) -> None: ...
 
     def collect(self) -> Iterable[Sample]: ...
+
+    @property
+    def turn_lengths(self) -> Iterable[TurnLengths]: ...
 
     async def shutdown(self, drain_s: float) -> None: ...
 

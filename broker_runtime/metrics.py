@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 
 from broker_runtime.apis.dispatch import RequestCount
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.network.metrics import Sample
+from broker_runtime.turn_lengths import BOUNDS_S, TurnLengths
 
 _PROCESS = ProcessCollector(registry=None)
 
@@ -38,6 +39,28 @@ def request_families(counts: Iterable[RequestCount]) -> Iterator[Metric]:
         total.add_metric((count.request,), count.total)
         failed.add_metric((count.request,), count.failed)
     yield from (total, failed)
+
+
+def turn_families(turns: Iterable[TurnLengths], delays: TurnLengths, now_s: float) -> Iterator[Metric]:
+    """How long the event loop was held at a time, by work; `delays` has how late its timers ran."""
+    prefix = "sluicegate_event_loop_"
+    lengths = HistogramMetricFamily(
+        prefix + "turn_seconds", "How long one kind of work held the event loop at a time", labels=("work",)
+    )
+    longest = GaugeMetricFamily(
+        prefix + "turn_max_seconds", "Longest turn of the last one to two minutes", labels=("work",)
+    )
+    for turn in turns:
+        lengths.add_metric((turn.work,), _buckets(turn), turn.total_s)
+        longest.add_metric((turn.work,), turn.longest_s(now_s))
+    yield from (lengths, longest)
+    late = "How late a timer of the event loop ran: for as long the loop had no time for anything else"
+    yield HistogramMetricFamily(prefix + "delay_seconds", late, buckets=_buckets(delays), sum_value=delays.total_s)
+    yield _gauge(prefix + "delay_max_seconds", "Longest delay of the last one to two minutes", delays.longest_s(now_s))
+
+
+def _buckets(turns: TurnLengths) -> list[tuple[str, float]]:
+    return list(zip([*map(str, BOUNDS_S), "+Inf"], turns.cumulated(), strict=True))
 
 
 def membership_families(state: int, epoch: int, *, fenced: bool, self_fenced: bool) -> Iterator[Metric]:

@@ -17,12 +17,14 @@ from broker_runtime.metrics import (
     replication_families,
     request_families,
     storage_families,
+    turn_families,
     unused_configs_family,
 )
 from broker_runtime.network.metrics import NetworkFigures, collect
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.turn_lengths import TurnLengths
 from sluicegate_operator.api.reference import render_reference
 from sluicegate_operator.handlers.telemetry import REGISTRY
 
@@ -93,6 +95,7 @@ def metrics_page() -> str:
     broker = [
         *families(samples),
         *request_families(()),
+        *turn_families((), TurnLengths("an example"), 0),
         *membership_families(3, 0, fenced=False, self_fenced=False),
         *controller_families(ControllerFigures(True, 0, 0, 0, 0, 0, 0)),
         *replication_families(ReplicationFigures(0, 0, 0, 0, 0, 0, 0)),

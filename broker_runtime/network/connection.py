@@ -156,6 +156,9 @@ class Connection:
         self._turn_asked = False
         self._closing = False
 
+    def __str__(self) -> str:
+        return f"the client {self.peer[0]}:{self.peer[1]} of {self.listener}"
+
     def start(self) -> None:
         """Read what the client has already sent, then wait for more."""
         self._receive()

@@ -12,6 +12,8 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Protocol
 
+from broker_runtime.turn_lengths import TurnLengths
+
 _MAX_EVENTS = 256
 
 
@@ -26,6 +28,11 @@ class Pollable(Protocol):
 
 
 class Poller(Protocol):
+    @property
+    def lengths(self) -> TurnLengths:
+        """Of its turns."""
+        ...
+
     def watch(self, fd: int, target: Pollable) -> None:
         """Begin to read from `fd`."""
         ...
@@ -46,7 +53,7 @@ if hasattr(select, "epoll"):
     class EpollPoller:
         """`now` gives seconds; a turn ends with the target that is told when `turn_s` is over."""
 
-        __slots__ = ("_epoll", "_loop", "_now", "_targets", "_turn_s", "_untold")
+        __slots__ = ("_epoll", "_loop", "_now", "_targets", "_turn_s", "_untold", "lengths")
 
         def __init__(self, loop: AbstractEventLoop, now: Callable[[], float], turn_s: float) -> None:
             self._loop = loop
@@ -54,6 +61,7 @@ if hasattr(select, "epoll"):
             self._turn_s = turn_s
             self._targets: dict[int, Pollable] = {}
             self._untold: list[tuple[int, int]] = []
+            self.lengths = TurnLengths("sockets")
             self._epoll = select.epoll()
             loop.add_reader(self._epoll.fileno(), self._on_events)
 
@@ -78,16 +86,20 @@ if hasattr(select, "epoll"):
             self._epoll.close()
 
         def _on_events(self) -> None:
-            stop_s = self._now() + self._turn_s
+            begin_s = now_s = self._now()
+            stop_s = begin_s + self._turn_s
+            fd = -1
             events = self._untold or self._epoll.poll(0, _MAX_EVENTS)
             self._untold = []
             count = len(events)
             for position, (fd, event) in enumerate(events, 1):
                 self._tell(fd, event)
-                if position < count and self._now() >= stop_s:
+                now_s = self._now()
+                if now_s >= stop_s and position < count:
                     # What is left is ready still, so the loop comes back in its next turn.
                     self._untold = [event for event in events[position:] if event[0] in self._targets]
-                    return
+                    break
+            self.lengths.note(now_s - begin_s, now_s, self._targets.get(fd))
 
         def _tell(self, fd: int, event: int) -> None:
             targets = self._targets
@@ -105,15 +117,16 @@ if hasattr(select, "epoll"):
 
 
 class LoopPoller:
-    """A peer that goes while nothing is read is noticed when reading goes on."""
+    """A peer that goes while nothing is read is noticed when reading goes on. Its turns are not measured."""
 
-    __slots__ = ("_loop", "_reading", "_targets", "_writing")
+    __slots__ = ("_loop", "_reading", "_targets", "_writing", "lengths")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._targets: dict[int, Pollable] = {}
         self._reading: set[int] = set()
         self._writing: set[int] = set()
+        self.lengths = TurnLengths("sockets")
 
     def watch(self, fd: int, target: Pollable) -> None:
         self._targets[fd] = target

@@ -17,6 +17,7 @@ from broker_runtime.network.poller import Poller, default_poller
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.turn_lengths import TurnLengths
 
 _log = logging.getLogger(__name__)
 
@@ -188,6 +189,10 @@ class SocketServer:
         self.figures.unfinished_requests = len(self._shared.unfinished)
         self.figures.requests_without_memory = len(self._shared.memory)
         return collect(self.quotas, self.figures, self.refusals, self._acceptors.values(), self._now_ms())
+
+    @property
+    def turn_lengths(self) -> Iterable[TurnLengths]:
+        return self._poller.lengths, self._shared.turns.lengths
 
     # The end
 

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from broker_runtime.turn_lengths import TurnLengths
+
 
 class Waiting(Protocol):
     def take_turn(self) -> None:
@@ -19,7 +21,7 @@ class Waiting(Protocol):
 class Turns:
     """`now` gives seconds; a turn ends after the first member that goes on for longer than `turn_s` from its start."""
 
-    __slots__ = ("_loop", "_now", "_queue", "_scheduled", "_turn_s")
+    __slots__ = ("_loop", "_now", "_queue", "_scheduled", "_turn_s", "lengths")
 
     def __init__(self, loop: AbstractEventLoop, now: Callable[[], float], turn_s: float) -> None:
         self._loop = loop
@@ -27,6 +29,7 @@ class Turns:
         self._turn_s = turn_s
         self._queue: deque[Waiting] = deque()
         self._scheduled = False
+        self.lengths = TurnLengths("requests that waited")
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -43,14 +46,19 @@ class Turns:
 
     def _run(self) -> None:
         self._scheduled = False
-        stop_s = self._now() + self._turn_s
+        begin_s = now_s = self._now()
+        stop_s = begin_s + self._turn_s
         queue = self._queue
+        waiting: Waiting | None = None
         try:
             while queue:
-                queue.popleft().take_turn()
-                if self._now() >= stop_s:
+                waiting = queue.popleft()
+                waiting.take_turn()
+                now_s = self._now()
+                if now_s >= stop_s:
                     break
         finally:
             # Also when one of them has failed.
             if queue:
                 self._schedule()
+            self.lengths.note(now_s - begin_s, now_s, waiting)

@@ -73,6 +73,10 @@ class SimulatedServer:
     def collect(self) -> Iterable[object]:
         return ()
 
+    @property
+    def turn_lengths(self) -> Iterable[object]:
+        return ()
+
     async def shutdown(self, drain_s: float) -> None:
         self.close()
 

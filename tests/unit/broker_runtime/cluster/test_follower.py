@@ -33,6 +33,7 @@ from broker_runtime.metadata.snapshots import same
 from broker_runtime.network.metrics import Sample
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.manager import LogManager
+from broker_runtime.turn_lengths import TurnLengths
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
 from tests.support.inline_executor import InlineExecutor
@@ -51,6 +52,10 @@ class NoServer:
     def start(self) -> None: ...
 
     def collect(self) -> Sequence[Sample]:
+        return ()
+
+    @property
+    def turn_lengths(self) -> Sequence[TurnLengths]:
         return ()
 
     async def shutdown(self, drain_s: float) -> None: ...
