@@ -13,7 +13,7 @@ import pytest
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.cluster.waiting import wait_for
 from sluicegate_operator.api.topic import FINALIZER
-from sluicegate_operator.kube.children import CHILD_MANAGER
+from sluicegate_operator.kube.children import CHILD_MANAGER, who_set
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError, NameTakenError
 from sluicegate_operator.kube.events import EventRecorder
@@ -278,6 +278,27 @@ async def _apply_as_seen(
     with monkeypatch.context() as patched:
         patched.setattr(client, "get", get)
         await client.apply(child)
+
+
+async def test_what_others_change_between_a_look_and_the_write_is_seen_before_it_is_put_back(
+    plane: ControlPlane, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.apply(config_map("overruled", {"ours": "1"}))
+    await client.apply(config_map("overruled", {"ours": "2"}))
+    looks, get = count(), client.get
+
+    async def changed_after_the_first_look(*what: Any) -> dict[str, Any] | None:
+        found = await get(*what)
+        if next(looks) == 0:
+            plane.kubectl("patch", "configmap", "overruled", "--patch", '{"data": {"ours": "by hand"}}')
+        return found
+
+    monkeypatch.setattr(client, "get", changed_after_the_first_look)
+    seen: list[dict[str, Any]] = []
+    await client.apply(config_map("overruled", {"ours": "3"}), seen.append)
+    assert [found["data"]["ours"] for found in seen] == ["2", "by hand"]
+    assert who_set(seen[1], "data", "ours").startswith("kubectl")
+    assert plane.get("configmap", "overruled")["data"] == {"ours": "3"}
 
 
 async def test_nothing_is_written_where_nothing_has_changed_since_it_was_applied(

@@ -4,7 +4,7 @@ Statuses are kept by field manager, as server-side apply does for whole fields; 
 same rule as in KubeClient. Pods are put there by the test.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import count
 from types import MappingProxyType
@@ -94,11 +94,13 @@ class MemoryKube:
             and all(_field(item, path) == value for path, value in fields.items())
         ]
 
-    async def apply(self, manifest: Mapping[str, Any]) -> Json:
+    async def apply(self, manifest: Mapping[str, Any], seen: Callable[[Json], None] = lambda _: None) -> Json:
         meta = manifest["metadata"]
         found = await self.get(kind_of(manifest), meta["namespace"], meta["name"])
         if found is not None and (why := why_not_ours(found, manifest)):
             raise name_taken(manifest, why)
+        if found is not None:
+            seen(found)
         return self.put(manifest)
 
     async def try_out(self, manifest: Mapping[str, Any]) -> None:

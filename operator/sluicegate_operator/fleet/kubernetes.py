@@ -5,7 +5,7 @@ Brokers are reached by pod address, so neither DNS nor endpoints stand between t
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,12 +71,19 @@ class KubernetesFleet:
     """Two queues apply one cluster's children; one must not undo the other's number of brokers."""
 
     async def apply(
-        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
+        self,
+        cluster: BrokerCluster,
+        listeners: Sequence[BrokerListener],
+        broker_count: int | None = None,
+        check: Callable[[], Awaitable[None]] | None = None,
     ) -> AppliedNodes:
         """Raises KubeError, for claims and templates of pods before anything is applied; what was applied before it
         stays, and nothing is applied that may need what was refused. Without `broker_count` there are never fewer
-        brokers than before: which may go is planning.scale's decision."""
+        brokers than before: which may go is planning.scale's decision. `check` raises when that was decided for what
+        is no more; it is asked while nobody else applies anything of this cluster."""
         async with self._applying[cluster.namespace, cluster.name]:
+            if check is not None:
+                await check()
             there = {role: await self._node_set(cluster, role) for role in Role}
             count = broker_count
             if count is None and cluster.spec.brokers is not None:
@@ -87,11 +94,11 @@ class KubernetesFleet:
             children = cluster_children(cluster, listeners, count)
             await self._try_out(there, children)
             await self._apply_network_policies(cluster, listeners)
+            scaled: dict[str, None] = {}
             for child in children:
-                await self._kube.apply(child)
+                await self._kube.apply(child, lambda found: scaled.update(dict.fromkeys(_scaled(found, cluster))))
             await collect_config_maps(self._kube, cluster)
-            scaled = tuple(said for found in there.values() if found is not None and (said := _scaled(found, cluster)))
-            return AppliedNodes(await self._apply_listeners(cluster, listeners), scaled)
+            return AppliedNodes(await self._apply_listeners(cluster, listeners), tuple(scaled))
 
     async def _try_out(
         self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]
@@ -189,14 +196,15 @@ def _broker_pods(pods: Sequence[NodePod]) -> tuple[BrokerPod, ...]:
     )
 
 
-def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> str:
-    who = who_set(found, "spec", "replicas")
+def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> Sequence[str]:
+    """A sentence where `found` is a StatefulSet whose number of pods somebody else has set."""
+    who = who_set(found, "spec", "replicas") if found["kind"] == STATEFUL_SET.kind else ""
     if not who:
-        return ""
+        return ()
     role = Role(found["metadata"]["labels"][ROLE_LABEL])
     return (
         f"StatefulSet {found['metadata']['name']} was scaled to {found['spec']['replicas']} by {who}, and is put back:"
-        f" spec.{role}s.replicas of BrokerCluster {cluster.name} says how many there are"
+        f" spec.{role}s.replicas of BrokerCluster {cluster.name} says how many there are",
     )
 
 

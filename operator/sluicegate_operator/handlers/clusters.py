@@ -111,8 +111,7 @@ class ClusterReconciler:
                 raise
             return _Applied(refusal=str(error))
         self._context.mark("rolls", (cluster.namespace, cluster.name))
-        for said in nodes.scaled_by_others:
-            await self._context.post(cluster, "Warning", "ScaledByOthers", said)
+        await self._context.say_scaled_by_others(cluster, nodes)
         return _Applied(services_taken=nodes.services_taken)
 
     async def _observe(

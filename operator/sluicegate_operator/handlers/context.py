@@ -14,7 +14,7 @@ from sluicegate_operator.api.metadata import Kind as Resource
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
-from sluicegate_operator.fleet.kubernetes import KubernetesFleet
+from sluicegate_operator.fleet.kubernetes import AppliedNodes, KubernetesFleet
 from sluicegate_operator.handlers.progress import ClusterProgress
 from sluicegate_operator.handlers.said import Said
 from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable
@@ -115,6 +115,10 @@ class Context:
         async with self._status_slots:
             await self.kube.apply_status(api_kind(resource), resource.namespace, resource.name, manifest)
         return True
+
+    async def say_scaled_by_others(self, cluster: BrokerCluster, nodes: AppliedNodes) -> None:
+        for said in nodes.scaled_by_others:
+            await self.post(cluster, "Warning", "ScaledByOthers", said)
 
     async def say_unreadable(self, unreadable: Iterable[Unreadable]) -> None:
         """Stalled, with a Warning when that begins; what the object's status says besides stays. Raises only what may

@@ -19,7 +19,7 @@ from sluicegate_operator.fleet.rolls import BEHIND, NodeSetSeen, Partitions, nod
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.registrations import UNSEEN_RETRY, fence_orders
 from sluicegate_operator.handlers.said import Said
-from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
+from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
 from sluicegate_operator.handlers.telemetry import RESTARTS
 from sluicegate_operator.handlers.work_queue import Again
 from sluicegate_operator.kafka_admin.client import BrokerHandle
@@ -85,7 +85,7 @@ class RollReconciler:
         self._note(cluster, roll, scale)
         again_s = await self._act(cluster, seen, roll)
         if again_s is None:
-            again_s = await self._scale(cluster, snapshot.listeners, seen, scale)
+            again_s = await self._scale(snapshot, cluster, seen, scale)
         if again_s is None and isinstance(roll, Done):
             return context.resync_s(cluster)
         if seen.sighting.view.overview is None:
@@ -164,9 +164,7 @@ class RollReconciler:
             await self._context.post(cluster, "Normal", reason, node.sentence)
         return MOVING_EVERY_S
 
-    async def _scale(
-        self, cluster: BrokerCluster, listeners: Sequence[BrokerListener], seen: _Seen, step: ScaleStep
-    ) -> float | None:
+    async def _scale(self, snapshot: Snapshot, cluster: BrokerCluster, seen: _Seen, step: ScaleStep) -> float | None:
         """When to look again; None when there is nothing more to do."""
         current = seen.sets[Role.BROKER].replicas
         try:
@@ -176,12 +174,31 @@ class RollReconciler:
                 log.warning("cluster %s: %s", cluster.name, error)
             return MOVING_EVERY_S
         if step.replicas != current:
-            await self._context.fleet.apply(cluster, listeners, step.replicas)
+            unchanged = partial(self._check_unchanged, snapshot, current)
+            try:
+                nodes = await self._context.fleet.apply(cluster, snapshot.listeners, step.replicas, unchanged)
+            except KubeConflictError as conflict:
+                log.info("cluster %s is not scaled by what was decided before it changed: %s", cluster.name, conflict)
+                return CHANGED_AGAIN_S
+            await self._context.say_scaled_by_others(cluster, nodes)
             await self._context.post(
                 cluster, "Normal", step.reason.value, f"from {current} to {step.replicas} brokers. {step.message}"
             )
             return MOVING_EVERY_S
         return MOVING_EVERY_S if step.reason is not ScaleReason.SCALED else None
+
+    async def _check_unchanged(self, decided_on: Snapshot, replicas: int) -> None:
+        """Raises KubeConflictError when the cluster is not what it was when its scale was decided: what was right then
+        could take away a broker that is wanted by now."""
+        cluster = decided_on.cluster
+        assert cluster is not None, "scaled is only what is there"
+        kube, key = self._context.kube, (cluster.namespace, cluster.name)
+        if _generations(await gather_snapshot(kube, key, [BROKER_LISTENER])) != _generations(decided_on):
+            raise KubeConflictError("its spec or its listeners have changed")
+        sets = await self._context.fleet.node_sets(cluster, decided_on.listeners)
+        found = None if sets is None else sets[Role.BROKER].replicas
+        if found != replicas:
+            raise KubeConflictError(f"its StatefulSet asks for {found} brokers and not for {replicas} any more")
 
     async def _move(self, seen: _Seen, cluster: BrokerCluster, step: ScaleStep) -> None:
         """Raises KafkaAdminError or NoBrokerError."""
@@ -201,6 +218,14 @@ class RollReconciler:
 
 async def _unregister(broker_id: int, _: BrokerAddress, handle: BrokerHandle) -> None:
     await handle.unregister_broker(broker_id)
+
+
+def _generations(snapshot: Snapshot) -> set[tuple[str, int]]:
+    """What the nodes follow from, by uid, and of which generation each is."""
+    resources = (*((snapshot.cluster,) if snapshot.cluster else ()), *snapshot.listeners)
+    readable = {(resource.metadata.uid, resource.metadata.generation) for resource in resources}
+    metas = (item.body["metadata"] for item in snapshot.unreadable)
+    return readable | {(meta["uid"], meta.get("generation", 0)) for meta in metas}
 
 
 def _shrinks(cluster: BrokerCluster, brokers: NodeSetSeen, sighting: Sighting) -> bool:

@@ -47,6 +47,10 @@ _MERGE_TYPE = "application/merge-patch+json"
 _STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"
 
 
+def _nobody_looks(_: Json) -> None:
+    """For a child of which nobody asks what others have made of it."""
+
+
 class KubeClient:
     """Belongs to one event loop. Every method raises KubeError, KubeConflictError or KubeUnavailableError."""
 
@@ -95,9 +99,11 @@ class KubeClient:
 
         return await self._lists.ask((kind, namespace, label_selector, field_selector), fetch)
 
-    async def apply(self, manifest: Mapping[str, Any]) -> Json:
+    async def apply(self, manifest: Mapping[str, Any], seen: Callable[[Json], None] = _nobody_looks) -> Json:
         """Make a child, or bring our child of that name to what `manifest` says. Nothing is written where it was so
-        the last time and is unchanged. Raises NameTakenError where what has the name is not ours."""
+        the last time and is unchanged. Raises NameTakenError where what has the name is not ours.
+
+        `seen` is called with the child as it was before it is written, once more where others changed it meanwhile."""
         kind, meta = kind_of(manifest), manifest["metadata"]
         path = kind.path(meta["namespace"], meta["name"])
         found = await self.get(kind, meta["namespace"], meta["name"])
@@ -106,11 +112,14 @@ class KubeClient:
                 raise name_taken(manifest, why)
             if self._applied.holds(path, manifest, found):
                 return found
-        applied = await self._create_or_patch(path, found, manifest)
+            seen(found)
+        applied = await self._create_or_patch(path, found, manifest, seen)
         self._applied.note(path, manifest, applied)
         return applied
 
-    async def _create_or_patch(self, path: str, found: Json | None, manifest: Mapping[str, Any]) -> Json:
+    async def _create_or_patch(
+        self, path: str, found: Json | None, manifest: Mapping[str, Any], seen: Callable[[Json], None]
+    ) -> Json:
         kind, meta = kind_of(manifest), manifest["metadata"]
         if found is None:
             query = {"fieldManager": CHILD_MANAGER}
@@ -123,6 +132,9 @@ class KubeClient:
             return await self._patch(path, wanted, CHILD_MANAGER, force=False)
         except KubeConflictError as error:
             log.warning("%s %s: taking over what others own: %s", manifest["kind"], meta["name"], error)
+            overruled = await self.get(kind, meta["namespace"], meta["name"])
+            if overruled is not None:
+                seen(overruled)
             return await self._patch(path, wanted, CHILD_MANAGER, force=True)
 
     async def try_out(self, manifest: Mapping[str, Any]) -> None:

@@ -1,6 +1,9 @@
 """What is told of a roll that waits, and of which spec."""
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from copy import deepcopy
 
 import pytest
 
@@ -9,8 +12,9 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.snapshot import gather_cluster
 from sluicegate_operator.planning.roll import Wait, WaitReason
+from sluicegate_operator.planning.scale import ScaleStep, ScaleView, plan_scale
 from sluicegate_operator.settings import read_settings
-from tests.support.bad_manifests import cluster
+from tests.support.bad_manifests import cluster, listener
 from tests.support.memory_kube import MemoryKube
 
 SHOP = ("default", "shop")
@@ -51,6 +55,57 @@ async def test_a_look_says_which_spec_it_went_by() -> None:
         assert marked == ["clusters"] * generation, "once for each spec"
         # Nothing that a node is restarted for.
         kube.put(cluster(resyncSeconds=77))
+    await context.close()
+
+
+async def test_who_has_scaled_is_said_where_a_change_of_scale_puts_the_number_back() -> None:
+    kube = MemoryKube(cluster())
+    async with _scaled_by_hand(kube) as reconciler:
+        await reconciler.reconcile(SHOP)
+    assert kube.take("StatefulSet", "shop-brokers")["spec"]["replicas"] == 3
+    [event] = kube.events("ScaledByOthers")
+    assert "StatefulSet shop-brokers was scaled to 0 by kubectl" in event["message"]
+
+
+@pytest.mark.parametrize("change", ["spec", "listener", "by hand"])
+async def test_a_scale_that_was_decided_for_what_is_no_more_is_decided_again(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kube = MemoryKube(cluster())
+    changes = {
+        "spec": lambda: kube.put(cluster(brokers={"replicas": 5, "storage": {"size": "1Gi"}})),
+        "listener": lambda: kube.put(listener()),
+        "by hand": lambda: kube.take("StatefulSet", "shop-brokers")["spec"].update(replicas=4),
+    }
+
+    def planned_while_it_changes(view: ScaleView) -> ScaleStep:
+        changes[change]()
+        return plan_scale(view)
+
+    async with _scaled_by_hand(kube) as reconciler:
+        before = deepcopy(kube.take("StatefulSet", "shop-brokers"))
+        with monkeypatch.context() as patched:
+            patched.setattr("sluicegate_operator.handlers.rolls.plan_scale", planned_while_it_changes)
+            await reconciler.reconcile(SHOP)
+        kept = kube.take("StatefulSet", "shop-brokers")["spec"]
+        assert kept["template"] == before["spec"]["template"]
+        assert kept["replicas"] == (4 if change == "by hand" else before["spec"]["replicas"])
+
+
+@asynccontextmanager
+async def _scaled_by_hand(kube: MemoryKube) -> AsyncIterator[RollReconciler]:
+    """Nodes that were made, and of which somebody has taken away all brokers."""
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    await context.fleet.apply(found, [])
+    brokers = kube.take("StatefulSet", "shop-brokers")
+    brokers["spec"]["replicas"] = 0
+    brokers["metadata"]["managedFields"] = [
+        {"manager": "kubectl", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    ]
+    yield RollReconciler(context)
     await context.close()
 
 
