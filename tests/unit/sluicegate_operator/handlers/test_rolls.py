@@ -1,7 +1,7 @@
 """What is told of a roll that waits, and of which spec."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from copy import deepcopy
 
@@ -72,7 +72,7 @@ async def test_a_scale_that_was_decided_for_what_is_no_more_is_decided_again(
     change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kube = MemoryKube(cluster())
-    changes = {
+    changes: dict[str, Callable[[], object]] = {
         "spec": lambda: kube.put(cluster(brokers={"replicas": 5, "storage": {"size": "1Gi"}})),
         "listener": lambda: kube.put(listener()),
         "by hand": lambda: kube.take("StatefulSet", "shop-brokers")["spec"].update(replicas=4),
