@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from broker_runtime.config import BrokerSettings
+from broker_runtime.config import BrokerConfig, BrokerSettings
 from broker_runtime.config.addresses import canonical_address, per_ip_overrides
 from broker_runtime.config.effective import EffectiveConfig
 from broker_runtime.network.host_names import HostNames
@@ -14,53 +14,55 @@ Addresses = Mapping[str, Sequence[str]]
 
 def override_hosts(effective: EffectiveConfig) -> list[str]:
     """The names in max.connections.per.ip.overrides that are no addresses."""
-    names = per_ip_overrides(effective.values["max.connections.per.ip.overrides"])
+    names = per_ip_overrides(effective.config.max_connections_per_ip_overrides)
     return [name for name in names if canonical_address(name) is None]
 
 
 def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: Addresses) -> QuotaSettings:
     """`hosts` has the addresses of `override_hosts`; overrides of names that are not in it are left out."""
+    static, in_force = settings.config, effective.config
     return QuotaSettings(
-        max_connections=effective.integer("max.connections"),
-        max_connection_creation_rate=effective.integer("max.connection.creation.rate"),
-        listener_max_connections=effective.per_listener("max.connections"),
-        listener_max_connection_creation_rate=effective.per_listener("max.connection.creation.rate"),
-        max_connections_per_ip=effective.integer("max.connections.per.ip"),
+        max_connections=in_force.max_connections,
+        max_connection_creation_rate=in_force.max_connection_creation_rate,
+        listener_max_connections=effective.per_listener(BrokerConfig.max_connections),
+        listener_max_connection_creation_rate=effective.per_listener(BrokerConfig.max_connection_creation_rate),
+        max_connections_per_ip=in_force.max_connections_per_ip,
         max_connections_per_ip_overrides=_overrides(effective, hosts),
-        max_connection_creation_rate_per_ip=effective.integer("max.connection.creation.rate.per.ip"),
+        max_connection_creation_rate_per_ip=in_force.max_connection_creation_rate_per_ip,
         inter_broker_listener=settings.inter_broker_listener,
-        quota_window_num=settings.integer("quota.window.num"),
-        quota_window_size_s=settings.integer("quota.window.size.seconds"),
-        strategy=Strategy(settings.text("connection.quota.strategy")),
-        ip_action=IpAction(settings.text("connection.quota.ip.action")),
-        max_tracked_ips=settings.integer("connection.quota.tracked.ips.max"),
-        max_delayed_closes=settings.integer("connection.quota.delayed.close.max"),
+        quota_window_num=static.quota_window_num,
+        quota_window_size_s=static.quota_window_size_seconds,
+        strategy=Strategy(static.connection_quota_strategy),
+        ip_action=IpAction(static.connection_quota_ip_action),
+        max_tracked_ips=static.connection_quota_tracked_ips_max,
+        max_delayed_closes=static.connection_quota_delayed_close_max,
     )
 
 
 def _overrides(effective: EffectiveConfig, hosts: Addresses) -> Mapping[str, int]:
     """An address that stands there itself wins over a name that has it."""
-    given = per_ip_overrides(effective.values["max.connections.per.ip.overrides"])
+    given = per_ip_overrides(effective.config.max_connections_per_ip_overrides)
     named = {address: count for host, count in given.items() for address in hosts.get(host, ())}
     return named | {host: count for host, count in given.items() if canonical_address(host) is not None}
 
 
 def host_names(settings: BrokerSettings) -> HostNames:
-    timeout_s = settings.integer("sluicegate.host.resolution.timeout.ms") / 1000
-    return HostNames(timeout_s, settings.integer("sluicegate.host.resolution.threads.max"))
+    config = settings.config
+    return HostNames(config.sluicegate_host_resolution_timeout_ms / 1000, config.sluicegate_host_resolution_threads_max)
 
 
 def network_limits(settings: BrokerSettings, quotas: QuotaSettings) -> NetworkLimits:
+    config = settings.config
     return NetworkLimits(
         quotas=quotas,
-        listen_backlog=settings.integer("socket.listen.backlog.size"),
-        connections_max_idle_ms=settings.integer("connections.max.idle.ms"),
-        max_request_bytes=settings.integer("socket.request.max.bytes"),
-        max_buffered_bytes=settings.integer("queued.max.request.bytes"),
-        receive_buffer_bytes=settings.integer("socket.receive.buffer.bytes"),
-        send_buffer_bytes=settings.integer("socket.send.buffer.bytes"),
-        frame_receive_timeout_s=settings.integer("sluicegate.frame.receive.timeout.ms") / 1000,
-        connection_turn_requests=settings.integer("sluicegate.connection.turn.requests.max"),
-        connection_turn_s=settings.integer("sluicegate.connection.turn.max.us") / 1_000_000,
-        turn_s=settings.integer("sluicegate.network.turn.max.us") / 1_000_000,
+        listen_backlog=config.socket_listen_backlog_size,
+        connections_max_idle_ms=config.connections_max_idle_ms,
+        max_request_bytes=config.socket_request_max_bytes,
+        max_buffered_bytes=config.queued_max_request_bytes,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        send_buffer_bytes=config.socket_send_buffer_bytes,
+        frame_receive_timeout_s=config.sluicegate_frame_receive_timeout_ms / 1000,
+        connection_turn_requests=config.sluicegate_connection_turn_requests_max,
+        connection_turn_s=config.sluicegate_connection_turn_max_us / 1_000_000,
+        turn_s=config.sluicegate_network_turn_max_us / 1_000_000,
     )

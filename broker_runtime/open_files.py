@@ -5,13 +5,11 @@ A replica has its newest segment and its two indexes open, and the files of olde
 
 import logging
 import resource
-from dataclasses import replace
 
-from broker_runtime.config import BrokerSettings
+from broker_runtime.config import BrokerConfig, BrokerSettings
 
 log = logging.getLogger(__name__)
 
-REPLICAS_MAX = "sluicegate.broker.replicas.max"
 _FILES_PER_REPLICA = 3
 _RESERVE_LEAST = 256
 _RESERVE_SHARE = 4
@@ -32,7 +30,7 @@ def replicas_for(open_files: int) -> int:
 
 def with_replicas_max(settings: BrokerSettings, open_files: int | None) -> BrokerSettings:
     """The settings with a limit of replicas: what they say themselves, else what `open_files` allow."""
-    if settings.values[REPLICAS_MAX] is not None or open_files is None:
+    if settings.config.sluicegate_broker_replicas_max is not None or open_files is None:
         return settings
     limit = replicas_for(open_files)
     log.info(
@@ -40,4 +38,4 @@ def with_replicas_max(settings: BrokerSettings, open_files: int | None) -> Broke
         limit,
         open_files,
     )
-    return replace(settings, values={**settings.values, REPLICAS_MAX: limit})
+    return settings.with_value(BrokerConfig.sluicegate_broker_replicas_max, limit)

@@ -9,7 +9,7 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
-from broker_runtime.config import BrokerSettings
+from broker_runtime.config import BrokerConfig, BrokerSettings
 
 log = logging.getLogger(__name__)
 
@@ -22,19 +22,15 @@ class RackUnknownError(Exception):
 
 async def with_rack(settings: BrokerSettings, stop: asyncio.Event) -> BrokerSettings:
     """The settings with `broker.rack` as the file says it; unchanged without a file, and when `stop` is set first."""
-    if not settings.is_broker or settings.values["sluicegate.broker.rack.file"] is None:
+    file = settings.config.sluicegate_broker_rack_file
+    if not settings.is_broker or file is None:
         return settings
-    file = Path(settings.text("sluicegate.broker.rack.file"))
-    timeout_s = settings.integer("sluicegate.broker.rack.timeout.ms") / 1000
-    rack = await _wait(file, timeout_s, stop)
+    rack = await _wait(Path(file), settings.config.sluicegate_broker_rack_timeout_ms / 1000, stop)
     if not rack:
         return settings
     log.info("this broker is in rack %s", rack)
-    return replace(
-        settings,
-        given={**settings.given, "broker.rack": rack},
-        values={**settings.values, "broker.rack": rack},
-    )
+    given = {**settings.given, BrokerConfig.broker_rack.name: rack}
+    return replace(settings, given=given).with_value(BrokerConfig.broker_rack, rack)
 
 
 async def _wait(file: Path, timeout_s: float, stop: asyncio.Event) -> str:

@@ -1,6 +1,6 @@
 """Configuration: every key and every limit of the broker. Pure."""
 
-from broker_runtime.config.broker import BROKER_KEYS, broker_key, split_listener_prefix
+from broker_runtime.config.broker import BROKER_KEYS, BrokerConfig, broker_key, split_listener_prefix
 from broker_runtime.config.definition import INT_MAX, LONG_MAX, ConfigKey, Type, UpdateMode, Value
 from broker_runtime.config.properties import parse_properties, render_properties
 from broker_runtime.config.settings import BrokerSettings, Endpoint, broker_settings
@@ -12,6 +12,7 @@ __all__ = [
     "INT_MAX",
     "LONG_MAX",
     "TOPIC_KEYS",
+    "BrokerConfig",
     "BrokerSettings",
     "ConfigKey",
     "Endpoint",

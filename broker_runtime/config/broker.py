@@ -1,228 +1,282 @@
 """Every key of server.properties that this broker knows, under Kafka's names; keys of our own begin with `sluicegate.`
-or belong to the seed (KIP-612 draft). Every limit of the broker is here. Pure.
+or belong to the seed (KIP-612 draft). Every limit of the broker is here, and a new key is one line in its class. Pure.
 """
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from broker_runtime.config.addresses import per_ip_overrides_problem
+from broker_runtime.config.declaration import Config, dynamic, static
 from broker_runtime.config.definition import (
     INT_MAX,
     LONG_MAX,
     ConfigKey,
+    Key,
     Type,
     UpdateMode,
     Validator,
-    Value,
     at_least,
     between,
     each_of,
     one_of,
-    table,
 )
-from broker_runtime.config.topic import BROKER_SYNONYMS, TOPIC_KEYS
+from broker_runtime.config.topic import TopicConfig
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS
 
-READ_ONLY, PER_BROKER, CLUSTER_WIDE = UpdateMode.READ_ONLY, UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE
-BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = (
-    Type.BOOLEAN,
-    Type.STRING,
-    Type.INT,
-    Type.LONG,
-    Type.DOUBLE,
-    Type.LIST,
-)
+BOOLEAN, STRING, INT, LONG, LIST = Type.BOOLEAN, Type.STRING, Type.INT, Type.LONG, Type.LIST
+T = TypeVar("T")
 
 
-def _static(name: str, kind: Type, default: Value, doc: str, validator: Validator | None = None) -> ConfigKey:
-    return ConfigKey(name, kind, default, doc, validator)
+def _listener(name: str, kind: Type, default: T, doc: str, validator: Validator | None = None) -> Key[T]:
+    """A dynamic key that a listener may have for itself, by its prefix."""
+    return Key(name, kind, default, doc, validator, UpdateMode.CLUSTER_WIDE, listener_prefixed=True)
 
 
-def _dynamic(name: str, kind: Type, default: Value, doc: str, validator: Validator | None = None) -> ConfigKey:
-    return ConfigKey(name, kind, default, doc, validator, CLUSTER_WIDE)
+def _default_of(key: Key[T]) -> Key[T]:
+    """The broker key that topics without a value of `key` have theirs from."""
+    if key.synonym is None:
+        raise TypeError(f"{key.name} has no broker key")
+    return dynamic(key.synonym, key.type, key.default, f"Default of the topic key {key.name}.", key.validator)
 
 
-def _listener(name: str, kind: Type, default: Value, doc: str, validator: Validator | None = None) -> ConfigKey:
-    return ConfigKey(name, kind, default, doc, validator, CLUSTER_WIDE, listener_prefixed=True)
+class IdentityConfig(Config):
+    """Who the process is, where its data lies, and the addresses that it has and uses."""
 
-
-_IDENTITY = [
-    _static("process.roles", LIST, ("broker", "controller"), "What this process is.", each_of("broker", "controller")),
-    _static("node.id", INT, None, "Identity of this node; unique in the cluster.", at_least(0)),
-    _static("broker.rack", STRING, None, "Rack of this broker, used when replicas are placed."),
-    _static(
+    process_roles: Key[tuple[str, ...]] = static(
+        "process.roles", LIST, ("broker", "controller"), "What this process is.", each_of("broker", "controller")
+    )
+    node_id: Key[int | None] = static(
+        "node.id", INT, None, "Identity of this node; unique in the cluster.", at_least(0)
+    )
+    broker_rack: Key[str | None] = static(
+        "broker.rack", STRING, None, "Rack of this broker, used when replicas are placed."
+    )
+    sluicegate_broker_rack_file: Key[str | None] = static(
         "sluicegate.broker.rack.file",
         STRING,
         None,
         "A file that somebody writes the rack into, instead of broker.rack; the broker waits for it before it starts.",
-    ),
-    _static(
+    )
+    sluicegate_broker_rack_timeout_ms: Key[int] = static(
         "sluicegate.broker.rack.timeout.ms",
         LONG,
         120_000,
         "The broker ends when that file is still empty after this.",
         at_least(1),
-    ),
-    _static("cluster.id", STRING, None, "Identity of the cluster; made and kept in meta.properties when absent."),
-    _static("log.dirs", LIST, ("/tmp/sluicegate-logs",), "The folder of the logs (exactly one)."),
-    _static("log.dir", LIST, None, "The same, where log.dirs is not given."),
-    _static("listeners", LIST, ("PLAINTEXT://:9092",), "NAME://host:port, comma separated; port 0 takes a free port."),
-    _static("advertised.listeners", LIST, None, "The addresses clients are told; defaults to listeners."),
-    _static("listener.security.protocol.map", LIST, None, "NAME:PROTOCOL; only PLAINTEXT is served."),
-    _static("inter.broker.listener.name", STRING, None, "The listener that brokers use; never starved by the others."),
-    _static("controller.listener.names", LIST, None, "The listeners of the controller."),
-    _static("controller.quorum.bootstrap.servers", LIST, None, "host:port of the controllers, for brokers."),
-    _static(
+    )
+    cluster_id: Key[str | None] = static(
+        "cluster.id", STRING, None, "Identity of the cluster; made and kept in meta.properties when absent."
+    )
+    log_dirs: Key[tuple[str, ...]] = static(
+        "log.dirs", LIST, ("/tmp/sluicegate-logs",), "The folder of the logs (exactly one)."
+    )
+    log_dir: Key[tuple[str, ...] | None] = static("log.dir", LIST, None, "The same, where log.dirs is not given.")
+    listeners: Key[tuple[str, ...]] = static(
+        "listeners", LIST, ("PLAINTEXT://:9092",), "NAME://host:port, comma separated; port 0 takes a free port."
+    )
+    advertised_listeners: Key[tuple[str, ...] | None] = static(
+        "advertised.listeners", LIST, None, "The addresses clients are told; defaults to listeners."
+    )
+    listener_security_protocol_map: Key[tuple[str, ...] | None] = static(
+        "listener.security.protocol.map", LIST, None, "NAME:PROTOCOL; only PLAINTEXT is served."
+    )
+    inter_broker_listener_name: Key[str | None] = static(
+        "inter.broker.listener.name", STRING, None, "The listener that brokers use; never starved by the others."
+    )
+    controller_listener_names: Key[tuple[str, ...] | None] = static(
+        "controller.listener.names", LIST, None, "The listeners of the controller."
+    )
+    controller_quorum_bootstrap_servers: Key[tuple[str, ...] | None] = static(
+        "controller.quorum.bootstrap.servers", LIST, None, "host:port of the controllers, for brokers."
+    )
+    controller_quorum_voters: Key[tuple[str, ...] | None] = static(
         "controller.quorum.voters",
         LIST,
         None,
         "id@host:port of the controllers, where controller.quorum.bootstrap.servers is not given.",
-    ),
-    _static("sluicegate.http.listener", STRING, None, "host:port for /metrics, /healthz and /readyz; off when absent."),
-]
+    )
+    sluicegate_http_listener: Key[str | None] = static(
+        "sluicegate.http.listener", STRING, None, "host:port for /metrics, /healthz and /readyz; off when absent."
+    )
 
-_QUOTAS = [
-    _dynamic("max.connections.per.ip", INT, INT_MAX, "Connections that one address may have.", at_least(0)),
-    _dynamic(
+
+class QuotaConfig(Config):
+    """The limits of connections."""
+
+    max_connections_per_ip: Key[int] = dynamic(
+        "max.connections.per.ip", INT, INT_MAX, "Connections that one address may have.", at_least(0)
+    )
+    max_connections_per_ip_overrides: Key[str] = dynamic(
         "max.connections.per.ip.overrides",
         STRING,
         "",
         "host:count, comma separated, instead of the above; names are resolved at the start and when they change.",
         per_ip_overrides_problem,
-    ),
-    _listener(
+    )
+    max_connections: Key[int] = _listener(
         "max.connections", INT, INT_MAX, "Connections of the broker, or with a prefix of a listener.", at_least(0)
-    ),
-    _listener(
+    )
+    max_connection_creation_rate: Key[int] = _listener(
         "max.connection.creation.rate",
         INT,
         INT_MAX,
         "New connections a second of the broker, or with a prefix of a listener (KIP-612).",
         at_least(0),
-    ),
-    _dynamic(
+    )
+    max_connection_creation_rate_per_ip: Key[int] = dynamic(
         "max.connection.creation.rate.per.ip",
         INT,
         INT_MAX,
         "New connections a second of each address (KIP-612 as drafted); the `ip` quota entity wins over it.",
         at_least(0),
-    ),
-    _static("quota.window.num", INT, 11, "Samples that a rate is taken over, the current one included.", at_least(1)),
-    _static("quota.window.size.seconds", INT, 1, "Length of a sample; also the longest delay.", at_least(1)),
-    _static(
+    )
+    quota_window_num: Key[int] = static(
+        "quota.window.num", INT, 11, "Samples that a rate is taken over, the current one included.", at_least(1)
+    )
+    quota_window_size_seconds: Key[int] = static(
+        "quota.window.size.seconds", INT, 1, "Length of a sample; also the longest delay.", at_least(1)
+    )
+    connection_quota_strategy: Key[str] = static(
         "connection.quota.strategy",
         STRING,
         "windowed",
         "windowed: Kafka's average, which admits ten windows at once by default; token-bucket: one second's worth.",
         one_of("windowed", "token-bucket"),
-    ),
-    _static(
+    )
+    connection_quota_ip_action: Key[str] = static(
         "connection.quota.ip.action",
         STRING,
         "delay",
         "An address over its rate: delay holds the connection, then closes it (as shipped); drop closes at once.",
         one_of("delay", "drop"),
-    ),
-    _static(
+    )
+    sluicegate_host_resolution_timeout_ms: Key[int] = static(
         "sluicegate.host.resolution.timeout.ms",
         INT,
         5_000,
         "Host names in limits that are not resolved by then count as unknown.",
         at_least(1),
-    ),
-    _static(
+    )
+    sluicegate_host_resolution_threads_max: Key[int] = static(
         "sluicegate.host.resolution.threads.max",
         INT,
         16,
         "Host names that are resolved at the same time.",
         at_least(1),
-    ),
-    _static(
+    )
+    connection_quota_tracked_ips_max: Key[int] = static(
         "connection.quota.tracked.ips.max",
         INT,
         100_000,
         "Addresses whose rate is remembered; the longest idle one is forgotten first.",
         at_least(1),
-    ),
-    _static(
+    )
+    connection_quota_delayed_close_max: Key[int] = static(
         "connection.quota.delayed.close.max",
         INT,
         10_000,
         "Refused connections held open until their delay is over; beyond it they are closed at once.",
         at_least(1),
-    ),
-]
+    )
 
-_NETWORK = [
-    _static("connections.max.idle.ms", LONG, 600_000, "Idle connections are closed after this.", at_least(1)),
-    _static("socket.listen.backlog.size", INT, 50, "Connections the kernel keeps for a waiting acceptor.", at_least(1)),
-    _static("socket.request.max.bytes", INT, 104_857_600, "Largest request.", at_least(1)),
-    _static(
+
+class NetworkConfig(Config):
+    """Sockets, and the turns of those who share the event loop. Memory is in bytes."""
+
+    connections_max_idle_ms: Key[int] = static(
+        "connections.max.idle.ms", LONG, 600_000, "Idle connections are closed after this.", at_least(1)
+    )
+    socket_listen_backlog_size: Key[int] = static(
+        "socket.listen.backlog.size", INT, 50, "Connections the kernel keeps for a waiting acceptor.", at_least(1)
+    )
+    socket_request_max_bytes: Key[int] = static(
+        "socket.request.max.bytes", INT, 104_857_600, "Largest request.", at_least(1)
+    )
+    socket_receive_buffer_bytes: Key[int] = static(
         "socket.receive.buffer.bytes", INT, -1, "SO_RCVBUF; -1 lets the system tune it (Kafka: 102400).", at_least(-1)
-    ),
-    _static(
+    )
+    socket_send_buffer_bytes: Key[int] = static(
         "socket.send.buffer.bytes", INT, -1, "SO_SNDBUF; -1 lets the system tune it (Kafka: 102400).", at_least(-1)
-    ),
-    _static(
+    )
+    sluicegate_frame_receive_timeout_ms: Key[int] = static(
         "sluicegate.frame.receive.timeout.ms",
         LONG,
         30_000,
         "A request that has begun to arrive is given up when 16 KiB more, or its end, take longer than this.",
         at_least(1),
-    ),
-    _static(
+    )
+    sluicegate_connection_turn_requests_max: Key[int] = static(
         "sluicegate.connection.turn.requests.max",
         INT,
         100,
         "Requests of one connection that are answered before the others have their turn.",
         at_least(1),
-    ),
-    _static(
+    )
+    sluicegate_connection_turn_max_us: Key[int] = static(
         "sluicegate.connection.turn.max.us",
         INT,
         1_000,
         "Microseconds after which a connection that has sent many requests waits for its next turn.",
         at_least(1),
-    ),
-    _static(
+    )
+    sluicegate_network_turn_max_us: Key[int] = static(
         "sluicegate.network.turn.max.us",
         INT,
         1_500,
         "Microseconds after which connections leave the event loop to heartbeats, the controller and timers.",
         at_least(1),
-    ),
-    _static(
+    )
+    sluicegate_record_validation_max_bytes: Key[int] = static(
         "sluicegate.record.validation.max.bytes",
         INT,
         33_554_432,
         "What a compressed batch may unpack to where its records are checked.",
         at_least(1),
-    ),
-    _static(
+    )
+    sluicegate_record_validation_queue_max: Key[int] = static(
         "sluicegate.record.validation.queue.max",
         INT,
         100,
         "Compressed or long batches that wait to be checked; who comes then is told to try again.",
         at_least(1),
-    ),
-    _static(
+    )
+    queued_max_request_bytes: Key[int] = static(
         "queued.max.request.bytes",
         LONG,
         536_870_912,
         "Bytes of unfinished requests held for all connections; who would go beyond its share of it is not read.",
         at_least(1),
-    ),
-]
+    )
 
-_CLUSTER = [
-    _static("num.partitions", INT, 1, "Partitions of a topic that is created without a number.", at_least(1)),
-    _static("default.replication.factor", INT, 1, "Replicas of such a topic.", at_least(1)),
-    _static("auto.create.topics.enable", BOOLEAN, True, "Metadata for an unknown topic creates it."),
-    _static("broker.heartbeat.interval.ms", INT, 2_000, "Time between heartbeats to the controller.", at_least(1)),
-    _static("broker.session.timeout.ms", INT, 9_000, "A broker that is silent for so long is fenced.", at_least(1)),
-    _static("initial.broker.registration.timeout.ms", INT, 60_000, "The broker exits when not registered by then."),
-    _static("controller.request.queue.max", INT, 10_000, "Requests waiting for the controller's journal.", at_least(1)),
-    _static("request.timeout.ms", INT, 30_000, "Longest wait for the controller.", at_least(1)),
-    _static(
+
+class ClusterConfig(Config):
+    """The broker in its cluster, and what clients may ask of it."""
+
+    num_partitions: Key[int] = static(
+        "num.partitions", INT, 1, "Partitions of a topic that is created without a number.", at_least(1)
+    )
+    default_replication_factor: Key[int] = static(
+        "default.replication.factor", INT, 1, "Replicas of such a topic.", at_least(1)
+    )
+    auto_create_topics_enable: Key[bool] = static(
+        "auto.create.topics.enable", BOOLEAN, True, "Metadata for an unknown topic creates it."
+    )
+    broker_heartbeat_interval_ms: Key[int] = static(
+        "broker.heartbeat.interval.ms", INT, 2_000, "Time between heartbeats to the controller.", at_least(1)
+    )
+    broker_session_timeout_ms: Key[int] = static(
+        "broker.session.timeout.ms", INT, 9_000, "A broker that is silent for so long is fenced.", at_least(1)
+    )
+    initial_broker_registration_timeout_ms: Key[int] = static(
+        "initial.broker.registration.timeout.ms", INT, 60_000, "The broker exits when not registered by then."
+    )
+    controller_request_queue_max: Key[int] = static(
+        "controller.request.queue.max", INT, 10_000, "Requests waiting for the controller's journal.", at_least(1)
+    )
+    request_timeout_ms: Key[int] = static(
+        "request.timeout.ms", INT, 30_000, "Longest wait for the controller.", at_least(1)
+    )
+    sluicegate_broker_replicas_max: Key[int | None] = static(
         "sluicegate.broker.replicas.max",
         INT,
         None,
@@ -230,107 +284,172 @@ _CLUSTER = [
         "the limit of open files (RLIMIT_NOFILE) of the controller's process: three for each replica, beside a quarter "
         "for connections.",
         at_least(1),
-    ),
-    _static("fetch.max.bytes", INT, 57_671_680, "Largest fetch response.", between(1024, INT_MAX)),
-    _static("max.incremental.fetch.session.cache.slots", INT, 0, "Fetch sessions are not kept: 0.", between(0, 0)),
-    _static("transactional.id.expiration.ms", INT, 604_800_000, "Kept for Kafka's tools; no transactions yet."),
-    _dynamic("producer.id.expiration.ms", INT, 86_400_000, "Idempotence is remembered for so long.", at_least(1)),
-    _static("delete.topic.enable", BOOLEAN, True, "DeleteTopics is allowed."),
-    _static("num.network.threads", INT, 1, "Fixed: one event loop.", between(1, 64)),
-    _static("num.io.threads", INT, 1, "Fixed: one event loop.", between(1, 64)),
-    _static("background.threads", INT, 10, "Threads that sync logs: so many slow syncs at once.", between(1, 1_000)),
-]
+    )
+    fetch_max_bytes: Key[int] = static(
+        "fetch.max.bytes", INT, 57_671_680, "Largest fetch response.", between(1024, INT_MAX)
+    )
+    max_incremental_fetch_session_cache_slots: Key[int] = static(
+        "max.incremental.fetch.session.cache.slots", INT, 0, "Fetch sessions are not kept: 0.", between(0, 0)
+    )
+    transactional_id_expiration_ms: Key[int] = static(
+        "transactional.id.expiration.ms", INT, 604_800_000, "Kept for Kafka's tools; no transactions yet."
+    )
+    producer_id_expiration_ms: Key[int] = dynamic(
+        "producer.id.expiration.ms", INT, 86_400_000, "Idempotence is remembered for so long.", at_least(1)
+    )
+    delete_topic_enable: Key[bool] = static("delete.topic.enable", BOOLEAN, True, "DeleteTopics is allowed.")
+    num_network_threads: Key[int] = static("num.network.threads", INT, 1, "Fixed: one event loop.", between(1, 64))
+    num_io_threads: Key[int] = static("num.io.threads", INT, 1, "Fixed: one event loop.", between(1, 64))
+    background_threads: Key[int] = static(
+        "background.threads", INT, 10, "Threads that sync logs: so many slow syncs at once.", between(1, 1_000)
+    )
 
-_REPLICATION = [
-    _static(
+
+class ReplicationConfig(Config):
+    """Followers: when they fetch, how much, and when they are in sync."""
+
+    replica_lag_time_max_ms: Key[int] = static(
         "replica.lag.time.max.ms",
         LONG,
         30_000,
         "A follower that has not caught up for so long leaves the in-sync set.",
         at_least(1),
-    ),
-    _static("replica.fetch.wait.max.ms", INT, 500, "Longest wait of a follower's fetch.", at_least(0)),
-    _static("replica.fetch.min.bytes", INT, 1, "Bytes a follower's fetch waits for.", at_least(0)),
-    _static("replica.fetch.max.bytes", INT, 1_048_576, "Bytes a follower fetches of one partition.", at_least(1)),
-    _static("replica.fetch.response.max.bytes", INT, 10_485_760, "Bytes of one answer to a follower.", at_least(1)),
-    _static("replica.fetch.backoff.ms", INT, 1_000, "Longest wait after a fetch that failed.", at_least(1)),
-    _static(
+    )
+    replica_fetch_wait_max_ms: Key[int] = static(
+        "replica.fetch.wait.max.ms", INT, 500, "Longest wait of a follower's fetch.", at_least(0)
+    )
+    replica_fetch_min_bytes: Key[int] = static(
+        "replica.fetch.min.bytes", INT, 1, "Bytes a follower's fetch waits for.", at_least(0)
+    )
+    replica_fetch_max_bytes: Key[int] = static(
+        "replica.fetch.max.bytes", INT, 1_048_576, "Bytes a follower fetches of one partition.", at_least(1)
+    )
+    replica_fetch_response_max_bytes: Key[int] = static(
+        "replica.fetch.response.max.bytes", INT, 10_485_760, "Bytes of one answer to a follower.", at_least(1)
+    )
+    replica_fetch_backoff_ms: Key[int] = static(
+        "replica.fetch.backoff.ms", INT, 1_000, "Longest wait after a fetch that failed.", at_least(1)
+    )
+    replica_high_watermark_checkpoint_interval_ms: Key[int] = static(
         "replica.high.watermark.checkpoint.interval.ms",
         LONG,
         5_000,
         "How often high watermarks are written to disk.",
         at_least(1),
-    ),
-]
+    )
 
-_CONTROLLER = [
-    _static("controlled.shutdown.enable", BOOLEAN, True, "Move leaderships away before stopping."),
-    _static(
+
+class ControllerConfig(Config):
+    """The controller, and how brokers leave it."""
+
+    controlled_shutdown_enable: Key[bool] = static(
+        "controlled.shutdown.enable", BOOLEAN, True, "Move leaderships away before stopping."
+    )
+    sluicegate_controlled_shutdown_timeout_ms: Key[int] = static(
         "sluicegate.controlled.shutdown.timeout.ms",
         INT,
         20_000,
         "The broker stops after this whether the controller released it or not; keep it inside the pod's grace period.",
         at_least(1),
-    ),
-    _static("auto.leader.rebalance.enable", BOOLEAN, True, "Give leaderships back to preferred replicas."),
-    _static(
+    )
+    auto_leader_rebalance_enable: Key[bool] = static(
+        "auto.leader.rebalance.enable", BOOLEAN, True, "Give leaderships back to preferred replicas."
+    )
+    leader_imbalance_check_interval_seconds: Key[int] = static(
         "leader.imbalance.check.interval.seconds", LONG, 300, "How often preferred leaders are looked at.", at_least(1)
-    ),
-    _static(
+    )
+    sluicegate_leader_rebalance_delay_ms: Key[int] = static(
         "sluicegate.leader.rebalance.delay.ms",
         LONG,
         10_000,
         "They are looked at besides so long after a preferred replica is back in sync and does not lead.",
         at_least(0),
-    ),
-    _static(
+    )
+    metadata_log_max_record_bytes_between_snapshots: Key[int] = static(
         "metadata.log.max.record.bytes.between.snapshots",
         LONG,
         20_971_520,
         "A snapshot of the metadata is taken after so many bytes of records.",
         at_least(1),
-    ),
-    _static("sluicegate.controller.journal", STRING, "file", "Where metadata is kept.", one_of("file", "kubernetes")),
-    _static("sluicegate.controller.journal.name", STRING, None, "kubernetes: beginning of the names of its objects."),
-    _static("sluicegate.controller.journal.namespace", STRING, None, "kubernetes: where its objects are."),
-    _static(
+    )
+    sluicegate_controller_journal: Key[str] = static(
+        "sluicegate.controller.journal", STRING, "file", "Where metadata is kept.", one_of("file", "kubernetes")
+    )
+    sluicegate_controller_journal_name: Key[str | None] = static(
+        "sluicegate.controller.journal.name", STRING, None, "kubernetes: beginning of the names of its objects."
+    )
+    sluicegate_controller_journal_namespace: Key[str | None] = static(
+        "sluicegate.controller.journal.namespace", STRING, None, "kubernetes: where its objects are."
+    )
+    sluicegate_controller_journal_owner: Key[str | None] = static(
         "sluicegate.controller.journal.owner",
         STRING,
         None,
         "kubernetes: whose end is the end of its objects, as apiVersion/kind/name/uid; without one they stay.",
-    ),
-    _static(
+    )
+    sluicegate_controller_lease_duration_ms: Key[int] = static(
         "sluicegate.controller.lease.duration.ms",
         INT,
         4_000,
         "kubernetes: a controller that has not renewed its Lease for so long may be replaced.",
         at_least(100),
-    ),
-]
+    )
 
-_LOG_EXTRA = [
-    _static("log.retention.hours", INT, 168, "log.retention.ms in hours.", at_least(-1)),
-    _static("log.retention.minutes", INT, None, "log.retention.ms in minutes.", at_least(-1)),
-    _static("log.roll.hours", INT, 168, "log.roll.ms in hours.", at_least(1)),
-    _static("log.retention.check.interval.ms", LONG, 300_000, "Time between two looks for old segments.", at_least(1)),
-    _static(
+
+class LogTimesConfig(Config):
+    """Times of logs that are no default of a topic's key."""
+
+    log_retention_hours: Key[int] = static("log.retention.hours", INT, 168, "log.retention.ms in hours.", at_least(-1))
+    log_retention_minutes: Key[int | None] = static(
+        "log.retention.minutes", INT, None, "log.retention.ms in minutes.", at_least(-1)
+    )
+    log_roll_hours: Key[int] = static("log.roll.hours", INT, 168, "log.roll.ms in hours.", at_least(1))
+    log_retention_check_interval_ms: Key[int] = static(
+        "log.retention.check.interval.ms", LONG, 300_000, "Time between two looks for old segments.", at_least(1)
+    )
+    log_flush_scheduler_interval_ms: Key[int] = static(
         "log.flush.scheduler.interval.ms", LONG, LONG_MAX, "Time between two looks for logs to fsync.", at_least(1)
-    ),
-]
+    )
 
 
-def _topic_defaults() -> list[ConfigKey]:
-    """The broker-level default of each topic key."""
-    return [
-        ConfigKey(synonym, key.type, key.default, f"Default of the topic key {name}.", key.validator, CLUSTER_WIDE)
-        for name, synonym in BROKER_SYNONYMS.items()
-        for key in (TOPIC_KEYS[name],)
-    ]
+class TopicDefaultsConfig(Config):
+    """What topics fall back to."""
+
+    log_cleanup_policy: Key[tuple[str, ...]] = _default_of(TopicConfig.cleanup_policy)
+    compression_type: Key[str] = _default_of(TopicConfig.compression_type)
+    log_segment_bytes: Key[int] = _default_of(TopicConfig.segment_bytes)
+    log_roll_ms: Key[int] = _default_of(TopicConfig.segment_ms)
+    log_index_size_max_bytes: Key[int] = _default_of(TopicConfig.segment_index_bytes)
+    log_index_interval_bytes: Key[int] = _default_of(TopicConfig.index_interval_bytes)
+    log_retention_ms: Key[int] = _default_of(TopicConfig.retention_ms)
+    log_retention_bytes: Key[int] = _default_of(TopicConfig.retention_bytes)
+    message_max_bytes: Key[int] = _default_of(TopicConfig.max_message_bytes)
+    log_message_timestamp_type: Key[str] = _default_of(TopicConfig.message_timestamp_type)
+    log_message_timestamp_before_max_ms: Key[int] = _default_of(TopicConfig.message_timestamp_before_max_ms)
+    log_message_timestamp_after_max_ms: Key[int] = _default_of(TopicConfig.message_timestamp_after_max_ms)
+    log_flush_interval_messages: Key[int] = _default_of(TopicConfig.flush_messages)
+    log_flush_interval_ms: Key[int] = _default_of(TopicConfig.flush_ms)
+    log_segment_delete_delay_ms: Key[int] = _default_of(TopicConfig.file_delete_delay_ms)
+    min_insync_replicas: Key[int] = _default_of(TopicConfig.min_insync_replicas)
+    log_cleaner_delete_retention_ms: Key[int] = _default_of(TopicConfig.delete_retention_ms)
+    sluicegate_record_validation: Key[str] = _default_of(TopicConfig.sluicegate_record_validation)
+    unclean_leader_election_enable: Key[bool] = _default_of(TopicConfig.unclean_leader_election_enable)
 
 
-BROKER_KEYS: Mapping[str, ConfigKey] = table(
-    [*_IDENTITY, *_QUOTAS, *_NETWORK, *_CLUSTER, *_REPLICATION, *_CONTROLLER, *_LOG_EXTRA, *_topic_defaults()]
-)
+class BrokerConfig(
+    IdentityConfig,
+    QuotaConfig,
+    NetworkConfig,
+    ClusterConfig,
+    ReplicationConfig,
+    ControllerConfig,
+    LogTimesConfig,
+    TopicDefaultsConfig,
+):
+    """The values of all keys of a broker or controller, typed: those of server.properties, or those in force."""
+
+
+BROKER_KEYS: Mapping[str, ConfigKey] = BrokerConfig.KEYS
 
 LISTENER_PREFIX = "listener.name."
 

@@ -1,11 +1,12 @@
 """What a configuration key is: its type, its default, what it allows and how it may change.
 
-Pure. The tables of keys are `broker_keys` and `topic_keys`; the vocabulary is Kafka's ConfigDef.
+Pure. The keys themselves are in `broker`, `topic` and `unused`; the vocabulary is that of Kafka's ConfigDef.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from broker_runtime.config.numbers import parse_double, parse_integer, trim
 from broker_runtime.errors import ConfigError
@@ -42,22 +43,52 @@ Validator = Callable[[Value], str | None]
 """Returns what is allowed when the value is not; None when it is fine."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigKey:
-    """One key. `default` is already of the key's type; None means that there is none (the key may be absent).
+T = TypeVar("T")
+_Owner = type[object]
 
+
+@dataclass(frozen=True, slots=True)
+class Key(Generic[T]):
+    """One key, whose values are of type T. `default` is of that type; None means that there is none (it may be absent).
+
+    A key is declared as an attribute of a class of values (`Config`), under its own name with underscores for dots.
+    Of the class the attribute is the key, of an instance it is the key's value.
+    `synonym` names the broker key that holds the default of a topic key.
     One that is not `used` is Apache Kafka's and may be set, so that what was written for it works; it changes nothing.
     """
 
     name: str
     type: Type
-    default: Value
+    default: T
     doc: str
     validator: Validator | None = None
     mode: UpdateMode = UpdateMode.READ_ONLY
     listener_prefixed: bool = False
+    synonym: str | None = None
     sensitive: bool = False
     used: bool = True
+
+    @property
+    def attribute(self) -> str:
+        return self.name.replace(".", "_")
+
+    def __set_name__(self, owner: _Owner, attribute: str) -> None:
+        if attribute != self.attribute:
+            raise TypeError(f"{owner.__name__}.{attribute} must be called {self.attribute}: it declares {self.name}")
+
+    @overload
+    def __get__(self, config: None, owner: _Owner) -> "Key[T]": ...
+
+    @overload
+    def __get__(self, config: object, owner: _Owner) -> T: ...
+
+    def __get__(self, config: object, owner: _Owner) -> "Key[T] | T":
+        # Not asked for an instance's value: that is found in the instance first, as there is no `__set__`.
+        return self
+
+    if TYPE_CHECKING:
+        # What type checkers take the argument of that name in the constructor of a class of values for.
+        def __set__(self, config: object, value: T) -> None: ...
 
     def parse(self, text: str) -> Value:
         """The typed value of `text`; raises ConfigError naming key, value and what is allowed."""
@@ -83,6 +114,10 @@ class ConfigKey:
         if isinstance(value, tuple):
             return ",".join(value)
         return str(value)
+
+
+ConfigKey = Key[Any]
+"""A key of some type, as tables of keys hold them."""
 
 
 def _boolean(text: str) -> bool:
@@ -159,10 +194,3 @@ def each_of(*allowed: str) -> Validator:
         return None if fits else f"must be a list of: {', '.join(allowed)}"
 
     return check
-
-
-def table(keys: Sequence[ConfigKey]) -> Mapping[str, ConfigKey]:
-    named = {key.name: key for key in keys}
-    if len(named) != len(keys):
-        raise ValueError("a configuration key is defined twice")
-    return named

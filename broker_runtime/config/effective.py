@@ -8,8 +8,8 @@ it was stored, by a controller that may have known less.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from broker_runtime.config.broker import BROKER_KEYS, broker_key, split_listener_prefix
-from broker_runtime.config.definition import UpdateMode, Value
+from broker_runtime.config.broker import BROKER_KEYS, BrokerConfig, broker_key, split_listener_prefix
+from broker_runtime.config.definition import Key, UpdateMode, Value
 from broker_runtime.config.limit_rules import limit_problems
 from broker_runtime.config.settings import BrokerSettings
 from broker_runtime.errors import ConfigError
@@ -17,8 +17,12 @@ from broker_runtime.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfig:
-    """`values` has every key, and the listener-prefixed ones that are set; `ignored` says what was left out and why."""
+    """`config` has every key's value, typed; `ignored` says what was left out and why.
 
+    `values` has the same by the names of keys, and the listener-prefixed ones that are set.
+    """
+
+    config: BrokerConfig
     values: Mapping[str, Value]
     ignored: tuple[str, ...] = field(default=())
 
@@ -28,12 +32,12 @@ class EffectiveConfig:
             raise TypeError(f"{name} is not a number")
         return value
 
-    def per_listener(self, base: str) -> dict[str, int]:
-        """Upper-case listener name -> its own value of `base`, where one is set."""
+    def per_listener(self, key: Key[int]) -> dict[str, int]:
+        """Upper-case listener name -> its own value of `key`, where one is set."""
         found = {}
         for name, value in self.values.items():
-            listener, key = split_listener_prefix(name)
-            if listener is not None and key == base and isinstance(value, int):
+            listener, base = split_listener_prefix(name)
+            if listener is not None and base == key.name and isinstance(value, int):
                 found[listener.upper()] = value
         return found
 
@@ -48,7 +52,7 @@ def effective_config(
         level, unused = _typed(texts, listeners)
         values, clashing = _laid_over(values, level, listeners)
         ignored += [*unused, *clashing]
-    return EffectiveConfig(values, tuple(ignored))
+    return EffectiveConfig(BrokerConfig.from_values(values), values, tuple(ignored))
 
 
 def _typed(texts: Mapping[str, str], listeners: Collection[str]) -> tuple[dict[str, Value], Sequence[str]]:

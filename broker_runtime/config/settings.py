@@ -5,19 +5,23 @@ Raises ConfigError with file, key and what is allowed; the process then ends wit
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self, TypeVar
 
-from broker_runtime.config.broker import BROKER_KEYS, broker_key, split_listener_prefix
-from broker_runtime.config.definition import LONG_MAX, Value
+from broker_runtime.config.broker import BROKER_KEYS, BrokerConfig, broker_key, split_listener_prefix
+from broker_runtime.config.definition import LONG_MAX, Key, Value
 from broker_runtime.errors import ConfigError
 
 CONTROLLER_ROLE = "controller"
 BROKER_ROLE = "broker"
 _PORT = re.compile("[0-9]{1,5}")
+T = TypeVar("T", bound=Value)
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
+    """The address of a listener, by the listener's name in upper case; an IPv6 address stands without brackets."""
+
     listener: str
     host: str
     port: int
@@ -29,11 +33,16 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """`values` holds every key's static value, typed; `given` the texts that the file or an override set."""
+    """What one process was started with. `config` has every key's static value, typed.
+
+    `values` has the same by the names of keys, and the listener-prefixed ones that are set: for who is given a name.
+    `given` are the texts that the file or an override set, `source` is where they come from, for error messages.
+    """
 
     source: str
     given: Mapping[str, str]
     values: Mapping[str, Value]
+    config: BrokerConfig
     node_id: int
     roles: frozenset[str]
     listeners: tuple[Endpoint, ...]
@@ -70,6 +79,10 @@ class BrokerSettings:
     def flag(self, name: str) -> bool:
         return bool(self.values[name])
 
+    def with_value(self, key: Key[T], value: T) -> Self:
+        values = {**self.values, key.name: value}
+        return replace(self, values=values, config=BrokerConfig.from_values(values))
+
     @property
     def unused(self) -> tuple[str, ...]:
         """The given keys that are Apache Kafka's and change nothing here."""
@@ -89,57 +102,65 @@ def broker_settings(properties: Mapping[str, str], source: str = "server.propert
 
 
 def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
-    values: dict[str, Value] = {name: key.default for name, key in BROKER_KEYS.items()}
+    values = _values(given)
+    config = BrokerConfig.from_values(values)
+    if config.node_id is None:
+        raise ConfigError("node.id is missing; give each node of the cluster its own number")
+    roles = frozenset(config.process_roles)
+    listeners = _endpoints(config.listeners, "listeners")
+    controller_listeners = _controller_listeners(config, roles, listeners)
+    advertised = _advertised(config, listeners, controller_listeners)
+    _check_prefixes(given, listeners)
+    _check_protocols(config.listener_security_protocol_map or (), listeners)
+    _check_per_ip(config)
+    _check_rack(config)
+    return BrokerSettings(
+        source=source,
+        given=dict(given),
+        values=values,
+        config=config,
+        node_id=config.node_id,
+        roles=roles,
+        listeners=listeners,
+        advertised=advertised,
+        inter_broker_listener=_inter_broker(config, roles, listeners, controller_listeners),
+        controller_listeners=controller_listeners,
+        quorum=_quorum(config, roles),
+        log_dir=_single_log_dir(config.log_dirs),
+        http=_http(config.sluicegate_http_listener),
+    )
+
+
+def _values(given: Mapping[str, str]) -> Mapping[str, Value]:
+    """By the names of keys: what is given, what follows from it, and the defaults of the others."""
+    typed: dict[str, Value] = {}
     for name, text in given.items():
         key = broker_key(name)
         if key is None:
             raise ConfigError(f"{name} is not a key of this broker; docs/reference/broker-configuration.md lists them")
         value = key.parse(text)
         if key.used:
-            values[name] = value
-    if values["node.id"] is None:
-        raise ConfigError("node.id is missing; give each node of the cluster its own number")
-    _derive_log_times(given, values)
-    if "log.dirs" not in given and values["log.dir"] is not None:
-        values["log.dirs"] = values["log.dir"]
-    roles = frozenset(_tuple(values["process.roles"]))
-    listeners = _endpoints(_tuple(values["listeners"]), "listeners")
-    controller_listeners = _controller_listeners(values, roles, listeners)
-    advertised = _advertised(values, listeners, controller_listeners)
-    _check_prefixes(given, listeners)
-    _check_protocols(_tuple(values["listener.security.protocol.map"]), listeners)
-    _check_per_ip(values)
-    _check_rack(values)
-    return BrokerSettings(
-        source=source,
-        given=dict(given),
-        values=values,
-        node_id=int(values["node.id"]),  # type: ignore[arg-type]
-        roles=roles,
-        listeners=listeners,
-        advertised=advertised,
-        inter_broker_listener=_inter_broker(values, roles, listeners, controller_listeners),
-        controller_listeners=controller_listeners,
-        quorum=_quorum(values, roles),
-        log_dir=_single_log_dir(_tuple(values["log.dirs"])),
-        http=_http(values["sluicegate.http.listener"]),
-    )
+            typed[name] = value
+    defaults = {name: key.default for name, key in BROKER_KEYS.items()}
+    return {**defaults, **_derived(BrokerConfig.from_values(typed)), **typed}
 
 
-def _tuple(value: Value) -> tuple[str, ...]:
-    return value if isinstance(value, tuple) else ()
+def _derived(given: BrokerConfig) -> Mapping[str, Value]:
+    """Values of keys that others stand in for: ms come before minutes before hours, as in Kafka."""
+    found: dict[str, Value] = {}
+    if given.log_retention_minutes is not None:
+        found[BrokerConfig.log_retention_ms.name] = _milliseconds(given.log_retention_minutes, 60_000)
+    else:
+        found[BrokerConfig.log_retention_ms.name] = _milliseconds(given.log_retention_hours, 3_600_000)
+    found[BrokerConfig.log_roll_ms.name] = min(given.log_roll_hours * 3_600_000, LONG_MAX)
+    if given.log_dir is not None:
+        found[BrokerConfig.log_dirs.name] = given.log_dir
+    return found
 
 
-def _derive_log_times(given: Mapping[str, str], values: dict[str, Value]) -> None:
-    """Kafka's precedence: ms over minutes over hours."""
-    if "log.retention.ms" not in given:
-        minutes, hours = values["log.retention.minutes"], values["log.retention.hours"]
-        if isinstance(minutes, int):
-            values["log.retention.ms"] = -1 if minutes < 0 else minutes * 60_000
-        elif isinstance(hours, int):
-            values["log.retention.ms"] = -1 if hours < 0 else hours * 3_600_000
-    if "log.roll.ms" not in given and isinstance(values["log.roll.hours"], int):
-        values["log.roll.ms"] = min(values["log.roll.hours"] * 3_600_000, LONG_MAX)
+def _milliseconds(count: int, unit_ms: int) -> int:
+    """Any negative number means without end, which is -1 in milliseconds."""
+    return -1 if count < 0 else count * unit_ms
 
 
 def _endpoints(items: tuple[str, ...], key: str) -> tuple[Endpoint, ...]:
@@ -167,9 +188,9 @@ def split_address(address: str, key: str) -> tuple[str, int]:
 
 
 def _controller_listeners(
-    values: Mapping[str, Value], roles: frozenset[str], listeners: tuple[Endpoint, ...]
+    config: BrokerConfig, roles: frozenset[str], listeners: tuple[Endpoint, ...]
 ) -> frozenset[str]:
-    names = frozenset(name.upper() for name in _tuple(values["controller.listener.names"]))
+    names = frozenset(name.upper() for name in config.controller_listener_names or ())
     if roles == {CONTROLLER_ROLE}:
         names = names or frozenset(endpoint.listener for endpoint in listeners)
         strangers = [e.listener for e in listeners if e.listener not in names]
@@ -185,9 +206,9 @@ def _controller_listeners(
 
 
 def _advertised(
-    values: Mapping[str, Value], listeners: tuple[Endpoint, ...], controller: frozenset[str]
+    config: BrokerConfig, listeners: tuple[Endpoint, ...], controller: frozenset[str]
 ) -> tuple[Endpoint, ...]:
-    items = _tuple(values["advertised.listeners"])
+    items = config.advertised_listeners
     advertised = _endpoints(items, "advertised.listeners") if items else listeners
     own = {endpoint.listener for endpoint in listeners}
     for endpoint in advertised:
@@ -201,7 +222,7 @@ def _advertised(
 
 
 def _inter_broker(
-    values: Mapping[str, Value],
+    config: BrokerConfig,
     roles: frozenset[str],
     listeners: tuple[Endpoint, ...],
     controller: frozenset[str],
@@ -211,26 +232,27 @@ def _inter_broker(
         return ""
     if not clients:
         raise ConfigError("listeners: a broker needs a listener that is not in controller.listener.names")
-    wanted = values["inter.broker.listener.name"]
+    wanted = config.inter_broker_listener_name
     if wanted is None:
         return "PLAINTEXT" if "PLAINTEXT" in clients else clients[0]
-    if str(wanted).upper() not in clients:
+    if wanted.upper() not in clients:
         raise ConfigError(f"inter.broker.listener.name: {wanted} is not one of listeners ({', '.join(clients)})")
-    return str(wanted).upper()
+    return wanted.upper()
 
 
-def _quorum(values: Mapping[str, Value], roles: frozenset[str]) -> tuple[tuple[str, int], ...]:
+def _quorum(config: BrokerConfig, roles: frozenset[str]) -> tuple[tuple[str, int], ...]:
     key = "controller.quorum.bootstrap.servers"
-    servers = tuple(split_address(item, key) for item in _tuple(values[key])) or _voters(values)
+    servers = tuple(split_address(item, key) for item in config.controller_quorum_bootstrap_servers or ())
+    servers = servers or _voters(config.controller_quorum_voters or ())
     if CONTROLLER_ROLE not in roles and not servers:
         raise ConfigError(f"{key}: a broker that is not a controller must be told where the controller is (host:port)")
     return servers
 
 
-def _voters(values: Mapping[str, Value]) -> tuple[tuple[str, int], ...]:
+def _voters(items: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     key = "controller.quorum.voters"
     found = []
-    for item in _tuple(values[key]):
+    for item in items:
         node_id, separator, address = item.partition("@")
         if not separator or not node_id.isascii() or not node_id.isdecimal():
             raise ConfigError(f"{key}: {item!r} must be id@host:port")
@@ -244,8 +266,8 @@ def _single_log_dir(items: tuple[str, ...]) -> str:
     return items[0]
 
 
-def _http(value: Value) -> tuple[str, int] | None:
-    return split_address(str(value), "sluicegate.http.listener") if value else None
+def _http(address: str | None) -> tuple[str, int] | None:
+    return split_address(address, "sluicegate.http.listener") if address else None
 
 
 def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...]) -> None:
@@ -267,11 +289,11 @@ def _check_protocols(items: tuple[str, ...], listeners: tuple[Endpoint, ...]) ->
             )
 
 
-def _check_per_ip(values: Mapping[str, Value]) -> None:
-    if values["max.connections.per.ip"] == 0 and not values["max.connections.per.ip.overrides"]:
+def _check_per_ip(config: BrokerConfig) -> None:
+    if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
         raise ConfigError("max.connections.per.ip: 0 shuts everybody out; it needs max.connections.per.ip.overrides")
 
 
-def _check_rack(values: Mapping[str, Value]) -> None:
-    if values["broker.rack"] is not None and values["sluicegate.broker.rack.file"] is not None:
+def _check_rack(config: BrokerConfig) -> None:
+    if config.broker_rack is not None and config.sluicegate_broker_rack_file is not None:
         raise ConfigError("broker.rack: sluicegate.broker.rack.file says it as well; keep one of the two")

@@ -6,7 +6,8 @@ with its jars. A key that this broker learns to use moves to the tables of keys 
 
 from collections.abc import Mapping
 
-from broker_runtime.config.definition import ConfigKey, Type, UpdateMode, table
+from broker_runtime.config.declaration import keys_by_name
+from broker_runtime.config.definition import ConfigKey, Key, Type, UpdateMode
 
 _DOC = "Known to Apache Kafka and not used by this broker: it changes nothing."
 _PREFIXED = ("ssl.", "sasl.", "connections.max.reauth.ms", "principal.builder.class")
@@ -15,7 +16,7 @@ _PREFIXED = ("ssl.", "sasl.", "connections.max.reauth.ms", "principal.builder.cl
 
 def _keys(kind: Type, mode: UpdateMode, names: str) -> list[ConfigKey]:
     return [
-        ConfigKey(
+        Key(
             name,
             kind,
             None,
@@ -29,7 +30,7 @@ def _keys(kind: Type, mode: UpdateMode, names: str) -> list[ConfigKey]:
     ]
 
 
-UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = table(
+UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
     [
         *_keys(
             Type.BOOLEAN,
@@ -271,7 +272,7 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = table(
     ]
 )
 
-UNUSED_TOPIC_KEYS: Mapping[str, ConfigKey] = table(
+UNUSED_TOPIC_KEYS: Mapping[str, ConfigKey] = keys_by_name(
     [
         *_keys(
             Type.BOOLEAN,

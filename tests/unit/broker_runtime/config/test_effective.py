@@ -1,6 +1,6 @@
 """Which value is in force when a key is set at several levels."""
 
-from broker_runtime.config import TopicConfig, broker_settings
+from broker_runtime.config import BrokerConfig, TopicConfig, broker_settings
 from broker_runtime.config.effective import effective_config, topic_defaults
 
 SETTINGS = broker_settings(
@@ -19,13 +19,13 @@ def test_a_brokers_own_value_wins_over_the_cluster_default_and_that_over_the_fil
 
 def test_listener_values_are_found_by_the_listeners_upper_case_name() -> None:
     effective = effective_config(SETTINGS, {f"listener.name.external.{RATE}": "50"}, {})
-    assert effective.per_listener(RATE) == {"EXTERNAL": 50}
+    assert effective.per_listener(BrokerConfig.max_connection_creation_rate) == {"EXTERNAL": 50}
     assert effective.integer(RATE) == 2**31 - 1
 
 
 def test_values_for_listeners_of_other_brokers_do_not_concern_this_one() -> None:
     effective = effective_config(SETTINGS, {f"listener.name.admin.{RATE}": "50"}, {})
-    assert effective.per_listener(RATE) == {}
+    assert effective.per_listener(BrokerConfig.max_connection_creation_rate) == {}
     assert effective.ignored == ()
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from broker_runtime.config import broker_settings
-from broker_runtime.config.definition import ConfigKey, Type
+from broker_runtime.config.definition import Key, Type
 from broker_runtime.config.numbers import parse_double, parse_integer, trim
 from broker_runtime.errors import ConfigError
 
@@ -46,11 +46,11 @@ def test_blanks_around_are_javas_blanks() -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("TRUE", True), (" False ", False)])
 def test_booleans_are_in_letters_of_either_case(text: str, value: bool) -> None:
-    assert ConfigKey("flag", Type.BOOLEAN, None, "").parse(text) is value
+    assert Key("flag", Type.BOOLEAN, None, "").parse(text) is value
 
 
 def test_lists_leave_out_what_is_empty() -> None:
-    assert ConfigKey("list", Type.LIST, None, "").parse(" a ,,b ") == ("a", "b")
+    assert Key("list", Type.LIST, None, "").parse(" a ,,b ") == ("a", "b")
 
 
 @pytest.mark.parametrize(
