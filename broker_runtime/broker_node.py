@@ -130,9 +130,7 @@ class BrokerNode:
 
     def run_aside(self, work: Callable[[], None]) -> asyncio.Future[None]:
         if self._waiting_aside >= self.settings.integer("sluicegate.record.validation.queue.max"):
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, "too many batches wait for a look at their records; try again"
-            )
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits for a look at records; try again")
         self._waiting_aside += 1
         done = self._loop.run_in_executor(self._aside, work)
         done.add_done_callback(self._one_less_aside)

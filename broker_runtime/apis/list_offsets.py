@@ -1,63 +1,178 @@
 """ListOffsets (2), versions 1 to 8: earliest, latest, by time, and the offset of the largest timestamp (KIP-734).
 
 Version 8's earliest local offset (-4) equals the earliest one: there is no tiered storage. A partition that is named
-more than once is refused, as in Kafka: looking up a time reads the disk. A leader that was just elected does not know
-the high watermark until its followers have fetched (KIP-207); followers are told the log's end instead.
+more than once is refused, as in Kafka: looking up a time reads the disk. It does so in another thread. A leader that was just elected does not know the high watermark until its followers have
+fetched (KIP-207); followers are told the log's end instead.
 """
 
 from collections import Counter
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.record_checks import UNPACKED_BYTES_MAX
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.log import Log
+from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.storage.time_search import FoundRecord, Search, Step, first_since, newest
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import LIST_OFFSETS
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
 _SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
 UNKNOWN = -1
+_SEARCHES_PER_TURN = 100
+"""Indexes are asked on the event loop, which takes some tens of microseconds each."""
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+@dataclass(slots=True)
+class _Answer:
+    """Of one partition."""
+
+    partition_index: int
+    error_code: int = ErrorCode.NONE
+    timestamp: int = UNKNOWN
+    offset: int = UNKNOWN
+    leader_epoch: int = UNKNOWN
+
+    def fields(self) -> Fields:
+        return {
+            "partition_index": self.partition_index,
+            "error_code": self.error_code,
+            "timestamp": self.timestamp,
+            "offset": self.offset,
+            "leader_epoch": self.leader_epoch,
+        }
+
+
+def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields | Awaitable[Fields]:
     named = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     follower = request.replica_id >= 0
+    searches: list[_PartitionSearch] = []
+    topics: list[tuple[str, list[_Answer]]] = []
+    for topic in request.topics:
+        answers = []
+        for part in topic.partitions:
+            answer = _Answer(part.partition_index)
+            answers.append(answer)
+            try:
+                if named[topic.name, part.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition may be named once")
+                search = _answer(answer, topic.name, part, follower, ctx, node)
+            except KafkaError as error:
+                answer.error_code = error.code
+            else:
+                if search is not None:
+                    searches.append(search)
+        topics.append((topic.name, answers))
+    return _searched(topics, searches, node) if searches else _reply(topics)
+
+
+def _reply(topics: Sequence[tuple[str, Sequence[_Answer]]]) -> Fields:
     return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    _partition(topic.name, part, named[topic.name, part.partition_index] > 1, follower, ctx, node)
-                    for part in topic.partitions
-                ],
-            }
-            for topic in request.topics
-        ]
+        "topics": [{"name": name, "partitions": [answer.fields() for answer in answers]} for name, answers in topics]
     }
 
 
-def _partition(topic: str, part: Entity, repeated: bool, follower: bool, ctx: RequestContext, node: Node) -> Fields:
-    code, offset, timestamp, epoch = ErrorCode.NONE, UNKNOWN, UNKNOWN, UNKNOWN
-    try:
-        if repeated:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition may be named once")
-        leader = node.led(topic, part.partition_index)
-        epoch = leader.leader_epoch
-        check_epoch(getattr(part, "current_leader_epoch", UNKNOWN), epoch)
-        if part.timestamp != EARLIEST and not follower and leader.log.high_watermark < leader.start_offset:
-            code = ErrorCode.OFFSET_NOT_AVAILABLE if ctx.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
-            raise KafkaError(code, "the new leader does not know yet how far its records are replicated")
-        offset, timestamp = _look_up(leader.log, part.timestamp, ctx.version)
-        if follower and part.timestamp == LATEST:
-            offset = leader.log.log_end_offset
-    except KafkaError as error:
-        code, epoch = error.code, UNKNOWN
-    return {
-        "partition_index": part.partition_index,
-        "error_code": code,
-        "timestamp": timestamp,
-        "offset": offset,
-        "leader_epoch": epoch if offset >= 0 else UNKNOWN,
-    }
+def _answer(
+    answer: _Answer, topic: str, part: Entity, follower: bool, ctx: RequestContext, node: Node
+) -> "_PartitionSearch | None":
+    """What is known at once goes into `answer`; for a time the result looks it up. Raises KafkaError."""
+    leader = node.led(topic, part.partition_index)
+    log, wanted = leader.log, part.timestamp
+    check_epoch(getattr(part, "current_leader_epoch", UNKNOWN), leader.leader_epoch)
+    if wanted != EARLIEST and not follower and log.high_watermark < leader.start_offset:
+        code = ErrorCode.OFFSET_NOT_AVAILABLE if ctx.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+        raise KafkaError(code, "the new leader does not know yet how far its records are replicated")
+    if wanted < 0 and ctx.version < _SINCE_VERSION.get(wanted, ctx.version + 1):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{wanted} has no meaning in version {ctx.version}")
+    if wanted in (LATEST, EARLIEST, EARLIEST_LOCAL):
+        latest = log.log_end_offset if follower else log.high_watermark
+        answer.offset = latest if wanted == LATEST else log.log_start_offset
+        answer.leader_epoch = leader.leader_epoch
+        return None
+    limit = node.settings.integer(UNPACKED_BYTES_MAX)
+    search = newest(log, limit) if wanted == MAX_TIMESTAMP else first_since(log, wanted, limit)
+    return _PartitionSearch(answer, topic, leader, leader.leader_epoch, follower, search)
+
+
+async def _searched(
+    topics: Sequence[tuple[str, Sequence[_Answer]]], searches: Sequence["_PartitionSearch"], node: Node
+) -> Fields:
+    for number in range(0, len(searches), _SEARCHES_PER_TURN):
+        await _search(searches[number : number + _SEARCHES_PER_TURN], node)
+    return _reply(topics)
+
+
+async def _search(searches: Sequence["_PartitionSearch"], node: Node) -> None:
+    waiting = [search for search in searches if search.go_on(node)]
+    while waiting:
+        try:
+            await node.run_aside(partial(_run_steps, waiting))
+        except KafkaError as error:
+            for search in waiting:
+                search.fail(error)
+            return
+        waiting = [search for search in waiting if search.go_on(node)]
+
+
+def _run_steps(searches: Sequence["_PartitionSearch"]) -> None:
+    for search in searches:
+        search.run_step()
+
+
+@dataclass(slots=True)
+class _PartitionSearch:
+    """Looks up a time for one partition, step by step, and fills its part of the reply in."""
+
+    answer: _Answer
+    topic: str
+    leader: LeaderReplica
+    leader_epoch: int
+    follower: bool
+    search: Search
+    step: Step | None = None
+    found: FoundRecord | None = None
+    error: KafkaError | OSError | None = None
+
+    def run_step(self) -> None:
+        """In another thread."""
+        if self.step is not None:
+            try:
+                self.found = self.step()
+            except (KafkaError, OSError) as error:
+                self.error = error
+
+    def go_on(self, node: Node) -> bool:
+        """Whether there is another step to run."""
+        try:
+            if self.error is not None:
+                raise self.error
+            self.step = next(self.search) if self.step is None else self.search.send(self.found)
+        except StopIteration as ended:
+            self._tell(ended.value, node)
+        except OSError as error:
+            self.fail(self.leader.log.files.read_failed(error))
+        except KafkaError as error:
+            self.fail(error)
+        else:
+            return True
+        return False
+
+    def _tell(self, found: FoundRecord | None, node: Node) -> None:
+        """Unless the log has another leader by now: then what was found may be gone."""
+        log = self.leader.log
+        try:
+            if node.led(self.topic, self.answer.partition_index).leader_epoch != self.leader_epoch:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it was elected anew meanwhile")
+        except KafkaError as error:
+            self.fail(error)
+            return
+        if found is not None and found.offset < (log.log_end_offset if self.follower else log.high_watermark):
+            self.answer.offset, self.answer.timestamp, self.answer.leader_epoch = found
+
+    def fail(self, error: KafkaError) -> None:
+        self.answer.error_code = error.code
 
 
 def check_epoch(known: int, current: int) -> None:
@@ -65,17 +180,6 @@ def check_epoch(known: int, current: int) -> None:
     if known >= 0 and known != current:
         code = ErrorCode.FENCED_LEADER_EPOCH if known < current else ErrorCode.UNKNOWN_LEADER_EPOCH
         raise KafkaError(code, f"the leader epoch is {current}")
-
-
-def _look_up(log: Log, timestamp: int, version: int) -> tuple[int, int]:
-    if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, version + 1):
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{timestamp} has no meaning in version {version}")
-    if timestamp == LATEST:
-        return log.high_watermark, UNKNOWN
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return log.log_start_offset, UNKNOWN
-    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    return (UNKNOWN, UNKNOWN) if found is None else (found[0], found[1])
 
 
 API = ApiSpec(key=LIST_OFFSETS, name="ListOffsets", versions=(1, 8), handle=handle)

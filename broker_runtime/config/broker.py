@@ -230,14 +230,14 @@ class NetworkConfig(Config):
         "sluicegate.record.validation.max.bytes",
         INT,
         33_554_432,
-        "What a compressed batch may unpack to where its records are checked.",
+        "What a compressed batch may unpack to where its records are checked, or a time is looked up among them.",
         at_least(1),
     )
     sluicegate_record_validation_queue_max: Key[int] = static(
         "sluicegate.record.validation.queue.max",
         INT,
         100,
-        "Compressed or long batches that wait to be checked; who comes then is told to try again.",
+        "Compressed or long batches that wait to be checked, and look-ups by time; who comes then is told to try again.",
         at_least(1),
     )
     queued_max_request_bytes: Key[int] = static(

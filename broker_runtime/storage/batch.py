@@ -188,6 +188,26 @@ def iter_records(batch: bytes | bytearray | memoryview) -> Iterator[Record]:
         raise _corrupt() from None
 
 
+def iter_times(header: Header, records: bytes) -> Iterator[tuple[int, int]]:
+    """(offset, timestamp) of each record of a batch, of which `records` is what stands, unpacked, behind the header.
+
+    Raises KafkaError(INVALID_RECORD) where they do not fit the header.
+    """
+    view, at = memoryview(records), 0
+    try:
+        for _ in range(header.record_count):
+            size, at = _read_varint(view, at)
+            stop = at + size
+            if size < 0 or stop > len(view):
+                raise _corrupt()
+            time_delta, at = _read_varint(view, at + 1)
+            offset_delta, _ = _read_varint(view, at)
+            yield header.base_offset + offset_delta, header.base_timestamp + time_delta
+            at = stop
+    except IndexError:
+        raise _corrupt() from None
+
+
 def iter_batches(buffer: bytes | bytearray | memoryview) -> Iterator[tuple[Header, memoryview]]:
     """The whole batches of a fetched region; a part of a batch at the end is left out."""
     view = memoryview(buffer)

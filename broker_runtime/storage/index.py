@@ -5,7 +5,7 @@ append them to the file in pieces, so the files stay small and Kafka's tools sti
 are read when first needed and dropped again when idle. Knows nothing of batches.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from pathlib import Path
 from struct import Struct
 
@@ -75,6 +75,12 @@ class Index:
         """The last entry whose first field is at most `first`."""
         number = bisect_right(range(self.count()), first, key=lambda at: self.get(at)[0])
         return self.get(number - 1) if number else None
+
+    def ceiling(self, first: int) -> tuple[int, int] | None:
+        """The first entry whose first field is at least `first`."""
+        count = self.count()
+        number = bisect_left(range(count), first, key=lambda at: self.get(at)[0])
+        return self.get(number) if number < count else None
 
     def floor_by_second(self, second: int) -> tuple[int, int] | None:
         number = bisect_right(range(self.count()), second, key=lambda at: self.get(at)[1])

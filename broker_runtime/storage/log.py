@@ -42,12 +42,6 @@ class AppendResult(NamedTuple):
     log_start_offset: int
 
 
-class Found(NamedTuple):
-    offset: int
-    timestamp: int
-    leader_epoch: int
-
-
 class Log:
     """`sole_replica` lets each append move the high watermark, as a new log does; replication moves it itself.
 
@@ -356,28 +350,6 @@ class Log:
         self.high_watermark = min(max(self.high_watermark, offset), self.log_end_offset)
         if self._readers.waiting:
             self._readers.wake(self.high_watermark)
-
-    # Offsets by time
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> Found | None:
-        """The first record that is not older. Inside a compressed batch: the batch's first offset.
-
-        Raises KafkaError: KAFKA_STORAGE_ERROR when a file cannot be read.
-        """
-        try:
-            for segment in self.segments:
-                if segment.max_timestamp >= timestamp_ms and segment.next_offset > self.log_start_offset:
-                    found = segment.first_at_or_after(timestamp_ms, self.log_start_offset)
-                    if found is not None and found[0] < self.high_watermark:
-                        return Found(*found)
-        except OSError as error:
-            raise self.files.read_failed(error) from error
-        return None
-
-    def max_timestamp(self) -> Found | None:
-        """The record with the greatest timestamp, the earliest of several."""
-        newest = max((segment.max_timestamp for segment in self.segments), default=NO_TIMESTAMP)
-        return self.offset_for_timestamp(newest) if newest >= 0 else None
 
     # Cleaning
 

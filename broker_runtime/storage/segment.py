@@ -6,25 +6,14 @@ Knows nothing of producers, retention or clients' rules.
 
 from collections.abc import Iterator
 from pathlib import Path
-from struct import Struct
 
-from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import (
-    HEADER_BYTES,
-    LOG_APPEND_TIME,
-    MAGIC,
-    OVERHEAD_BYTES,
-    Header,
-    iter_records,
-    parse_header,
-)
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.batch import Header
 from broker_runtime.storage.filesystem import Buffer, File, FileSystem
 from broker_runtime.storage.index import OFFSET_ENTRY, TIME_ENTRY, Index
+from broker_runtime.storage.stored_batches import damaged_at, extents, headers
 from broker_runtime.wire.reply import FileRegion
 
-_SCAN_BYTES = 64 * 1024
-_LOOK_BYTES = 4 * 1024
-_EXTENT = Struct(">qi4xb6xi")
 _HINTS_MAX = 64
 
 
@@ -146,43 +135,9 @@ class Segment:
         self.offsets.release()
         self.times.release()
 
-    def _extents(self, position: int) -> Iterator[tuple[int, int, int, int]]:
-        """(position, end, base offset, last offset) of the batches from `position` on; the fetch path's `headers`."""
-        chunk = b""
-        start = position
-        unpack = _EXTENT.unpack_from
-        while position + HEADER_BYTES <= self.size:
-            at = position - start
-            if at + HEADER_BYTES > len(chunk):
-                start, at = position, 0
-                chunk = self.file.pread(min(_LOOK_BYTES, self.size - position), position)
-                if len(chunk) < HEADER_BYTES:
-                    raise self._damaged(position)
-            base_offset, length, magic, last_delta = unpack(chunk, at)
-            if magic != MAGIC or length < HEADER_BYTES - OVERHEAD_BYTES:
-                raise self._damaged(position)
-            end = position + length + OVERHEAD_BYTES
-            yield position, end, base_offset, base_offset + last_delta
-            position = end
-
-    def _damaged(self, position: int) -> KafkaError:
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.path} is damaged at byte {position}")
-
     def headers(self, position: int, end: int | None = None) -> Iterator[tuple[int, Header]]:
         """(position, header) of the batches from `position` on, up to the segment's size unless told where."""
-        size = self.size if end is None else end
-        chunk = b""
-        start = position
-        while position + HEADER_BYTES <= size:
-            at = position - start
-            if at + HEADER_BYTES > len(chunk):
-                start, at = position, 0
-                chunk = self.file.pread(min(_SCAN_BYTES, size - position), position)
-            header = parse_header(chunk, at)
-            if header.magic != MAGIC or header.length < HEADER_BYTES - OVERHEAD_BYTES:
-                raise self._damaged(position)
-            yield position, header
-            position += header.size
+        return headers(self.file, self.path, position, self.size if end is None else end)
 
     def position_of(self, offset: int) -> int | None:
         """Where the batch starts that holds `offset` or, where there is none, the next one; None past the end."""
@@ -204,13 +159,13 @@ class Segment:
 
     def _search(self, offset: int, start: int, last_there: int | None = None) -> int:
         """Raises KafkaError where the log is damaged, or the first batch does not end with the offset `last_there`."""
-        for position, end, _, last_offset in self._extents(start):
+        for position, end, _, last_offset in extents(self.file, self.path, start, self.size):
             if end > self.size or (last_there is not None and last_offset != last_there):
                 break
             if last_offset >= offset:
                 return position
             last_there = None
-        raise self._damaged(start)
+        raise damaged_at(self.path, start)
 
     def end_within(self, start: int, limit: int) -> tuple[int, int]:
         """(end, offset there) of the whole batches from `start` that end at or before `limit`; at least one batch."""
@@ -224,9 +179,9 @@ class Segment:
         return self._end_from(start, start, limit)
 
     def _end_from(self, start: int, begin: int, limit: int, last_there: int | None = None) -> tuple[int, int]:
-        for position, end, base_offset, last_offset in self._extents(begin):
+        for position, end, base_offset, last_offset in extents(self.file, self.path, begin, self.size):
             if last_there is not None and last_offset != last_there:
-                raise self._damaged(begin)
+                raise damaged_at(self.path, begin)
             last_there = None
             if end > limit and position > start:
                 return position, base_offset
@@ -258,7 +213,7 @@ class Segment:
     def _try(self, start: int, end: int) -> None:
         """Read all of it, which is slow, but else each reader would lose its connection. Raises OSError, KafkaError."""
         if len(self.file.pread(end - start, start)) < end - start:
-            raise self._damaged(start)
+            raise damaged_at(self.path, start)
         self._is_doubtful = False
 
     def remember(self, offset: int, position: int) -> None:
@@ -270,34 +225,19 @@ class Segment:
             del hints[next(iter(hints))]
         hints[offset] = position
 
-    def first_at_or_after(self, timestamp: int, from_offset: int) -> tuple[int, int, int] | None:
-        """(offset, timestamp, leader epoch) of the first record from `from_offset` that is not older."""
-        entry = self.times.floor(timestamp - 1)
-        begin = max(from_offset, self.base_offset + (entry[1] if entry is not None else 0))
+    def search_start(self, timestamp: int, from_offset: int) -> int | None:
+        """Where the batch starts before which no batch has a record from `from_offset` on that is so new.
+
+        Whenever the indexes take in a batch they say how new the newest is by then, where that has changed: so the
+        first one that is so new lies at most one interval before the entry that first says so.
+        """
+        entry = self.times.ceiling(timestamp)
+        indexed = self.offsets.last() if entry is None else self.offsets.floor(entry[1] - 1)
+        begin = max(from_offset, self.base_offset + (indexed[0] if indexed is not None else 0))
         if begin >= self.next_offset > from_offset:
             # The index is damaged.
             begin = from_offset
-        position = self.position_of(begin)
-        if position is None:
-            return None
-        for at, header in self.headers(position):
-            if header.max_timestamp >= timestamp and header.last_offset >= from_offset:
-                found = self._record_at(at, header, timestamp, from_offset)
-                if found is not None:
-                    return (*found, header.leader_epoch)
-        return None
-
-    def _record_at(self, position: int, header: Header, timestamp: int, from_offset: int) -> tuple[int, int] | None:
-        """Exact for records that can be read; a compressed batch answers with its first offset (never too late)."""
-        if header.attributes & LOG_APPEND_TIME:
-            return max(header.base_offset, from_offset), header.max_timestamp
-        if header.compressed:
-            first_fits = header.base_timestamp >= timestamp
-            return max(header.base_offset, from_offset), header.base_timestamp if first_fits else header.max_timestamp
-        for record in iter_records(self.file.pread(header.size, position)):
-            if record.timestamp >= timestamp and record.offset >= from_offset:
-                return record.offset, record.timestamp
-        return None
+        return self.position_of(begin)
 
     def rename_away(self, suffix: str, moved: list[Path]) -> None:
         """Rename the files so that no restart sees a segment; they stay readable through open files.

@@ -9,6 +9,7 @@ from tests.integration.differential.batches import Batch
 from tests.integration.differential.play import Play
 from tests.integration.differential.settling import settle
 from tests.integration.differential.topics import TIMEOUT_MS, new
+from tests.support.packed_batches import timed
 from tests.support.wire_client import CLOSED, Plain, read_answer, request_frame, trimmed
 
 PRODUCE_VERSIONS = range(3, 13)
@@ -309,12 +310,15 @@ def offsets(
     on: Play, step: str, name: str, wanted: Sequence[tuple[int, int]], version: int = 7, epoch: int = -1
 ) -> None:
     """`wanted` are (partition, timestamp)."""
+    on.ask(step, "list_offsets", version, **trimmed("list_offsets", version, _offsets_fields(name, wanted, epoch)))
+
+
+def _offsets_fields(name: str, wanted: Sequence[tuple[int, int]], epoch: int = -1) -> dict[str, Plain]:
     parts = [
         {"partition_index": index, "timestamp": at, "current_leader_epoch": epoch, "max_num_offsets": 1}
         for index, at in wanted
     ]
-    fields = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": name, "partitions": parts}]}
-    on.ask(step, "list_offsets", version, **trimmed("list_offsets", version, fields))
+    return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": name, "partitions": parts}]}
 
 
 def looked_up(on: Play) -> None:
@@ -334,6 +338,37 @@ def looked_up(on: Play) -> None:
     offsets(on, "a partition twice", "times", [(0, -1), (0, -2)])
     offsets(on, "leader's epoch", "times", [(0, -1)], epoch=0)
     offsets(on, "newer leader's epoch", "times", [(0, -1)], epoch=9)
+
+
+CODECS = {0: "not packed", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+
+
+def looked_up_inside(on: Play) -> None:
+    """Times of records inside batches, which both nodes have to unpack."""
+    for codec, packing in CODECS.items():
+        name = f"inside-{codec}"
+        topic(on, name, 2)
+        topic(on, f"{name}-broker", message_timestamp_type="LogAppendTime")
+        for times in ((0, 500, 200), (1000, 8000, 1500, 8000), (2000,), (2100, 100, 2200)):
+            batch = timed([NOW_MS + at_ms for at_ms in times], codec=codec)
+            on.quietly("produce", 9, **produce_fields(name, batch))
+        # One batch: of several it would be chance whether they come within one millisecond.
+        on.quietly("produce", 9, **produce_fields(f"{name}-broker", timed([NOW_MS, NOW_MS + 1], codec=codec)))
+        for after_ms in (-1, 0, 1, 201, 501, 1001, 1501, 2001, 8000, 8001):
+            offsets(on, f"{packing}, after {after_ms}", name, [(0, NOW_MS + after_ms)], 8)
+        offsets(on, f"{packing}, largest", name, [(0, -3), (1, -3)], 8)
+        for at in (NOW_MS - DAY_MS, NOW_MS + DAY_MS, -3):
+            kind = "largest" if at < 0 else "long ago" if at < NOW_MS else "tomorrow"
+            answer = on.quietly(
+                "list_offsets", 8, **trimmed("list_offsets", 8, _offsets_fields(f"{name}-broker", [(0, at)]))
+            )
+            part = answer["topics"][0]["partitions"][0]
+            on.note(f"{packing}, broker's times, {kind}", {key: part[key] for key in ("error_code", "offset")})
+        wanted = [{"name": name, "partitions": [{"partition_index": 0, "offset": 2}]}]
+        on.quietly("delete_records", 2, topics=wanted, timeout=TIMEOUT_MS)
+        for after_ms in (0, 201, 501):
+            offsets(on, f"{packing}, shortened, after {after_ms}", name, [(0, NOW_MS + after_ms)], 8)
+        offsets(on, f"{packing}, shortened, largest", name, [(0, -3)], 8)
 
 
 def deleted(on: Play) -> None:

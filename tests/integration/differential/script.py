@@ -43,6 +43,7 @@ SEQUENCES: Mapping[str, Sequence] = {
     "records and configurations": records.configured,
     "records fetched": records.fetched,
     "offsets looked up": records.looked_up,
+    "offsets inside batches": records.looked_up_inside,
     "records deleted": records.deleted,
     "quota changes": client_quotas.alterations,
     "quota filters": client_quotas.filters,

@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.apis import fetch, produce
 from broker_runtime.config import TopicConfig
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode
 from broker_runtime.network.output import Output
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.batch import encode_batch
@@ -138,16 +138,6 @@ def test_what_cannot_be_read_while_it_is_sent_is_an_error_of_its_partition_from_
     # It is tried again each time.
     segment.file.write_at([whole], 0)
     assert {part.error_code for part in node.ask(FETCH, 12, of_both(0)).responses[0].partitions} == {0}
-
-
-def test_looking_up_a_time_in_a_file_that_cannot_be_read_is_an_error_of_its_partition() -> None:
-    node = TwoLogsNode()
-    for _ in range(60):
-        node.house.append(bytes(100))
-    damage(node.house, "no descriptor left")
-    with pytest.raises(KafkaError) as failed:
-        node.house.log.offset_for_timestamp(0)
-    assert failed.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_aborted_transactions_are_for_those_who_read_committed_records() -> None:

@@ -1,17 +1,20 @@
 """ListOffsets, DeleteRecords and FindCoordinator on every version, over a log in memory."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
 
 from broker_runtime.apis import delete_records, list_offsets
 from broker_runtime.apis.context import ApiSpec, RequestContext
-from broker_runtime.config import TopicConfig
+from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
 from tests.support.logs import LogHouse
+from tests.support.packed_batches import timed
 from tests.support.replicas import leading
 
 EPOCH = 3
@@ -28,6 +31,20 @@ class Leader:
 
         self.leader = leading(self.house.log, epoch=EPOCH)
         self.logs = self.house.logs
+        self.settings = broker_settings({"node.id": "1"})
+        self.asides = 0
+        self.is_busy = False
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def run_aside(self, work: Callable[[], None]) -> "asyncio.Future[None]":
+        if self.is_busy:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits")
+        self.asides += 1
+        self.meanwhile()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        work()
+        done.set_result(None)
+        return done
 
     def led(self, topic: str, partition: int) -> LeaderReplica:
         if (topic, partition) != ("orders", 0):
@@ -42,9 +59,14 @@ class Leader:
 def ask(api: ApiSpec, version: int, content: dict[str, Any], node: Leader) -> Any:
     body = memoryview(encode_request_body(api.key, version, content))
     ctx = RequestContext(api.key, version, "test", "PLAINTEXT", "127.0.0.1")
-    answer = api.handle(decode_request(api.key, version, body), ctx, cast("Any", node))
+    handled = api.handle(decode_request(api.key, version, body), ctx, cast("Any", node))
+    answer = asyncio.run(_awaited(handled)) if isinstance(handled, Awaitable) else handled
     assert encode_response(api.key, version, 0, cast("Any", answer))
     return answer
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
 
 
 def offsets(version: int, *timestamps: int, topic: str = "orders", epoch: int = -1, node: Leader | None = None) -> Any:
@@ -100,6 +122,45 @@ def test_a_partition_that_is_named_twice_is_refused_each_time() -> None:
     answer = ask(list_offsets.API, 1, {"replica_id": -1, "topics": topics}, Leader())
     codes = [part["error_code"] for part in answer["topics"][0]["partitions"]]
     assert codes == [ErrorCode.INVALID_REQUEST] * 2
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_the_very_record_of_a_time_is_answered_whatever_its_batch_is_packed_with(codec: int) -> None:
+    node = Leader()
+    node.house.log.append(memoryview(timed([4000, 7000, 5000], codec=codec)), leader_epoch=2)
+    found = offsets(8, 4500, node=node)
+    assert (found["offset"], found["timestamp"], found["leader_epoch"]) == (4, 7000, 2)
+    found = offsets(8, MAX_TIMESTAMP, node=node)
+    assert (found["offset"], found["timestamp"]) == (4, 7000)
+
+
+def test_times_are_looked_up_aside_and_what_is_known_is_not() -> None:
+    node = Leader()
+    offsets(8, LATEST, node=node)
+    assert node.asides == 0
+    offsets(8, 1500, node=node)
+    assert node.asides == 1
+
+
+def test_no_record_is_told_of_that_is_not_replicated_or_whose_log_has_another_leader_by_now() -> None:
+    node = Leader()
+    node.house.log.sole_replica = False
+    node.house.append(b"v", timestamp_ms=9000)
+    assert offsets(8, 4000, node=node)["offset"] == offsets(8, MAX_TIMESTAMP, node=node)["offset"] == -1
+    node.meanwhile = lambda: setattr(node.leader, "leader_epoch", EPOCH + 1)
+    assert offsets(8, 1500, node=node)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_too_many_look_ups_are_sent_away_with_an_error_of_their_partition() -> None:
+    node = Leader()
+    node.is_busy = True
+    assert offsets(8, 1500, node=node)["error_code"] == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_time_in_a_file_that_cannot_be_read_is_an_error_of_its_partition() -> None:
+    node = Leader()
+    node.house.log.segments[0].file.truncate(80)
+    assert offsets(8, 3000, node=node)["error_code"] == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def delete(version: int, before: int, node: Leader, partition: int = 0) -> Any:

@@ -5,6 +5,7 @@ import pytest
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import LOG_APPEND_TIME, checksum, encode_batch
+from broker_runtime.storage.time_search import first_since, newest, run_through
 from tests.support.logs import LogHouse, read_all, values_of
 
 
@@ -39,7 +40,8 @@ def test_log_append_time_is_the_brokers_and_the_checksum_stays_right() -> None:
     header, stored = read_all(house.log)[0]
     assert (header.attributes, header.max_timestamp, header.base_timestamp) == (LOG_APPEND_TIME, now_ms, 5)
     assert checksum(stored) == header.crc
-    assert house.log.offset_for_timestamp(now_ms) == (0, now_ms, 0)
+    assert run_through(first_since(house.log, now_ms, 1 << 20)) == (0, now_ms, 0)
+    assert run_through(newest(house.log, 1 << 20)) == (0, now_ms, 0)
 
 
 def test_read_gives_whole_batches_within_the_limit() -> None:
@@ -105,26 +107,6 @@ def test_a_log_rolls_by_size_time_and_index() -> None:
     assert len(by_index.log.segments) > 1
 
 
-def test_timestamps_are_looked_up_record_by_record() -> None:
-    house = LogHouse(TopicConfig(segment_bytes=2000, index_interval_bytes=100))
-    start = house.clock.wall_ms()
-    for number in range(100):
-        house.append(b"a", b"b", timestamp_ms=start + 10 * number)
-    for number in range(100):
-        assert house.log.offset_for_timestamp(start + 10 * number - 5) == (2 * number, start + 10 * number, 0)
-    assert house.log.offset_for_timestamp(0) == (0, start, 0)
-    assert house.log.offset_for_timestamp(start + 991) is None
-    assert house.log.max_timestamp() == (198, start + 990, 0)
-    assert LogHouse().log.max_timestamp() is None
-
-
-def test_the_greatest_timestamp_need_not_be_the_last() -> None:
-    house = LogHouse()
-    for timestamp_ms in (100, 900, 500):
-        house.append(b"a", timestamp_ms=timestamp_ms)
-    assert house.log.max_timestamp() == (1, 900, 0)
-
-
 def test_deleted_records_are_gone_for_readers_and_after_restarts() -> None:
     house = LogHouse(TopicConfig(segment_bytes=500))
     for number in range(20):
@@ -172,7 +154,7 @@ def test_replication_moves_the_high_watermark_itself() -> None:
     assert (house.log.high_watermark, calls) == (1, ["seen"])
 
 
-def test_compressed_batches_pass_through_untouched_and_are_found_by_time() -> None:
+def test_compressed_batches_pass_through_untouched() -> None:
     house = LogHouse(TopicConfig(segment_bytes=400))
     stored = []
     for number, codec in enumerate([1, 2, 3, 4] * 3):
@@ -184,4 +166,3 @@ def test_compressed_batches_pass_through_untouched_and_are_found_by_time() -> No
         stored.append(bytes(batch[16:]))
     house.kill()
     assert [batch[16:] for _, batch in read_all(house.log)] == stored
-    assert house.log.offset_for_timestamp(2500) == (6, 3000, 0)

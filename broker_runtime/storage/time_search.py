@@ -1,0 +1,134 @@
+"""Offsets by time, to the record: the first one that is not older than a time, and the one with the largest timestamp.
+
+The indexes are asked on the event loop: they say which stretch of which segment can hold the record, a few KB unless
+`index.interval.bytes` is large. A step, which reads that stretch and unpacks its batches, may run in another thread: it
+holds an open file and numbers, nothing that the log changes.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from broker_runtime.storage.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_APPEND_TIME, Header, iter_times
+from broker_runtime.storage.compression import unpack
+from broker_runtime.storage.filesystem import File
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.stored_batches import headers
+
+
+class FoundRecord(NamedTuple):
+    """A record, and the leader epoch of its batch."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+Step = Callable[[], FoundRecord | None]
+Search = Generator[Step, FoundRecord | None, FoundRecord | None]
+"""Yields steps, and is sent what each has found; both it and the steps raise KafkaError and OSError."""
+
+
+def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
+    """The first record that is not older. A compressed batch may unpack to `unpacked_bytes_max`."""
+    for segment in list(log.segments):
+        if segment.max_timestamp >= timestamp and segment.next_offset > log.log_start_offset:
+            start = segment.search_start(timestamp, log.log_start_offset)
+            found = yield partial(_stretch(log, segment, start, unpacked_bytes_max).first_since, timestamp)
+            if found is not None:
+                return found
+    return None
+
+
+def newest(log: Log, unpacked_bytes_max: int) -> Search:
+    """The record with the largest timestamp, the first of several (KIP-734)."""
+    oldest: Segment | None = None
+    known: Segment | None = None
+    for segment in list(log.segments):
+        if segment.max_timestamp < 0 or segment.next_offset <= log.log_start_offset:
+            continue
+        if segment.offset_of_max < log.log_start_offset:
+            # Its newest record is deleted: the others have to be looked at.
+            oldest = segment
+        elif known is None or segment.max_timestamp > known.max_timestamp:
+            known = segment
+    best = None
+    if oldest is not None and (known is None or oldest.max_timestamp >= known.max_timestamp):
+        start = oldest.search_start(0, log.log_start_offset)
+        best = yield _stretch(log, oldest, start, unpacked_bytes_max).newest
+    if known is None or (best is not None and best.timestamp >= known.max_timestamp):
+        return best
+    start = known.position_of(known.offset_of_max)
+    found = yield partial(_stretch(log, known, start, unpacked_bytes_max).first_since, known.max_timestamp)
+    return found if found is not None else best
+
+
+def run_through(search: Search) -> FoundRecord | None:
+    """Every step at once, here. Raises KafkaError, OSError."""
+    try:
+        step = next(search)
+        while True:
+            step = search.send(step())
+    except StopIteration as ended:
+        found: FoundRecord | None = ended.value
+        return found
+
+
+def _stretch(log: Log, segment: Segment, start: int | None, unpacked_bytes_max: int) -> "_Stretch":
+    begin = segment.size if start is None else start
+    return _Stretch(segment.file, segment.path, begin, segment.size, log.log_start_offset, unpacked_bytes_max)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Part of a segment's file, from a batch's first byte on; records below `from_offset` do not count."""
+
+    file: File
+    path: Path
+    start: int
+    end: int
+    from_offset: int
+    unpacked_bytes_max: int
+
+    def first_since(self, timestamp: int) -> FoundRecord | None:
+        for position, header in self._headers():
+            if header.max_timestamp >= timestamp:
+                for found in self._records(position, header):
+                    if found.timestamp >= timestamp:
+                        return found
+        return None
+
+    def newest(self) -> FoundRecord | None:
+        """By the batches' headers, but for a batch of which some records do not count."""
+        best: FoundRecord | None = None
+        batch: tuple[int, Header] | None = None
+        for position, header in self._headers():
+            if header.base_offset < self.from_offset:
+                best = max(self._records(position, header), key=lambda found: found.timestamp, default=None)
+            elif batch is None or header.max_timestamp > batch[1].max_timestamp:
+                batch = position, header
+        if batch is None or (best is not None and best.timestamp >= batch[1].max_timestamp):
+            return best
+        newest = batch[1].max_timestamp
+        return next((found for found in self._records(*batch) if found.timestamp >= newest), best)
+
+    def _headers(self) -> Iterator[tuple[int, Header]]:
+        for position, header in headers(self.file, self.path, self.start, self.end):
+            if header.last_offset >= self.from_offset:
+                yield position, header
+
+    def _records(self, position: int, header: Header) -> Iterator[FoundRecord]:
+        if header.attributes & LOG_APPEND_TIME:
+            first = max(header.base_offset, self.from_offset)
+            yield FoundRecord(first, header.max_timestamp, header.leader_epoch)
+            return
+        body = self.file.pread(header.size - HEADER_BYTES, position + HEADER_BYTES)
+        codec = header.attributes & COMPRESSION_MASK
+        if codec:
+            body = unpack(codec, body, self.unpacked_bytes_max)
+        for offset, timestamp in iter_times(header, body):
+            if offset >= self.from_offset:
+                yield FoundRecord(offset, timestamp, header.leader_epoch)
