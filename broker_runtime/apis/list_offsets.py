@@ -1,8 +1,9 @@
 """ListOffsets (2), versions 1 to 8: earliest, latest, by time, and the offset of the largest timestamp (KIP-734).
 
 Version 8's earliest local offset (-4) equals the earliest one: there is no tiered storage. A partition that is named
-more than once is refused, as in Kafka: looking up a time reads the disk. It does so in another thread. A leader that was just elected does not know the high watermark until its followers have
-fetched (KIP-207); followers are told the log's end instead.
+more than once is refused, as in Kafka: looking up a time reads the disk. It does so in another thread. A leader that
+was just elected does not know the high watermark until its followers have fetched (KIP-207); followers are told the
+log's end instead.
 """
 
 from collections import Counter

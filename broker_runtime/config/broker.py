@@ -237,7 +237,7 @@ class NetworkConfig(Config):
         "sluicegate.record.validation.queue.max",
         INT,
         100,
-        "Compressed or long batches that wait to be checked, and look-ups by time; who comes then is told to try again.",
+        "Batches that wait to be checked in a thread, and look-ups by time; who comes then is told to try again.",
         at_least(1),
     )
     queued_max_request_bytes: Key[int] = static(
