@@ -160,11 +160,11 @@ class Broker:
         if settings.unused:
             log.warning("these keys of Apache Kafka change nothing here: %s", ", ".join(settings.unused))
         log_dir = make_data_folder(Path(settings.log_dir))
-        threads = ThreadPoolExecutor(settings.integer("background.threads"), "disk")
+        threads = ThreadPoolExecutor(settings.config.background_threads, "disk")
         disk = ThreadedDisk(threads)
         logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, disk=disk, boot_id=boot_id())
-        logs.producer_expiration_ms = settings.integer("producer.id.expiration.ms")
-        logs.high_watermark_interval_ms = settings.integer("replica.high.watermark.checkpoint.interval.ms")
+        logs.producer_expiration_ms = settings.config.producer_id_expiration_ms
+        logs.high_watermark_interval_ms = settings.config.replica_high_watermark_checkpoint_interval_ms
         # Until the metadata says how long each topic keeps its records nothing is deleted.
         journal, copy = (METADATA_TOPIC, None) if has_file_journal(settings) else (None, METADATA_TOPIC)
         log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG, journal=journal, copy=copy))
@@ -183,14 +183,14 @@ class Broker:
         self._spawn(self._tick(logs), "housekeeping")
 
     def _wanted_cluster_id(self) -> str | None:
-        value = self.settings.values["cluster.id"]
-        if value is None and not self.settings.is_controller:
+        wanted = self.settings.config.cluster_id
+        if wanted is None and not self.settings.is_controller:
             raise ConfigError("cluster.id is missing; a broker without the controller role must be told its cluster")
-        return None if value is None else str(value)
+        return wanted
 
     async def _start_broker(self, logs: LogManager, cluster_id: str) -> None:
         settings = self.settings
-        timeout_s = settings.integer("request.timeout.ms") / 1000
+        timeout_s = settings.config.request_timeout_ms / 1000
         client, slow_client = (ControllerClient(self._link_to_controller(), timeout_s) for _ in range(2))
         broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, client, slow_client)
         await broker.limits.start()
@@ -203,7 +203,7 @@ class Broker:
             settings.node_id,
             cluster_id,
             new_incarnation(self._clock.wall_ms()),
-            None if settings.values["broker.rack"] is None else settings.text("broker.rack"),
+            settings.config.broker_rack,
             _inter_broker_first(broker.advertised(), settings.inter_broker_listener),
         )
         self.membership = Membership(
@@ -239,19 +239,19 @@ class Broker:
         if self.controller is not None and self._is_only_controller:
             link = LoopbackLink(self.controller.dispatcher)
         else:
-            link = SocketLink(self.settings.quorum, self.settings.integer("controller.request.queue.max"))
+            link = SocketLink(self.settings.quorum, self.settings.config.controller_request_queue_max)
         self._undo.append(_as_async(link.close))
         return link
 
     @property
     def _is_only_controller(self) -> bool:
-        return self.settings.is_controller and self.settings.text("sluicegate.controller.journal") == "file"
+        return self.settings.is_controller and self.settings.config.sluicegate_controller_journal == "file"
 
     async def _leave(self, membership: Membership) -> bool:
         """A controlled shutdown, in which clients are still served; whether the controller has released this broker."""
-        if not self.settings.flag("controlled.shutdown.enable"):
+        if not self.settings.config.controlled_shutdown_enable:
             return True
-        deadline_s = self.settings.integer("sluicegate.controlled.shutdown.timeout.ms") / 1000
+        deadline_s = self.settings.config.sluicegate_controlled_shutdown_timeout_ms / 1000
         return await membership.leave(0 if self._at_once else deadline_s)
 
     async def _start_http(self) -> None:
@@ -394,9 +394,9 @@ class Broker:
 
 def _timing(settings: BrokerSettings) -> Timing:
     return Timing(
-        settings.integer("broker.heartbeat.interval.ms") / 1000,
-        settings.integer("broker.session.timeout.ms") / 1000,
-        settings.integer("initial.broker.registration.timeout.ms") / 1000,
+        settings.config.broker_heartbeat_interval_ms / 1000,
+        settings.config.broker_session_timeout_ms / 1000,
+        settings.config.initial_broker_registration_timeout_ms / 1000,
     )
 
 

@@ -19,7 +19,7 @@ from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.peers import BrokerPeers
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
-from broker_runtime.config.effective import EffectiveConfig, effective_config, topic_defaults
+from broker_runtime.config.effective import EffectiveConfig, effective_config
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.limits import host_names, network_limits, quota_settings
@@ -129,7 +129,7 @@ class BrokerNode:
         return self.replicas.led(topic, partition)
 
     def run_aside(self, work: Callable[[], None]) -> asyncio.Future[None]:
-        if self._waiting_aside >= self.settings.integer("sluicegate.record.validation.queue.max"):
+        if self._waiting_aside >= self.settings.config.sluicegate_record_validation_queue_max:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits for a look at records; try again")
         self._waiting_aside += 1
         done = self._loop.run_in_executor(self._aside, work)
@@ -144,11 +144,11 @@ class BrokerNode:
         return self._loop.call_later(delay_s, callback)
 
     def topic_config(self, topic: str) -> TopicConfig:
-        return TopicConfig.of(self.image.topic_configs(topic), topic_defaults(self.effective))
+        return TopicConfig.of(self.image.topic_configs(topic), self.effective.values)
 
     async def wait_until(self, seen: Callable[[MetadataImage], bool]) -> bool:
         assert self._follower is not None
-        return await self._follower.wait_until(seen, self.settings.integer("request.timeout.ms") / 1000)
+        return await self._follower.wait_until(seen, self.settings.config.request_timeout_ms / 1000)
 
     async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
         return await self._host_names.addresses(names)
@@ -207,7 +207,7 @@ class BrokerNode:
             self.settings, self.image.broker_configs(None), self.image.broker_configs(self.settings.node_id)
         )
         self.limits.configure(self.effective)
-        self.logs.producer_expiration_ms = self.effective.integer("producer.id.expiration.ms")
+        self.logs.producer_expiration_ms = self.effective.config.producer_id_expiration_ms
         if self._active:
             for topic in self.image.topics:
                 self.replicas.configure(topic, self.topic_config(topic))
@@ -215,5 +215,5 @@ class BrokerNode:
 
 def _answer_bytes_max(settings: BrokerSettings) -> int:
     """The first batch of an answer may be larger than every limit (KIP-74)."""
-    largest = max(settings.integer("replica.fetch.response.max.bytes"), settings.integer("socket.request.max.bytes"))
+    largest = max(settings.config.replica_fetch_response_max_bytes, settings.config.socket_request_max_bytes)
     return largest + _ANSWER_OVERHEAD_BYTES

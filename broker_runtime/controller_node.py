@@ -188,7 +188,7 @@ class ControllerNode:
 
 def has_file_journal(settings: BrokerSettings) -> bool:
     """Whether the metadata log on this disk is the only one that there is, if this node has one."""
-    return settings.text("sluicegate.controller.journal") == "file"
+    return settings.config.sluicegate_controller_journal == "file"
 
 
 def _metadata_log(settings: BrokerSettings, logs: LogManager) -> Log:

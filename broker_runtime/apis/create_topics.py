@@ -34,7 +34,7 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
 
 def _create_all(request: Entity, image: MetadataImage, node: Node) -> tuple[Sequence[Record], Sequence[Fields]]:
     settings = node.settings
-    defaults = TopicDefaults(settings.integer("num.partitions"), settings.integer("default.replication.factor"))
+    defaults = TopicDefaults(settings.config.num_partitions, settings.config.default_replication_factor)
     counts = Counter(topic.name for topic in request.topics)
     records: list[Record] = []
     answers: list[Fields] = [

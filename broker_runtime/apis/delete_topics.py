@@ -19,7 +19,7 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     controller = node.controller
     assert controller is not None
     wanted = _wanted(request, ctx.version)
-    if not node.settings.flag("delete.topic.enable"):
+    if not node.settings.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED if ctx.version >= 3 else ErrorCode.INVALID_REQUEST
         return {"responses": [_answer(item, KafkaError(code, "Topic deletion is disabled.")) for item in wanted]}
     try:

@@ -79,7 +79,7 @@ class _Query:
 
 def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | PendingReply:
     query = _read(frame, header)
-    query.max_bytes = min(query.max_bytes, node.settings.integer("fetch.max.bytes"))
+    query.max_bytes = min(query.max_bytes, node.settings.config.fetch_max_bytes)
     if query.error:
         query.topics = []
         return _encode(query)

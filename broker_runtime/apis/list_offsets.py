@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
-from broker_runtime.apis.record_checks import UNPACKED_BYTES_MAX
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.time_search import FoundRecord, Search, Step, first_since, newest
@@ -92,7 +91,7 @@ def _answer(
         answer.offset = latest if wanted == LATEST else log.log_start_offset
         answer.leader_epoch = leader.leader_epoch
         return None
-    limit = node.settings.integer(UNPACKED_BYTES_MAX)
+    limit = node.settings.config.sluicegate_record_validation_max_bytes
     search = newest(log, limit) if wanted == MAX_TIMESTAMP else first_since(log, wanted, limit)
     return _PartitionSearch(answer, topic, leader, leader.leader_epoch, follower, search)
 

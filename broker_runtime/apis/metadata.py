@@ -35,7 +35,7 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields | Awaitab
         return {**_NO_CLUSTER, "topics": [_refused(item) for item in wanted]}
     # Once for each, as in Kafka, however often it is named.
     wanted = tuple(dict.fromkeys(wanted))
-    if getattr(request, "allow_auto_topic_creation", True) and node.settings.flag("auto.create.topics.enable"):
+    if getattr(request, "allow_auto_topic_creation", True) and node.settings.config.auto_create_topics_enable:
         missing = [item.name for item in wanted if _can_be_created(item, node.image)]
         if missing:
             return _answer_with_created(missing, wanted, ctx, node)
@@ -118,7 +118,7 @@ async def _create(name: str, node: Node) -> None:
     answer = await node.send_to_controller(
         CREATE_TOPICS,
         7,
-        {"topics": [asked], "timeout": node.settings.integer("request.timeout.ms"), "validate_only": False},
+        {"topics": [asked], "timeout": node.settings.config.request_timeout_ms, "validate_only": False},
     )
     code = ErrorCode(int(answer.topics[0].error_code))
     if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

@@ -17,8 +17,6 @@ from broker_runtime.wire.reply import PendingReply
 
 log = logging.getLogger(__name__)
 
-UNPACKED_BYTES_MAX = "sluicegate.record.validation.max.bytes"
-
 
 class Unchecked(NamedTuple):
     """A partition's batch, copied out of the request, and where its result goes in the reply."""
@@ -38,7 +36,7 @@ def look_aside(
 ) -> None:
     """Calls `append` for each batch when it was looked at, with what is wrong with it, and `finish` after the last."""
     left = len(unchecked)
-    limit = node.settings.integer(UNPACKED_BYTES_MAX)
+    limit = node.settings.config.sluicegate_record_validation_max_bytes
 
     def tell(item: Unchecked, error: KafkaError | None) -> None:
         nonlocal left

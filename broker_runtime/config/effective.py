@@ -8,7 +8,7 @@ it was stored, by a controller that may have known less.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from broker_runtime.config.broker import BROKER_KEYS, BrokerConfig, broker_key, split_listener_prefix
+from broker_runtime.config.broker import BrokerConfig, broker_key, split_listener_prefix
 from broker_runtime.config.definition import Key, UpdateMode, Value
 from broker_runtime.config.limit_rules import limit_problems
 from broker_runtime.config.settings import BrokerSettings
@@ -25,12 +25,6 @@ class EffectiveConfig:
     config: BrokerConfig
     values: Mapping[str, Value]
     ignored: tuple[str, ...] = field(default=())
-
-    def integer(self, name: str) -> int:
-        value = self.values[name]
-        if not isinstance(value, int):
-            raise TypeError(f"{name} is not a number")
-        return value
 
     def per_listener(self, key: Key[int]) -> dict[str, int]:
         """Upper-case listener name -> its own value of `key`, where one is set."""
@@ -90,8 +84,3 @@ def _laid_over(
             del taken[name]
         clashing.append(f"{problem.text} (with what else is set here); not used: {', '.join(culprits)}")
     return {**below, **taken}, clashing
-
-
-def topic_defaults(effective: EffectiveConfig) -> dict[str, Value]:
-    """The broker-level values that topics fall back to."""
-    return {name: effective.values[name] for name in BROKER_KEYS if name in effective.values}

@@ -7,12 +7,12 @@ it applies what is stored, for only the broker knows what stands in its own file
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from broker_runtime.config.broker import LISTENER_PREFIX, split_listener_prefix
+from broker_runtime.config.broker import LISTENER_PREFIX, BrokerConfig, split_listener_prefix
 from broker_runtime.config.definition import Value
 
-LISTENER_LIMITS = ("max.connections", "max.connection.creation.rate")
-PER_IP = "max.connections.per.ip"
-PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
+LISTENER_LIMITS = (BrokerConfig.max_connections.name, BrokerConfig.max_connection_creation_rate.name)
+PER_IP = BrokerConfig.max_connections_per_ip.name
+PER_IP_OVERRIDES = BrokerConfig.max_connections_per_ip_overrides.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,24 +61,6 @@ class BrokerSettings:
     def is_controller(self) -> bool:
         return CONTROLLER_ROLE in self.roles
 
-    def integer(self, name: str) -> int:
-        value = self.values[name]
-        if not isinstance(value, int):
-            raise TypeError(f"{name} is not a number")
-        return value
-
-    def whole_or_none(self, name: str) -> int | None:
-        return None if self.values[name] is None else self.integer(name)
-
-    def text(self, name: str) -> str:
-        value = self.values[name]
-        if not isinstance(value, str):
-            raise TypeError(f"{name} is not text")
-        return value
-
-    def flag(self, name: str) -> bool:
-        return bool(self.values[name])
-
     def with_value(self, key: Key[T], value: T) -> Self:
         values = {**self.values, key.name: value}
         return replace(self, values=values, config=BrokerConfig.from_values(values))

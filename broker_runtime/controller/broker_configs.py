@@ -7,14 +7,14 @@ The result is that of each broker, and that of the default alone, for the next b
 
 from collections.abc import Collection, Mapping, Sequence
 
-from broker_runtime.config import ConfigKey, UpdateMode, Value, broker_key, split_listener_prefix
+from broker_runtime.config import BrokerConfig, ConfigKey, UpdateMode, Value, broker_key, split_listener_prefix
 from broker_runtime.config.broker import LISTENER_PREFIX
 from broker_runtime.config.limit_rules import limit_problems
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.image import MetadataImage
 
 Configs = Mapping[str, str]
-_MAX_CONNECTIONS = "max.connections"
+_MAX_CONNECTIONS = BrokerConfig.max_connections.name
 
 
 def broker_change_problem(before: Configs, after: Configs, broker_id: int | None, image: MetadataImage) -> str | None:

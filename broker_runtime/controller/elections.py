@@ -17,14 +17,15 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from uuid import UUID
 
+from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage, Partition, Topic
 from broker_runtime.metadata.records import NO_LEADER, ConfigRecord, PartitionRecord, Record
 
 REBALANCED_MAX = 1_000
 """Leaders that one rebalance moves; Kafka's number."""
-_UNCLEAN_KEY = "unclean.leader.election.enable"
-_MIN_INSYNC_KEY = "min.insync.replicas"
+_UNCLEAN_KEY = TopicConfig.unclean_leader_election_enable.name
+_MIN_INSYNC_KEY = TopicConfig.min_insync_replicas.name
 
 
 class ElectionType(IntEnum):

@@ -92,7 +92,7 @@ class ControllerService:
         self._clock = clock
         self.sessions = self._new_sessions()
         self._queue: deque[_Waiting] = deque()
-        self._queue_max = settings.integer("controller.request.queue.max")
+        self._queue_max = settings.config.controller_request_queue_max
         self._wake = asyncio.Event()
         self._activated = asyncio.Event()
         self._leaders_wait = asyncio.Event()
@@ -101,13 +101,13 @@ class ControllerService:
         self._unavailable: tuple[float, str] | None = None
         """(when, why) the journal could not be used last, unless this controller was active since."""
         self.history = History(
-            backing.log, backing.journal, settings.integer("metadata.log.max.record.bytes.between.snapshots"), clock
+            backing.log, backing.journal, settings.config.metadata_log_max_record_bytes_between_snapshots, clock
         )
         # Brokers see a record only when it is durable, so the high watermark is moved here, not by each append.
         self._log.sole_replica = False
 
     def _new_sessions(self) -> Sessions:
-        return Sessions(self._settings.integer("broker.session.timeout.ms") / 1000)
+        return Sessions(self._settings.config.broker_session_timeout_ms / 1000)
 
     # What others may know
 
@@ -193,7 +193,7 @@ class ControllerService:
     async def _govern(self) -> None:
         await self._activate()
         work = [self._write(), self._watch_sessions(), self.history.write_snapshots()]
-        if self._settings.flag("auto.leader.rebalance.enable"):
+        if self._settings.config.auto_leader_rebalance_enable:
             work.append(self._tend_leaders())
         await _until_one_ends(*work)
 
@@ -208,9 +208,9 @@ class ControllerService:
 
     async def _activate(self) -> None:
         image = self.image = await self.history.load()
-        image.unclean_by_default = self._settings.flag("unclean.leader.election.enable")
-        image.min_insync_by_default = self._settings.integer("min.insync.replicas")
-        image.replicas_max = self._settings.whole_or_none("sluicegate.broker.replicas.max")
+        image.unclean_by_default = self._settings.config.unclean_leader_election_enable
+        image.min_insync_by_default = self._settings.config.min_insync_replicas
+        image.replicas_max = self._settings.config.sluicegate_broker_replicas_max
         if image.cluster_id not in (None, self.cluster_id):
             raise ReplayError(f"the metadata journal belongs to cluster {image.cluster_id}, not {self.cluster_id}")
         # Until this is committed nothing is decided: it is what keeps the controller before from committing anything.
@@ -354,8 +354,8 @@ class ControllerService:
 
     async def _tend_leaders(self) -> None:
         """At Kafka's interval, and soon after a broker is back: whoever was back first leads everything until then."""
-        interval_s = self._settings.integer("leader.imbalance.check.interval.seconds")
-        delay_s = self._settings.integer("sluicegate.leader.rebalance.delay.ms") / 1000
+        interval_s = self._settings.config.leader_imbalance_check_interval_seconds
+        delay_s = self._settings.config.sluicegate_leader_rebalance_delay_ms / 1000
         # Who was active before may have left leaders that wait.
         self._leaders_wait.set()
         while True:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 
+from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import ConfigError
 from broker_runtime.network.figures import BlockedTime, ThrottleAverage
 from broker_runtime.network.per_ip import IpCounts, IpRates
@@ -286,10 +287,10 @@ class ConnectionQuotas:
         """
         old = self.settings
         for key, before, after in (
-            ("quota.window.num", old.quota_window_num, settings.quota_window_num),
-            ("quota.window.size.seconds", old.quota_window_size_s, settings.quota_window_size_s),
-            ("connection.quota.strategy", old.strategy, settings.strategy),
-            ("inter.broker.listener.name", old.inter_broker_listener, settings.inter_broker_listener),
+            (BrokerConfig.quota_window_num.name, old.quota_window_num, settings.quota_window_num),
+            (BrokerConfig.quota_window_size_seconds.name, old.quota_window_size_s, settings.quota_window_size_s),
+            (BrokerConfig.connection_quota_strategy.name, old.strategy, settings.strategy),
+            (BrokerConfig.inter_broker_listener_name.name, old.inter_broker_listener, settings.inter_broker_listener),
         ):
             if before != after:
                 raise ConfigError(f"{key}: cannot change while the broker runs; restart it")
@@ -299,13 +300,13 @@ class ConnectionQuotas:
             protected = listener.protected
             self._check_listener(
                 name,
-                "max.connections",
+                BrokerConfig.max_connections.name,
                 old.max_connections_of(name, protected=protected),
                 settings.max_connections_of(name, protected=protected),
             )
             self._check_listener(
                 name,
-                "max.connection.creation.rate",
+                BrokerConfig.max_connection_creation_rate.name,
                 old.creation_rate_of(name, protected=protected),
                 settings.creation_rate_of(name, protected=protected),
             )

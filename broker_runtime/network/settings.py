@@ -1,6 +1,6 @@
-"""Every limit of the network layer, as frozen values; the defaults are Apache Kafka's. Pure.
+"""Every limit of the network layer, as frozen values; the defaults are those of the configuration keys. Pure.
 
-`broker_runtime.config` maps server.properties and dynamic configuration to these; nothing here parses text.
+`broker_runtime.limits` maps server.properties and dynamic configuration to these; nothing here parses text.
 A change of limits is a new object handed to `SocketServer.update_limits`.
 """
 
@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-UNLIMITED = 2_147_483_647
+from broker_runtime.config import INT_MAX, BrokerConfig
+
+UNLIMITED = INT_MAX
 """Kafka's INT_MAX: a rate or count that large is no limit, and is not even compared with."""
 
 
@@ -26,6 +28,10 @@ class IpAction(Enum):
     DROP = "drop"
 
 
+_STRATEGY = Strategy(BrokerConfig.connection_quota_strategy.default)
+_IP_ACTION = IpAction(BrokerConfig.connection_quota_ip_action.default)
+
+
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
     """KIP-308, KIP-402 and KIP-612 limits. Listener maps are keyed by the listener's name; absent means inherited.
@@ -34,20 +40,20 @@ class QuotaSettings:
     (`ConnectionQuotas.update_ip_rate`), default entity included, wins over it.
     """
 
-    max_connections: int = UNLIMITED
-    max_connection_creation_rate: int = UNLIMITED
+    max_connections: int = BrokerConfig.max_connections.default
+    max_connection_creation_rate: int = BrokerConfig.max_connection_creation_rate.default
     listener_max_connections: Mapping[str, int] = field(default_factory=dict)
     listener_max_connection_creation_rate: Mapping[str, int] = field(default_factory=dict)
-    max_connections_per_ip: int = UNLIMITED
+    max_connections_per_ip: int = BrokerConfig.max_connections_per_ip.default
     max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
-    max_connection_creation_rate_per_ip: int = UNLIMITED
+    max_connection_creation_rate_per_ip: int = BrokerConfig.max_connection_creation_rate_per_ip.default
     inter_broker_listener: str = ""
-    quota_window_num: int = 11
-    quota_window_size_s: int = 1
-    strategy: Strategy = Strategy.WINDOWED
-    ip_action: IpAction = IpAction.DELAY
-    max_tracked_ips: int = 100_000
-    max_delayed_closes: int = 10_000
+    quota_window_num: int = BrokerConfig.quota_window_num.default
+    quota_window_size_s: int = BrokerConfig.quota_window_size_seconds.default
+    strategy: Strategy = _STRATEGY
+    ip_action: IpAction = _IP_ACTION
+    max_tracked_ips: int = BrokerConfig.connection_quota_tracked_ips_max.default
+    max_delayed_closes: int = BrokerConfig.connection_quota_delayed_close_max.default
 
     def max_connections_of(self, listener: str, *, protected: bool) -> int:
         """A listener without a value of its own inherits the broker's number as its own limit, as in Kafka.
@@ -71,17 +77,17 @@ class NetworkLimits:
     """Limits of sockets and frames; a buffer size of -1 leaves the choice to the kernel."""
 
     quotas: QuotaSettings = field(default_factory=QuotaSettings)
-    listen_backlog: int = 50
-    connections_max_idle_ms: int = 600_000
-    max_request_bytes: int = 104_857_600
-    max_buffered_bytes: int = 536_870_912
-    receive_buffer_bytes: int = -1
-    send_buffer_bytes: int = -1
-    frame_receive_timeout_s: float = 30.0
-    connection_turn_requests: int = 100
-    connection_turn_s: float = 0.001
+    listen_backlog: int = BrokerConfig.socket_listen_backlog_size.default
+    connections_max_idle_ms: int = BrokerConfig.connections_max_idle_ms.default
+    max_request_bytes: int = BrokerConfig.socket_request_max_bytes.default
+    max_buffered_bytes: int = BrokerConfig.queued_max_request_bytes.default
+    receive_buffer_bytes: int = BrokerConfig.socket_receive_buffer_bytes.default
+    send_buffer_bytes: int = BrokerConfig.socket_send_buffer_bytes.default
+    frame_receive_timeout_s: float = BrokerConfig.sluicegate_frame_receive_timeout_ms.default / 1000
+    connection_turn_requests: int = BrokerConfig.sluicegate_connection_turn_requests_max.default
+    connection_turn_s: float = BrokerConfig.sluicegate_connection_turn_max_us.default / 1_000_000
     """After so many requests, or so long, the other connections have their turn."""
-    turn_s: float = 0.0015
+    turn_s: float = BrokerConfig.sluicegate_network_turn_max_us.default / 1_000_000
     """After so long the loop serves whatever else it has to do."""
     accepts_per_wakeup: int = 8
     """New connections served before the existing ones have their turn: 16 is 2 % faster, and makes them wait longer."""

@@ -41,13 +41,13 @@ class ReplicaManager:
         self._fetching = FetcherSettings(
             self._me,
             FetchLimits(
-                settings.integer("replica.fetch.wait.max.ms"),
-                settings.integer("replica.fetch.min.bytes"),
-                settings.integer("replica.fetch.max.bytes"),
-                settings.integer("replica.fetch.response.max.bytes"),
+                settings.config.replica_fetch_wait_max_ms,
+                settings.config.replica_fetch_min_bytes,
+                settings.config.replica_fetch_max_bytes,
+                settings.config.replica_fetch_response_max_bytes,
             ),
-            settings.integer("request.timeout.ms") / 1000,
-            settings.integer("replica.fetch.backoff.ms") / 1000,
+            settings.config.request_timeout_ms / 1000,
+            settings.config.replica_fetch_backoff_ms / 1000,
         )
         self._led: dict[Key, LeaderReplica] = {}
         self._followed: dict[Key, FollowerReplica] = {}
@@ -59,7 +59,7 @@ class ReplicaManager:
         self._isr_task: asyncio.Task[None] | None = None
         self._stopped = False
         self.in_sync_sets = InSyncSets(
-            InSyncSettings(self._me, settings.integer("replica.lag.time.max.ms") / 1000, self._fetching.backoff_max_s),
+            InSyncSettings(self._me, settings.config.replica_lag_time_max_ms / 1000, self._fetching.backoff_max_s),
             clock,
             image,
             self._led,

@@ -31,25 +31,21 @@ class JournalParts:
 
 def backing(settings: BrokerSettings, metadata: Log, clock: Clock, parts: JournalParts) -> Backing:
     """Raises ConfigError."""
-    if settings.text("sluicegate.controller.journal") == "file":
+    if settings.config.sluicegate_controller_journal == "file":
         return Backing(metadata, FileJournal(metadata, parts.disk), SoleElection(settings.node_id))
-    name = settings.values["sluicegate.controller.journal.name"]
-    if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARACTERS_MAX:
+    name = settings.config.sluicegate_controller_journal_name
+    if name is None or not 0 < len(name) <= NAME_CHARACTERS_MAX:
         raise ConfigError(
             "sluicegate.controller.journal.name is needed with the kubernetes journal: the beginning of its objects' "
             f"names, at most {NAME_CHARACTERS_MAX} characters"
         )
-    duration_ms = settings.integer("sluicegate.controller.lease.duration.ms")
+    duration_ms = settings.config.sluicegate_controller_lease_duration_ms
     store: ObjectStore | None = parts.store
     if store is None:
-        namespace, owner = _text(settings, "namespace"), _text(settings, "owner")
+        namespace = settings.config.sluicegate_controller_journal_namespace
+        owner = settings.config.sluicegate_controller_journal_owner
         # Imported by those who need it: its HTTP client costs every other broker 14 MB of memory.
         kube_store = import_module("broker_runtime.controller.journal.kube_store")
         store = kube_store.KubeStore(name, namespace, duration_ms / 1000, owner=owner)
     election = LeaseElection(store, f"{settings.node_id}_{parts.incarnation}", duration_ms, clock)
     return Backing(metadata, KubernetesJournal(metadata, store, name, duration_ms / 1000), election)
-
-
-def _text(settings: BrokerSettings, what: str) -> str | None:
-    value = settings.values[f"sluicegate.controller.journal.{what}"]
-    return None if value is None else str(value)

@@ -20,7 +20,7 @@ def settings(file: Path | None, **more: str) -> BrokerSettings:
 
 
 def rack_of(of: BrokerSettings) -> object:
-    return of.values["broker.rack"]
+    return of.config.broker_rack
 
 
 def test_what_is_in_the_file_is_the_rack_as_if_it_had_been_configured(tmp_path: Path) -> None:

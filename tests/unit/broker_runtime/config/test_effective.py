@@ -1,7 +1,7 @@
 """Which value is in force when a key is set at several levels."""
 
 from broker_runtime.config import BrokerConfig, TopicConfig, broker_settings
-from broker_runtime.config.effective import effective_config, topic_defaults
+from broker_runtime.config.effective import effective_config
 
 SETTINGS = broker_settings(
     {"node.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0,EXTERNAL://127.0.0.1:0", "max.connections": "100"}
@@ -10,17 +10,15 @@ RATE = "max.connection.creation.rate"
 
 
 def test_a_brokers_own_value_wins_over_the_cluster_default_and_that_over_the_file() -> None:
-    assert effective_config(SETTINGS, {}, {}).integer("max.connections") == 100
-    assert effective_config(SETTINGS, {"max.connections": "50"}, {}).integer("max.connections") == 50
-    assert (
-        effective_config(SETTINGS, {"max.connections": "50"}, {"max.connections": "7"}).integer("max.connections") == 7
-    )
+    assert effective_config(SETTINGS, {}, {}).config.max_connections == 100
+    assert effective_config(SETTINGS, {"max.connections": "50"}, {}).config.max_connections == 50
+    assert effective_config(SETTINGS, {"max.connections": "50"}, {"max.connections": "7"}).config.max_connections == 7
 
 
 def test_listener_values_are_found_by_the_listeners_upper_case_name() -> None:
     effective = effective_config(SETTINGS, {f"listener.name.external.{RATE}": "50"}, {})
     assert effective.per_listener(BrokerConfig.max_connection_creation_rate) == {"EXTERNAL": 50}
-    assert effective.integer(RATE) == 2**31 - 1
+    assert effective.config.max_connection_creation_rate == 2**31 - 1
 
 
 def test_values_for_listeners_of_other_brokers_do_not_concern_this_one() -> None:
@@ -31,29 +29,29 @@ def test_values_for_listeners_of_other_brokers_do_not_concern_this_one() -> None
 
 def test_stored_values_that_cannot_be_used_are_reported_and_left_out() -> None:
     effective = effective_config(SETTINGS, {"node.id": "9", "max.connections": "x", "future.key": "1"}, {})
-    assert effective.integer("max.connections") == 100
+    assert effective.config.max_connections == 100
     assert len(effective.ignored) == 3
 
 
 def test_topics_fall_back_to_the_brokers_dynamic_values() -> None:
     effective = effective_config(SETTINGS, {"log.retention.ms": "1000"}, {})
-    assert TopicConfig.of({}, topic_defaults(effective)).retention_ms == 1000
-    assert TopicConfig.of({"retention.ms": "5"}, topic_defaults(effective)).retention_ms == 5
+    assert TopicConfig.of({}, effective.values).retention_ms == 1000
+    assert TopicConfig.of({"retention.ms": "5"}, effective.values).retention_ms == 5
 
 
 def test_one_bad_value_does_not_take_the_others_along() -> None:
     stored = {"max.connections.per.ip.overrides": "nobody", "max.connections": "7", "max.connections.per.ip": "5"}
     effective = effective_config(SETTINGS, stored, {})
-    assert effective.integer("max.connections") == 7
-    assert effective.integer("max.connections.per.ip") == 5
+    assert effective.config.max_connections == 7
+    assert effective.config.max_connections_per_ip == 5
     (problem,) = effective.ignored
     assert "max.connections.per.ip.overrides" in problem
 
 
 def test_a_default_that_only_other_brokers_could_bear_is_left_out_here() -> None:
     effective = effective_config(SETTINGS, {RATE: "0", "max.connections": "7"}, {})
-    assert effective.integer(RATE) == 2**31 - 1
-    assert effective.integer("max.connections") == 7
+    assert effective.config.max_connection_creation_rate == 2**31 - 1
+    assert effective.config.max_connections == 7
     (problem,) = effective.ignored
     assert problem.startswith(f"Invalid {RATE} 0")
 
@@ -61,11 +59,11 @@ def test_a_default_that_only_other_brokers_could_bear_is_left_out_here() -> None
 def test_what_the_file_says_counts_in_the_rules() -> None:
     given = {"node.id": "1", "max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:5"}
     effective = effective_config(broker_settings(given), {"max.connections.per.ip.overrides": ""}, {})
-    assert effective.values["max.connections.per.ip.overrides"] == "127.0.0.1:5"
+    assert effective.config.max_connections_per_ip_overrides == "127.0.0.1:5"
     assert len(effective.ignored) == 1
 
 
 def test_a_limit_of_zero_in_the_file_is_no_problem_of_the_stored_values() -> None:
     zero = broker_settings({"node.id": "1", RATE: "0"})
     assert effective_config(zero, {"max.connections": "5"}, {}).ignored == ()
-    assert effective_config(zero, {RATE: "5"}, {}).integer(RATE) == 5
+    assert effective_config(zero, {RATE: "5"}, {}).config.max_connection_creation_rate == 5

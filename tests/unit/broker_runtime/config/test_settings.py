@@ -13,9 +13,9 @@ def test_a_combined_node_needs_only_an_id_and_takes_kafkas_defaults() -> None:
     assert settings.node_id == 7
     assert settings.is_broker
     assert settings.is_controller
-    assert settings.values["max.connection.creation.rate"] == 2**31 - 1
-    assert settings.integer("quota.window.num") == 11
-    assert settings.values["log.retention.ms"] == 7 * 24 * 3600 * 1000
+    assert settings.config.max_connection_creation_rate == 2**31 - 1
+    assert settings.config.quota_window_num == 11
+    assert settings.config.log_retention_ms == 7 * 24 * 3600 * 1000
 
 
 def test_listeners_advertised_listeners_and_the_inter_broker_listener() -> None:
@@ -75,10 +75,10 @@ def test_a_missing_node_id_is_named() -> None:
 
 
 def test_log_times_follow_kafkas_precedence_of_units() -> None:
-    assert broker_settings({**COMBINED, "log.retention.hours": "1"}).values["log.retention.ms"] == 3_600_000
+    assert broker_settings({**COMBINED, "log.retention.hours": "1"}).config.log_retention_ms == 3_600_000
     both = {**COMBINED, "log.retention.hours": "1", "log.retention.minutes": "2"}
-    assert broker_settings(both).values["log.retention.ms"] == 120_000
-    assert broker_settings({**both, "log.retention.ms": "5"}).values["log.retention.ms"] == 5
+    assert broker_settings(both).config.log_retention_ms == 120_000
+    assert broker_settings({**both, "log.retention.ms": "5"}).config.log_retention_ms == 5
 
 
 def test_properties_text_knows_comments_continuations_and_both_separators() -> None:

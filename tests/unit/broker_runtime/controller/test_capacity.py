@@ -68,11 +68,11 @@ def test_without_a_limit_there_is_room(metadata: Metadata) -> None:
 def test_the_limit_follows_from_the_files_that_may_be_open(open_files: int, replicas: int) -> None:
     assert replicas_for(open_files) == replicas
     settings = with_replicas_max(broker_settings({"node.id": "1"}), open_files)
-    assert settings.whole_or_none("sluicegate.broker.replicas.max") == replicas
+    assert settings.config.sluicegate_broker_replicas_max == replicas
 
 
 def test_what_the_file_says_wins_and_no_limit_is_none() -> None:
     given = broker_settings({"node.id": "1", "sluicegate.broker.replicas.max": "9"})
     assert with_replicas_max(given, 20_000) is given
     endless = with_replicas_max(broker_settings({"node.id": "1"}), None)
-    assert endless.whole_or_none("sluicegate.broker.replicas.max") is None
+    assert endless.config.sluicegate_broker_replicas_max is None

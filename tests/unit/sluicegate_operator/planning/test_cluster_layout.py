@@ -61,8 +61,8 @@ def test_the_broker_accepts_what_is_laid_out(role: Role, node_id: int, roles: se
     assert [str(endpoint) for endpoint in settings.listeners] == listeners
     assert settings.http == ("10.1.2.3", 9404)
     assert settings.quorum == (("shop-controllers-0.example", 9093),)
-    assert settings.values["num.partitions"] == 3
-    assert settings.values["connection.quota.strategy"] == "token-bucket"
+    assert settings.config.num_partitions == 3
+    assert settings.config.connection_quota_strategy == "token-bucket"
     assert settings.inter_broker_listener == ("INTERNAL" if role is Role.BROKER else "")
 
 
@@ -71,8 +71,8 @@ def test_standby_controllers_share_a_journal_in_the_api() -> None:
     assert made.controller_ids == (1000, 1001, 1002)
     given = {**made.properties(Role.CONTROLLER), **node_overrides(made, 1000, Role.CONTROLLER, PLACE)}
     settings = broker_settings(given)
-    assert settings.text("sluicegate.controller.journal") == "kubernetes"
-    assert settings.text("sluicegate.controller.journal.namespace") == "default"
+    assert settings.config.sluicegate_controller_journal == "kubernetes"
+    assert settings.config.sluicegate_controller_journal_namespace == "default"
     alone = layout()
     assert alone.properties(Role.CONTROLLER)["sluicegate.controller.journal"] == "file"
     assert "sluicegate.controller.journal" not in alone.properties(Role.BROKER)
