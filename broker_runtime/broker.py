@@ -39,7 +39,7 @@ from broker_runtime.http_listener import (
 from broker_runtime.loop_watch import LoopWatch
 from broker_runtime.metadata.figures import ReplicationFigures, controller_figures, replication_figures
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import METADATA_TOPIC
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metrics import (
     controller_families,
     families,

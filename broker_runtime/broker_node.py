@@ -24,7 +24,8 @@ from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.limits import host_names, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
-from broker_runtime.metadata.image import Changes, MetadataImage
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.network.server import SocketServer
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.leader import LeaderReplica
@@ -144,7 +145,7 @@ class BrokerNode:
         return self._loop.call_later(delay_s, callback)
 
     def topic_config(self, topic: str) -> TopicConfig:
-        return TopicConfig.of(self.image.topic_configs(topic), self.effective.values)
+        return TopicConfig.of(self.image.configs.of_topic(topic), self.effective.values)
 
     async def wait_until(self, seen: Callable[[MetadataImage], bool]) -> bool:
         assert self._follower is not None
@@ -204,7 +205,7 @@ class BrokerNode:
 
     def _reconfigure(self) -> None:
         self.effective = effective_config(
-            self.settings, self.image.broker_configs(None), self.image.broker_configs(self.settings.node_id)
+            self.settings, self.image.configs.of_broker(None), self.image.configs.of_broker(self.settings.node_id)
         )
         self.limits.configure(self.effective)
         self.logs.producer_expiration_ms = self.effective.config.producer_id_expiration_ms

@@ -24,7 +24,7 @@ from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.limits import host_names, network_limits, quota_settings
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import METADATA_TOPIC, METADATA_TOPIC_ID
+from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.network.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
@@ -162,7 +162,7 @@ class ControllerNode:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a controller serves its metadata log only")
         if not self.controller.active:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this controller is not the active one")
-        return self._journal, self.image.controller_epoch
+        return self._journal, self.image.cluster.controller_epoch
 
     def led(self, topic: str, partition: int) -> LeaderReplica:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a controller has no replicas of topics")
@@ -174,7 +174,7 @@ class ControllerNode:
         return self._loop.call_later(delay_s, callback)
 
     def topic_config(self, topic: str) -> TopicConfig:
-        return TopicConfig.of(self.image.topic_configs(topic))
+        return TopicConfig.of(self.image.configs.of_topic(topic))
 
     async def wait_until(self, seen: Callable[[MetadataImage], bool]) -> bool:
         return seen(self.image)

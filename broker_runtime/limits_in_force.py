@@ -76,7 +76,7 @@ class LimitsInForce:
         """The quotas of these `ip` entities have changed; None is the default entity."""
         named = {name for name in names if name is not None and canonical_address(name) is None}
         for name in named:
-            if self._image.ip_rate(name) is None:
+            if self._image.quotas.ip_rate(name) is None:
                 self._quota_hosts.discard(name)
                 for address in self._hosts.addresses.get(name, ()):
                     self._set_rate(address, address)
@@ -90,7 +90,7 @@ class LimitsInForce:
 
     def _set_rate(self, name: str | None, address: str | None) -> None:
         """`name` is the entity's, `address` as the network layer spells a client's."""
-        rate = self._image.ip_rate(name)
+        rate = self._image.quotas.ip_rate(name)
         self._server.update_ip_rate(address, None if rate is None else int(rate))
 
     def _on_resolved(self) -> None:

@@ -10,7 +10,7 @@ from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.controller.configs import replace_all
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import Record
+from broker_runtime.metadata.record import Record
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import ALTER_CONFIGS
 

@@ -17,7 +17,7 @@ from broker_runtime.controller.partition_changes import (
 from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import Record
+from broker_runtime.metadata.record import Record
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import ALTER_PARTITION
 

@@ -6,7 +6,7 @@ Features are checked against the finalized levels. Who comes to migrate from Zoo
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.controller.registration import Registration
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.records import BrokerEndpoint
+from broker_runtime.metadata.brokers import BrokerEndpoint
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import BROKER_REGISTRATION
 

@@ -17,7 +17,7 @@ from broker_runtime.controller.topics import (
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_configs import describe_topic
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import Record
+from broker_runtime.metadata.record import Record
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import CREATE_TOPICS
 

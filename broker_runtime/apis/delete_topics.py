@@ -8,7 +8,7 @@ from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
 from broker_runtime.controller.topics import delete_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import Record
+from broker_runtime.metadata.record import Record
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DELETE_TOPICS
 
@@ -56,7 +56,7 @@ def _topic_name(item: _Wanted, image: MetadataImage) -> str | None:
     name, topic_id = item
     if name is not None or topic_id is None:
         return name
-    topic = image.topic_by_id(topic_id)
+    topic = image.topics.by_id(topic_id)
     return None if topic is None else topic.name
 
 

@@ -31,7 +31,7 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
             f"{_KINDS[asked]}",
         )
     if mine == _CONTROLLERS:
-        return _answer(node, mine, node.image.controller_id, _controllers(ctx, node))
+        return _answer(node, mine, node.image.cluster.controller_id, _controllers(ctx, node))
     brokers = _brokers(ctx, node, getattr(request, "include_fenced_brokers", False))
     controller_id = min((broker["broker_id"] for broker in brokers if not broker["is_fenced"]), default=-1)
     return _answer(node, mine, controller_id, brokers)

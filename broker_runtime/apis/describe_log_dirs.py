@@ -6,7 +6,7 @@ volume is not told: -1, the protocol's "not known".
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.records import METADATA_TOPIC
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DESCRIBE_LOG_DIRS
 

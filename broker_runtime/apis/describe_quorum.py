@@ -9,7 +9,7 @@ from typing import Any
 from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.records import METADATA_TOPIC
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DESCRIBE_QUORUM
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.apis.metadata import partition_fields
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import Topic
 from broker_runtime.metadata.topic_names import check_topic_name
+from broker_runtime.metadata.topics import Topic
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DESCRIBE_TOPIC_PARTITIONS
 

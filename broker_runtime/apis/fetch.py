@@ -17,7 +17,7 @@ from uuid import UUID
 from broker_runtime.apis.context import Node
 from broker_runtime.apis.list_offsets import check_epoch
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.records import METADATA_TOPIC
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.header import RequestHeader, response_prefix
 from broker_runtime.wire.reader import RequestReader
@@ -162,7 +162,7 @@ def _note_progress(query: _Query, node: Node) -> None:
 def _name(topic: str | UUID, node: Node) -> str | None:
     if isinstance(topic, str):
         return topic
-    known = node.image.topic_by_id(topic)
+    known = node.image.topics.by_id(topic)
     return None if known is None else known.name
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.controller.journal.seam import Snapshot
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.records import METADATA_TOPIC
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import FETCH_SNAPSHOT
 

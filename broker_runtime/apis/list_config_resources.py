@@ -5,7 +5,7 @@ Version 0 asks for client metrics subscriptions only; there are none, and no gro
 
 from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.image import ResourceType
+from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import LIST_CONFIG_RESOURCES
 

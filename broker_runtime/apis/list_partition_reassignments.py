@@ -6,7 +6,7 @@ from broker_runtime.apis.context import ApiSpec, Node, RequestContext
 from broker_runtime.controller.reassignments import under_way
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import Record
+from broker_runtime.metadata.record import Record
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import LIST_PARTITION_REASSIGNMENTS
 

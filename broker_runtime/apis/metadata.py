@@ -11,8 +11,9 @@ from uuid import UUID
 
 from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, Partition, Topic
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
+from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import CREATE_TOPICS, METADATA
 
@@ -103,7 +104,7 @@ def _wanted_topic(item: Entity, problems: Mapping[str, ErrorCode], ctx: RequestC
     """`problems` are those that topics could not be created for."""
     topic_id, name = _id_of(item), item.name
     if topic_id is not None:
-        known = image.topic_by_id(topic_id)
+        known = image.topics.by_id(topic_id)
         return _absent(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID) if known is None else _topic(known, ctx, image)
     topic = image.topics.get(name)
     if topic is not None:

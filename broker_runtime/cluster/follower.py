@@ -16,9 +16,11 @@ from collections.abc import Callable, Sequence
 from broker_runtime.apis.fetch_snapshot import NEWEST
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import Changes, MetadataImage
-from broker_runtime.metadata.records import METADATA_TOPIC, decode_record
-from broker_runtime.metadata.snapshots import SnapshotFormatError, load_image, replace_image
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.codec import decode_record
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.snapshots import SnapshotFormatError, load_image
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import FETCH, FETCH_SNAPSHOT
@@ -48,7 +50,7 @@ class MetadataFollower:
         """`others` are told where the active controller is when it has become another one."""
         self._client = client
         self._others = others
-        self._controller_epoch = image.controller_epoch
+        self._controller_epoch = image.cluster.controller_epoch
         self._image = image
         self._on_changes = on_changes
         self._advanced = asyncio.Condition()
@@ -93,7 +95,7 @@ class MetadataFollower:
             "partition": 0,
             "current_leader_epoch": -1,
             "fetch_offset": self.next_offset,
-            "last_fetched_epoch": self._image.controller_epoch or -1,
+            "last_fetched_epoch": self._image.cluster.controller_epoch or -1,
             "log_start_offset": -1,
             "partition_max_bytes": _MAX_BYTES,
         }
@@ -141,15 +143,15 @@ class MetadataFollower:
                 changes.merge(self._image.apply(record, offset))
         except ValueError:
             if before is not None:
-                replace_image(self._image, before)
+                self._image.replace_by(before)
             raise
         if new:
             self.next_offset = new[-1][1] + 1
         return changes
 
     async def _tell(self, changes: Changes) -> None:
-        if self._controller_epoch != self._image.controller_epoch:
-            self._controller_epoch = self._image.controller_epoch
+        if self._controller_epoch != self._image.cluster.controller_epoch:
+            self._controller_epoch = self._image.cluster.controller_epoch
             for other in self._others:
                 other.follow(self._client)
         if changes:
@@ -185,7 +187,7 @@ class MetadataFollower:
             fresh = load_image(payload, end_offset) if snapshot is not None else MetadataImage()
         except SnapshotFormatError as error:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the controller's metadata snapshot: {error}") from error
-        changes = replace_image(self._image, fresh)
+        changes = self._image.replace_by(fresh)
         self._started_over = True
         self.next_offset = end_offset
         self.end_offset = -1

@@ -101,9 +101,9 @@ def _results(
     before: Configs, after: Configs, broker_id: int | None, image: MetadataImage
 ) -> Sequence[tuple[Configs, Configs, Collection[str]]]:
     if broker_id is not None:
-        default = image.broker_configs(None)
+        default = image.configs.of_broker(None)
         return [({**default, **before}, {**default, **after}, _listeners([broker_id], image))]
-    own = {one: image.broker_configs(one) for one in image.brokers}
+    own = {one: image.configs.of_broker(one) for one in image.brokers}
     alone = (before, after, _listeners(image.brokers, image))
     return [alone, *(({**before, **own[one]}, {**after, **own[one]}, _listeners([one], image)) for one in own)]
 

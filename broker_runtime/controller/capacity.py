@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import PartitionRecord, Record
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import PartitionRecord
 
 RECORDS_MAX = 10_000
 
@@ -45,7 +46,7 @@ class Capacity:
 
     def take(self, records: Sequence[Record]) -> Sequence[Record]:
         """`records`, if there is room for the replicas that they make; else raises KafkaError and takes nothing."""
-        limit = self._image.replicas_max
+        limit = self._image.defaults.replicas_max
         if limit is None:
             return records
         if self._replicas is None:
@@ -67,7 +68,7 @@ class Capacity:
         """Brokers that get a replica by it."""
         if not isinstance(record, PartitionRecord):
             return ()
-        topic = self._image.topic_by_id(record.topic_id)
+        topic = self._image.topics.by_id(record.topic_id)
         known = None if topic is None else topic.partitions.get(record.index)
         return record.replicas if known is None else set(record.replicas) - set(known.replicas)
 

@@ -12,8 +12,8 @@ from broker_runtime.config import INT_MAX, LONG_MAX, Type
 from broker_runtime.config.addresses import canonical_address
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import ENTITY_TYPES, IP
-from broker_runtime.metadata.image import IP_RATE_KEY, MetadataImage, QuotaEntity
-from broker_runtime.metadata.records import ClientQuotaRecord
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord, QuotaEntity
 
 _USER_KEYS: Mapping[str, Type] = {
     "producer_byte_rate": Type.LONG,
@@ -44,7 +44,7 @@ def alter_quotas(
     """The records that differ from what is set. `resolved` are the host names that were found to have an address."""
     entity = _entity(parts)
     keys = _keys_of(entity, resolved)
-    current = image.client_quotas.get(entity, {})
+    current = image.quotas.get(entity, {})
     records = []
     seen = set()
     for change in changes:

@@ -13,8 +13,8 @@ from broker_runtime.config.topic import topic_key
 from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
 from broker_runtime.controller.broker_configs import broker_change_problem
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, ResourceType
-from broker_runtime.metadata.records import ConfigRecord
+from broker_runtime.metadata.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 
 VALUE_LENGTH_MAX = 32_767
@@ -90,9 +90,9 @@ def _existing(resource: Resource, image: MetadataImage) -> Mapping[str, str]:
         check_topic_name(name)
         if name not in image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-        return image.topic_configs(name)
+        return image.configs.of_topic(name)
     if kind == ResourceType.BROKER:
-        return image.broker_configs(_broker_id(name, image))
+        return image.configs.of_broker(_broker_id(name, image))
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 

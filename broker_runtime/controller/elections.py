@@ -15,12 +15,13 @@ finishes a reassignment when it can be finished, keeps both sets true, keeps or 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from uuid import UUID
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, Partition, Topic
-from broker_runtime.metadata.records import NO_LEADER, ConfigRecord, PartitionRecord, Record
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import NO_LEADER, Partition, PartitionRecord, Topic
 
 REBALANCED_MAX = 1_000
 """Leaders that one rebalance moves; Kafka's number."""
@@ -61,17 +62,17 @@ def active_brokers(image: MetadataImage) -> frozenset[int]:
 def unclean_allowed(topic: str, image: MetadataImage) -> bool:
     """The topic's own word, else the cluster's, else that of the controller's properties file."""
     text = _config(topic, _UNCLEAN_KEY, image)
-    return image.unclean_by_default if text is None else text.strip().lower() == "true"
+    return image.defaults.unclean if text is None else text.strip().lower() == "true"
 
 
 def min_insync(topic: str, image: MetadataImage) -> int:
     """As `unclean_allowed`. What a single broker says of it is not asked: it is the leader's of the moment."""
     text = _config(topic, _MIN_INSYNC_KEY, image)
-    return image.min_insync_by_default if text is None else int(text)
+    return image.defaults.min_insync if text is None else int(text)
 
 
 def _config(topic: str, key: str, image: MetadataImage) -> str | None:
-    return image.topic_configs(topic).get(key, image.broker_configs(None).get(key))
+    return image.configs.of_topic(topic).get(key, image.configs.of_broker(None).get(key))
 
 
 def settled(old: Partition, wanted: Partition, candidates: Candidates) -> Partition:
@@ -84,21 +85,6 @@ def settled(old: Partition, wanted: Partition, candidates: Candidates) -> Partit
     bump = wanted.leader != old.leader or not set(old.replicas) <= set(wanted.replicas)
     new = replace(wanted, leader_epoch=old.leader_epoch + bump, partition_epoch=old.partition_epoch + 1)
     return old if replace(new, leader_epoch=old.leader_epoch, partition_epoch=old.partition_epoch) == old else new
-
-
-def partition_record(topic_id: UUID, index: int, part: Partition) -> PartitionRecord:
-    return PartitionRecord(
-        topic_id,
-        index,
-        part.replicas,
-        part.isr,
-        part.leader,
-        part.leader_epoch,
-        part.partition_epoch,
-        part.adding,
-        part.removing,
-        part.elr,
-    )
 
 
 def _with_reassignment_finished(part: Partition) -> Partition:
@@ -156,7 +142,7 @@ def leave(broker_id: int, image: MetadataImage, *, lossy: bool = False) -> list[
             chosen = candidates(topic.name, image, active)
             new = settled(part, wanted, replace(chosen, lossy=broker_id) if lossy else chosen)
             if new is not part:
-                records.append(partition_record(topic.id, index, new))
+                records.append(new.record(topic.id, index))
     return records
 
 
@@ -168,7 +154,7 @@ def come_back(broker_id: int, image: MetadataImage) -> list[Record]:
         if part.leader == NO_LEADER and broker_id in part.replicas:
             new = settled(part, part, candidates(topic.name, image, active))
             if new is not part:
-                records.append(partition_record(topic.id, index, new))
+                records.append(new.record(topic.id, index))
     return records
 
 
@@ -196,7 +182,7 @@ def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) ->
             if preferred
             else "Eligible topic partition leaders are not available.",
         )
-    return partition_record(topic.id, index, new)
+    return new.record(topic.id, index)
 
 
 def preferred_waits(record: Record, image: MetadataImage) -> bool:
@@ -216,7 +202,7 @@ def rebalance(image: MetadataImage) -> list[Record]:
             continue
         new = settled(part, part, replace(candidates(topic.name, image, active), prefer_first=True))
         if new is not part:
-            records.append(partition_record(topic.id, index, new))
+            records.append(new.record(topic.id, index))
             if len(records) == REBALANCED_MAX:
                 break
     return records
@@ -238,7 +224,7 @@ def reviewed(image: MetadataImage) -> list[Record]:
         if part.leader == NO_LEADER or part.elr:
             new = settled(part, part, candidates(topic.name, image, active))
             if new is not part:
-                records.append(partition_record(topic.id, index, new))
+                records.append(new.record(topic.id, index))
     return records
 
 

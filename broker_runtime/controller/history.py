@@ -10,8 +10,8 @@ import logging
 from broker_runtime.clock import Clock
 from broker_runtime.controller.journal.seam import Journal, JournalError, Snapshot
 from broker_runtime.errors import KafkaError
+from broker_runtime.metadata.codec import RecordFormatError, decode_record
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import RecordFormatError, decode_record
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_image, snapshot_pieces
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.storage.log import Log
@@ -102,7 +102,7 @@ class History:
         for piece in snapshot_pieces(image, self._clock.wall_ms()):
             pieces.append(piece)
             await asyncio.sleep(0)
-        return Snapshot(image.offset + 1, image.controller_epoch, b"".join(pieces))
+        return Snapshot(image.offset + 1, image.cluster.controller_epoch, b"".join(pieces))
 
     def _forget_before(self, snapshot: Snapshot) -> None:
         """The log keeps what the snapshot before it lacks, so that brokers that are close need no snapshot."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker_runtime.controller.registration import Sessions, state_of
-from broker_runtime.metadata.image import BrokerInfo, MetadataImage
+from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.image import MetadataImage
 
 Json = Mapping[str, object]
 
@@ -24,9 +25,9 @@ def overview(image: MetadataImage, sessions: Sessions, now_s: float, inter_broke
     """`inter_broker_listener` may be empty: a controller that is no broker is not told; then the first one is shown."""
     loads = _loads(image)
     return {
-        "clusterId": image.cluster_id,
-        "controllerId": image.controller_id,
-        "controllerEpoch": image.controller_epoch,
+        "clusterId": image.cluster.id,
+        "controllerId": image.cluster.controller_id,
+        "controllerEpoch": image.cluster.controller_epoch,
         "metadataOffset": image.offset,
         "brokers": [
             _broker(broker, image, sessions, now_s)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from broker_runtime.controller.elections import candidates, partition_record, settled
+from broker_runtime.controller.elections import candidates, settled
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, Partition
-from broker_runtime.metadata.records import Record
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import Partition
 
 RECOVERED = 0
 """The only leader recovery state that there is here: KIP-704's RECOVERING is not kept."""
@@ -40,7 +41,7 @@ class IsrChanged:
 
 def change_isr(leader: int, change: IsrChange, image: MetadataImage) -> IsrChanged:
     """The broker's own epoch is checked by the caller. Raises KafkaError."""
-    topic = image.topic_by_id(change.topic_id)
+    topic = image.topics.by_id(change.topic_id)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {change.topic_id}")
     part = topic.partitions.get(change.index)
@@ -56,7 +57,7 @@ def change_isr(leader: int, change: IsrChange, image: MetadataImage) -> IsrChang
     if new is part:
         return IsrChanged((), part, ErrorCode.NONE)
     code = ErrorCode.NONE if new.leader_epoch == part.leader_epoch else ErrorCode.NEW_LEADER_ELECTED
-    return IsrChanged((partition_record(topic.id, change.index, new),), new, code)
+    return IsrChanged((new.record(topic.id, change.index),), new, code)
 
 
 def _check_epochs(leader: int, change: IsrChange, part: Partition) -> None:

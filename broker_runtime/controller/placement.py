@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import BrokerInfo, MetadataImage
+from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.image import MetadataImage
 
 
 def place(partitions: int, replication_factor: int, image: MetadataImage, start: int) -> list[tuple[int, ...]]:

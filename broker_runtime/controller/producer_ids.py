@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import ProducerIdsRecord, Record
+from broker_runtime.metadata.producers import ProducerIdsRecord
+from broker_runtime.metadata.record import Record
 
 BLOCK_SIZE = 1_000
 _LAST = 2**63 - 1
@@ -20,7 +21,7 @@ class Block:
 
 def allocate(broker_id: int, broker_epoch: int, image: MetadataImage) -> tuple[Sequence[Record], Block]:
     registered(broker_id, broker_epoch, image)
-    start = image.next_producer_id
+    start = image.producers.next_id
     if start > _LAST - BLOCK_SIZE:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids were handed out")
     return [ProducerIdsRecord(broker_id, broker_epoch, start + BLOCK_SIZE)], Block(start, BLOCK_SIZE)

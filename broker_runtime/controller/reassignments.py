@@ -8,11 +8,12 @@ A reassignment that replaces another starts from the replicas that the partition
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from broker_runtime.controller.elections import candidates, partition_record, partitions, settled
+from broker_runtime.controller.elections import candidates, partitions, settled
 from broker_runtime.controller.placement import check_assignment
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, Partition, Topic
-from broker_runtime.metadata.records import Record
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import Partition, Topic
 
 
 def reassign(
@@ -34,7 +35,7 @@ def reassign(
             _check_factor(part, target)
         wanted = _begun(name, index, part, target)
     new = settled(part, wanted, rules)
-    return () if new is part else (partition_record(topic.id, index, new),)
+    return () if new is part else (new.record(topic.id, index),)
 
 
 def under_way(image: MetadataImage) -> Iterator[tuple[Topic, int, Partition]]:

@@ -18,16 +18,17 @@ from uuid import UUID
 from broker_runtime.controller import elections
 from broker_runtime.controller.broker_states import BrokerState, Event, Guard, Way, ways
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import BrokerInfo, MetadataImage
-from broker_runtime.metadata.records import (
+from broker_runtime.metadata.brokers import (
     BrokerEndpoint,
+    BrokerInfo,
     FenceBroker,
-    Record,
     RegisterBroker,
     StopBroker,
     UnfenceBroker,
     UnregisterBroker,
 )
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
 
 _UNKNOWN_OFFSET = -1
 _EPOCH_UNKNOWN = -1
@@ -165,7 +166,7 @@ def register(
         if not sessions.is_live(known.id, known.epoch, now_s):
             sessions.registered(known.id, known.epoch, now_s)
         again = _record(wanted, known.epoch, known.whole_since)
-        return (() if again == _record_of(known) else (again,)), known.epoch
+        return (() if again == known.registration else (again,)), known.epoch
     since = _whole_since(wanted, known)
     leaving = elections.leave(known.id, image, lossy=since == _EPOCH_UNKNOWN)
     return _new_incarnation(wanted, leaving, since, image, sessions, now_s)
@@ -193,7 +194,7 @@ def _registration_way(wanted: Registration, known: BrokerInfo, sessions: Session
 def _new_incarnation(
     wanted: Registration, cleaning: list[Record], since: int, image: MetadataImage, sessions: Sessions, now_s: float
 ) -> tuple[Sequence[Record], int]:
-    epoch = image.offset + 1 + len(cleaning)
+    epoch = image.next_offset + len(cleaning)
     sessions.registered(wanted.broker_id, epoch, now_s)
     return [*cleaning, _record(wanted, epoch, since)], epoch
 
@@ -205,17 +206,11 @@ def _record(wanted: Registration, epoch: int, since: int) -> RegisterBroker:
     )
 
 
-def _record_of(known: BrokerInfo) -> RegisterBroker:
-    return RegisterBroker(
-        known.id, known.incarnation, known.epoch, known.endpoints, known.rack, known.features, known.whole_since
-    )
-
-
 def _check(wanted: Registration, image: MetadataImage) -> None:
-    if wanted.cluster_id != image.cluster_id:
+    if wanted.cluster_id != image.cluster.id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"Expected cluster ID {image.cluster_id}, but got cluster ID {wanted.cluster_id}",
+            f"Expected cluster ID {image.cluster.id}, but got cluster ID {wanted.cluster_id}",
         )
     if wanted.broker_id < 0:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"a broker id is 0 or more, not {wanted.broker_id}")
@@ -224,7 +219,7 @@ def _check(wanted: Registration, image: MetadataImage) -> None:
     if not wanted.endpoints or len({e.listener for e in wanted.endpoints}) != len(wanted.endpoints):
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "a broker needs listeners, each with its own name")
     supported = {name: (lowest, highest) for name, lowest, highest in wanted.features}
-    for name, level in image.features.items():
+    for name, level in image.cluster.features.items():
         lowest, highest = supported.get(name, (0, 0))
         if not lowest <= level <= highest:
             raise KafkaError(
@@ -309,7 +304,7 @@ def unfence(broker: BrokerInfo, image: MetadataImage) -> list[Record]:
 def stop(broker: BrokerInfo, image: MetadataImage) -> list[Record]:
     """A controlled shutdown begins; its offset is set once, however often the broker asks."""
     moved = elections.leave(broker.id, image)
-    return [*moved, StopBroker(broker.id, broker.epoch, image.offset + 1 + len(moved))]
+    return [*moved, StopBroker(broker.id, broker.epoch, image.next_offset + len(moved))]
 
 
 def unregister(broker_id: int, image: MetadataImage, sessions: Sessions) -> tuple[Sequence[Record], None]:

@@ -34,8 +34,9 @@ from broker_runtime.controller.journal.seam import (
 )
 from broker_runtime.controller.registration import Heartbeat, HeartbeatAnswer, Registration, Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import ClusterRecord, ControllerChange, Record
+from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange
+from broker_runtime.metadata.image import ElectionDefaults, MetadataImage
+from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.snapshots import in_batches
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.log import Log
@@ -119,7 +120,7 @@ class ControllerService:
     @property
     def controller_epoch(self) -> int:
         """Of the newest active controller that this one knows of."""
-        return self.image.controller_epoch
+        return self.image.cluster.controller_epoch
 
     @property
     def committed_end_offset(self) -> int:
@@ -208,14 +209,15 @@ class ControllerService:
 
     async def _activate(self) -> None:
         image = self.image = await self.history.load()
-        image.unclean_by_default = self._settings.config.unclean_leader_election_enable
-        image.min_insync_by_default = self._settings.config.min_insync_replicas
-        image.replicas_max = self._settings.config.sluicegate_broker_replicas_max
-        if image.cluster_id not in (None, self.cluster_id):
-            raise ReplayError(f"the metadata journal belongs to cluster {image.cluster_id}, not {self.cluster_id}")
+        config = self._settings.config
+        image.defaults = ElectionDefaults(
+            config.unclean_leader_election_enable, config.min_insync_replicas, config.sluicegate_broker_replicas_max
+        )
+        if image.cluster.id not in (None, self.cluster_id):
+            raise ReplayError(f"the metadata journal belongs to cluster {image.cluster.id}, not {self.cluster_id}")
         # Until this is committed nothing is decided: it is what keeps the controller before from committing anything.
-        first: list[Record] = [] if image.cluster_id is not None else [ClusterRecord(self.cluster_id)]
-        self._append([*first, ControllerChange(self._settings.node_id, image.controller_epoch + 1)])
+        first: list[Record] = [] if image.cluster.id is not None else [ClusterRecord(self.cluster_id)]
+        self._append([*first, ControllerChange(self._settings.node_id, image.cluster.controller_epoch + 1)])
         # The properties file may say something else than when the controller before was started.
         self._append(elections.reviewed(image))
         await self._make_durable()
@@ -228,7 +230,7 @@ class ControllerService:
         log.info(
             "controller %d is active with epoch %d at metadata offset %d",
             self._settings.node_id,
-            image.controller_epoch,
+            image.cluster.controller_epoch,
             image.offset,
         )
 
@@ -316,7 +318,8 @@ class ControllerService:
         """Write, then apply. A request of very many records takes several batches, each of them a valid state."""
         parts = list(in_batches(records))
         now_ms = self._clock.wall_ms()
-        epoch = max([self.image.controller_epoch, *(r.epoch for r in records if isinstance(r, ControllerChange))])
+        epochs = [record.epoch for record in records if isinstance(record, ControllerChange)]
+        epoch = max([self.image.cluster.controller_epoch, *epochs])
         for part in parts:
             batch = encode_batch([(None, encoded) for _, encoded in part], now_ms)
             base = self._log.append(memoryview(batch), leader_epoch=epoch).base_offset

@@ -12,17 +12,11 @@ from broker_runtime.controller.capacity import check_partitions
 from broker_runtime.controller.configs import check_topic_configs
 from broker_runtime.controller.placement import check_assignment, place
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, ResourceType, Topic
-from broker_runtime.metadata.records import (
-    METADATA_TOPIC,
-    NO_LEADER,
-    ConfigRecord,
-    PartitionRecord,
-    Record,
-    RemoveTopic,
-    TopicRecord,
-)
-from broker_runtime.metadata.topic_names import check_topic_name
+from broker_runtime.metadata.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topic_names import METADATA_TOPIC, check_topic_name
+from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord, RemoveTopic, Topic, TopicRecord
 
 USE_DEFAULT = -1
 
@@ -126,7 +120,7 @@ def _find(name: str | None, topic_id: UUID | None, image: MetadataImage) -> Topi
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     elif topic_id is not None:
-        topic = image.topic_by_id(topic_id)
+        topic = image.topics.by_id(topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     else:
@@ -191,7 +185,7 @@ def _assigned(wanted: NewTopic, image: MetadataImage) -> Sequence[Sequence[int]]
 
 def _checked(replicas: Sequence[int], index: int, image: MetadataImage, factor: int | None) -> Sequence[int]:
     check_assignment(replicas, image, factor)
-    if not any(image.is_active(replica) for replica in replicas):
+    if not any(image.brokers.is_active(replica) for replica in replicas):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
@@ -201,5 +195,5 @@ def _checked(replicas: Sequence[int], index: int, image: MetadataImage, factor: 
 
 
 def _new_partition(topic_id: UUID, index: int, replicas: Sequence[int], image: MetadataImage) -> PartitionRecord:
-    isr = tuple(r for r in replicas if image.is_active(r))
+    isr = tuple(r for r in replicas if image.brokers.is_active(r))
     return PartitionRecord(topic_id, index, tuple(replicas), isr, isr[0] if isr else NO_LEADER, 0, 0)

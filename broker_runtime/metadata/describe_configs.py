@@ -21,7 +21,8 @@ from broker_runtime.config import (
 )
 from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, ResourceType
+from broker_runtime.metadata.configs import ResourceType
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 
 
@@ -63,7 +64,7 @@ def describe_resource(
         check_topic_name(name)
         if name not in image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-        found = describe_topic(image.topic_configs(name), image, settings)
+        found = describe_topic(image.configs.of_topic(name), image, settings)
     elif kind == ResourceType.BROKER and not name:
         found = _cluster_default(image)
     elif kind == ResourceType.BROKER:
@@ -99,7 +100,7 @@ def _broker(image: MetadataImage, settings: BrokerSettings) -> Iterator[Describe
     """All keys of this broker, and of those with a listener's prefix and those that are not used what is set."""
     more = {
         name
-        for texts in (image.broker_configs(settings.node_id), image.broker_configs(None), settings.given)
+        for texts in (image.configs.of_broker(settings.node_id), image.configs.of_broker(None), settings.given)
         for name in texts
         if name not in BROKER_KEYS
     }
@@ -110,7 +111,7 @@ def _broker(image: MetadataImage, settings: BrokerSettings) -> Iterator[Describe
 
 
 def _cluster_default(image: MetadataImage) -> Iterator[Described]:
-    for name, value in sorted(image.broker_configs(None).items()):
+    for name, value in sorted(image.configs.of_broker(None).items()):
         key = broker_key(name)
         if key is not None:
             yield _described(name, key, [Synonym(name, value, Source.DYNAMIC_DEFAULT_BROKER)], False)
@@ -124,8 +125,8 @@ def _broker_synonyms(name: str, image: MetadataImage, settings: BrokerSettings) 
     found = []
     for known in dict.fromkeys((name, base)):
         for texts, source in (
-            (image.broker_configs(settings.node_id), Source.DYNAMIC_BROKER),
-            (image.broker_configs(None), Source.DYNAMIC_DEFAULT_BROKER),
+            (image.configs.of_broker(settings.node_id), Source.DYNAMIC_BROKER),
+            (image.configs.of_broker(None), Source.DYNAMIC_DEFAULT_BROKER),
         ):
             if known in texts:
                 found.append(Synonym(known, texts[known], source))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, QuotaEntity
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.quotas import QuotaEntity
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
@@ -30,7 +31,7 @@ def describe_quotas(
     """The entities that every component matches; with `strict` those that have no other types."""
     names, types = _filter(components)
     found = []
-    for entity, values in image.client_quotas.items():
+    for entity, values in image.quotas.items():
         named = dict(entity)
         if strict and len(named) != len(components):
             continue

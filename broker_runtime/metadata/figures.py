@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import NO_LEADER
+from broker_runtime.metadata.topics import NO_LEADER
 
 
 @dataclass(frozen=True, slots=True)

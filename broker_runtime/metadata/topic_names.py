@@ -1,9 +1,13 @@
-"""Which names a topic may have. Pure."""
+"""Which names a topic may have, and the one that is metadata's own. Pure."""
 
 import re
+from uuid import UUID
 
 from broker_runtime.errors import ErrorCode, KafkaError
 
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = UUID(int=1)
+"""Kafka's reserved id of the metadata topic."""
 NAME_LENGTH_MAX = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import BrokerInfo, Partition
+from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.topics import Partition
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.waiters import OffsetWaiters
 

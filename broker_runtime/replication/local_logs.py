@@ -11,8 +11,10 @@ from uuid import UUID
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, Partition, Removals, Topic
-from broker_runtime.metadata.records import METADATA_TOPIC
+from broker_runtime.metadata.changes import Removals
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 

@@ -12,7 +12,9 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, Partition, Removals, Topic
+from broker_runtime.metadata.changes import Removals
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher

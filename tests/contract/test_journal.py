@@ -21,7 +21,9 @@ from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.controller.journal.lease import LeaseElection
 from broker_runtime.controller.journal.seam import DeposedError, Journal, JournalUnavailableError, Snapshot
 from broker_runtime.controller.journal.store import ObjectStore, StoreError
-from broker_runtime.metadata.records import METADATA_TOPIC, METADATA_TOPIC_ID, ClusterRecord, encode_record
+from broker_runtime.metadata.cluster import ClusterRecord
+from broker_runtime.metadata.codec import encode_record
+from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.storage.batch import encode_batch, iter_batches, iter_records
 from broker_runtime.storage.filesystem import FileSystem, OsFileSystem
 from broker_runtime.storage.log import Log

@@ -12,8 +12,10 @@ import pytest
 
 from broker_runtime.controller import elections, partition_changes, registration
 from broker_runtime.controller.journal.file import FileJournal
-from broker_runtime.metadata.image import BrokerInfo, MetadataImage, Partition
-from broker_runtime.metadata.records import Record
+from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication import fetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica

@@ -10,20 +10,13 @@ from broker_runtime.apis.context import ApiSpec, RequestContext
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.service import ControllerService
+from broker_runtime.metadata.brokers import BrokerEndpoint, RegisterBroker, UnfenceBroker
+from broker_runtime.metadata.cluster import ClusterRecord
+from broker_runtime.metadata.codec import decode_record, encode_record
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import (
-    METADATA_TOPIC,
-    METADATA_TOPIC_ID,
-    BrokerEndpoint,
-    ClusterRecord,
-    PartitionRecord,
-    Record,
-    RegisterBroker,
-    TopicRecord,
-    UnfenceBroker,
-    decode_record,
-    encode_record,
-)
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
+from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
 from tests.support.inline_executor import InlineExecutor

@@ -6,7 +6,8 @@ from pathlib import Path
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.service import ControllerService
-from broker_runtime.metadata.records import METADATA_TOPIC, METADATA_TOPIC_ID, ConfigRecord
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.inline_executor import InlineExecutor
@@ -64,4 +65,4 @@ async def write(controller: ControllerService, number: int) -> None:
 
 
 def written(controller: ControllerService) -> str | None:
-    return controller.image.broker_configs(None).get("max.connections")
+    return controller.image.configs.of_broker(None).get("max.connections")

@@ -11,8 +11,9 @@ from broker_runtime.apis.context import RequestContext
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import BrokerInfo, MetadataImage, Partition
-from broker_runtime.metadata.records import PartitionRecord, TopicRecord
+from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topics import Partition, PartitionRecord, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.header import read_header, response_prefix

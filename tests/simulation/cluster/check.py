@@ -6,7 +6,7 @@ Judges from outside by what clients were told, and from inside by what lies in e
 import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from broker_runtime.config import TopicConfig
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller_node import JOURNAL_CONFIG
-from broker_runtime.metadata.image import MetadataImage, Partition
-from broker_runtime.metadata.records import METADATA_TOPIC, METADATA_TOPIC_ID, decode_record
+from broker_runtime.metadata.codec import decode_record
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.snapshots import load_image
+from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
+from broker_runtime.metadata.topics import Partition
 from broker_runtime.storage.batch import iter_batches, iter_records
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
@@ -29,7 +31,6 @@ from tests.support.journal_store import MemoryStore
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
 
-_OF_THE_PROPERTIES_FILE = ("unclean_by_default", "min_insync_by_default")
 _READ_BYTES = 4 * 1024 * 1024
 
 
@@ -298,7 +299,7 @@ async def _judge_metadata(cluster: "Cluster", image: MetadataImage) -> None:
 
 def _recorded(image: MetadataImage) -> Mapping[str, object]:
     """What follows from the journal alone."""
-    return {name: value for name, value in vars(image).items() if name not in _OF_THE_PROPERTIES_FILE}
+    return {each.name: getattr(image, each.name) for each in fields(image) if each.compare}
 
 
 async def _replayed(cluster: "Cluster", active: Process) -> MetadataImage:

@@ -12,7 +12,7 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker_runtime.metadata.records import METADATA_TOPIC
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from tests.simulation.cluster import check, disk_faults
 from tests.simulation.cluster.process import Process
 

@@ -9,8 +9,9 @@ import pytest
 from broker_runtime.broker_node import BrokerNode
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import Changes
-from broker_runtime.metadata.records import ConfigRecord, PartitionRecord, RemoveTopic, TopicRecord
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR

@@ -10,8 +10,7 @@ from broker_runtime.config import broker_settings
 from broker_runtime.config.effective import effective_config
 from broker_runtime.errors import ConfigError
 from broker_runtime.limits_in_force import LimitsInForce
-from broker_runtime.metadata.image import IP_RATE_KEY
-from broker_runtime.metadata.records import ClientQuotaRecord
+from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
 from broker_runtime.network.host_names import HostNames
 from broker_runtime.network.settings import QuotaSettings
 from tests.support.controller import Metadata

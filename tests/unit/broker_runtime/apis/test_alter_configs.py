@@ -37,10 +37,10 @@ async def test_the_whole_configuration_is_replaced(version: int) -> None:
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_REQUEST,
         ]
-        assert node.image.broker_configs(None) == {"max.connections": "6"}
+        assert node.image.configs.of_broker(None) == {"max.connections": "6"}
 
 
 async def test_validating_changes_nothing() -> None:
     async with ControllerInMemory() as node:
         await node.ask(API, 2, request((4, "", {"max.connections": "6"}), validate_only=True))
-        assert node.image.broker_configs(None) == {}
+        assert node.image.configs.of_broker(None) == {}

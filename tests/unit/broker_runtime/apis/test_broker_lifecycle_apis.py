@@ -16,7 +16,8 @@ from broker_runtime.apis import (
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.init_producer_id import ProducerIdBlocks
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.records import FenceBroker, PartitionRecord, TopicRecord
+from broker_runtime.metadata.brokers import FenceBroker
+from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from tests.support.controller import CLUSTER_ID, ControllerInMemory
 
 

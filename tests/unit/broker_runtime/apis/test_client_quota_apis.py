@@ -50,7 +50,7 @@ async def test_each_entry_stands_for_itself_and_an_entity_may_come_once() -> Non
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_REQUEST,
         ]
-        assert node.image.ip_rate("10.0.0.1") == 5.0
+        assert node.image.quotas.ip_rate("10.0.0.1") == 5.0
 
 
 async def test_host_names_must_resolve() -> None:
@@ -66,7 +66,7 @@ async def test_host_names_must_resolve() -> None:
 async def test_validating_changes_nothing_and_names_are_limited() -> None:
     async with ControllerInMemory() as node:
         await node.ask(alter_client_quotas.API, 1, alteration((None, 5.0), validate_only=True))
-        assert node.image.client_quotas == {}
+        assert node.image.quotas == {}
         many = alteration(*((f"host-{n}", 5.0) for n in range(101)))
         answer = await node.ask(alter_client_quotas.API, 1, many)
         assert {entry["error_code"] for entry in answer["entries"]} == {ErrorCode.INVALID_REQUEST}

@@ -9,7 +9,7 @@ from uuid import UUID
 from broker_runtime.apis import delete_records
 from broker_runtime.apis.context import RequestContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.image import Partition
+from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.checkpoint import LOG_STARTS, read_offsets

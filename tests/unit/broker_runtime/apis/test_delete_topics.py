@@ -7,7 +7,7 @@ import pytest
 
 from broker_runtime.apis.delete_topics import API
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.records import TopicRecord
+from broker_runtime.metadata.topics import TopicRecord
 from tests.support.controller import ControllerInMemory
 
 IDS = {"a": UUID(int=101), "b": UUID(int=102)}

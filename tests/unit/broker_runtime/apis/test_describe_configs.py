@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.apis.describe_configs import API
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.records import ConfigRecord
+from broker_runtime.metadata.configs import ConfigRecord
 from tests.support.controller import ControllerInMemory
 
 

@@ -27,7 +27,7 @@ async def test_only_what_is_named_changes(version: int) -> None:
         assert answer["responses"] == [
             {"error_code": ErrorCode.NONE, "error_message": None, "resource_type": 4, "resource_name": ""}
         ]
-        assert node.image.broker_configs(None) == {"max.connections": "5"}
+        assert node.image.configs.of_broker(None) == {"max.connections": "5"}
 
 
 async def test_a_resource_is_changed_wholly_or_not_at_all() -> None:
@@ -35,11 +35,11 @@ async def test_a_resource_is_changed_wholly_or_not_at_all() -> None:
         answer = await node.ask(API, 1, request(("max.connections", SET, "5"), ("node.id", SET, "3")))
         assert answer["responses"][0]["error_code"] == ErrorCode.INVALID_REQUEST
         assert answer["responses"][0]["error_message"] == "Cannot update these configs dynamically: [node.id]"
-        assert node.image.broker_configs(None) == {}
+        assert node.image.configs.of_broker(None) == {}
 
 
 async def test_validating_changes_nothing() -> None:
     async with ControllerInMemory() as node:
         answer = await node.ask(API, 1, request(("max.connections", SET, "6"), validate_only=True))
         assert answer["responses"][0]["error_code"] == ErrorCode.NONE
-        assert node.image.broker_configs(None) == {}
+        assert node.image.configs.of_broker(None) == {}

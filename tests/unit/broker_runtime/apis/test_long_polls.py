@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.apis import fetch
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.image import Partition
+from broker_runtime.metadata.topics import Partition
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply

@@ -16,8 +16,8 @@ from broker_runtime.apis import (
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.image import Partition
-from broker_runtime.metadata.records import FenceBroker, PartitionRecord, TopicRecord
+from broker_runtime.metadata.brokers import FenceBroker
+from broker_runtime.metadata.topics import Partition, PartitionRecord, TopicRecord
 from tests.support.controller import CLUSTER_ID, ControllerInMemory
 
 ID, OTHER = UUID(int=50), UUID(int=51)

@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.apis import produce
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.metadata.image import Partition
+from broker_runtime.metadata.topics import Partition
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_response

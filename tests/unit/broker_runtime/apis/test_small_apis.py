@@ -10,7 +10,7 @@ from broker_runtime.apis import (
     update_features,
 )
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.records import PartitionRecord, TopicRecord
+from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from tests.support.controller import ControllerInMemory
 
 

@@ -18,18 +18,13 @@ from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts
 from broker_runtime.controller_node import ControllerNode
 from broker_runtime.errors import ErrorCode
-from broker_runtime.metadata.image import Changes, MetadataImage
-from broker_runtime.metadata.records import (
-    METADATA_TOPIC,
-    ConfigRecord,
-    PartitionRecord,
-    Record,
-    RecordFormatError,
-    RemoveTopic,
-    TopicRecord,
-    encode_record,
-)
-from broker_runtime.metadata.snapshots import same
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.codec import RecordFormatError, encode_record
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.network.metrics import Sample
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.manager import LogManager
@@ -104,7 +99,7 @@ class Node:
         """Until it has the same metadata."""
         running = asyncio.ensure_future(self.follower.run())
         try:
-            assert await self.follower.wait_until(lambda image: same(image, source.image), 10.0)
+            assert await self.follower.wait_until(lambda image: image == source.image, 10.0)
         finally:
             running.cancel()
 
@@ -149,7 +144,7 @@ async def test_who_was_away_for_long_takes_a_snapshot_and_hears_what_is_gone() -
         assert node.changes[0].broker_configs == {None}
         fresh = Node(source)
         await fresh.catch_up(source)
-        assert fresh.image.broker_configs(None)["key-9"] == "199"
+        assert fresh.image.configs.of_broker(None)["key-9"] == "199"
 
 
 async def test_a_controller_starts_from_its_snapshot_with_the_log_behind_it() -> None:
@@ -157,13 +152,13 @@ async def test_a_controller_starts_from_its_snapshot_with_the_log_behind_it() ->
     async with controller(fs) as source:
         await write_much(source)
         await snapshot_taken(source)
-        before = dict(source.image.broker_configs(None))
+        before = dict(source.image.configs.of_broker(None))
         disk = fs.process_killed()
         names = [name for name in fs.listdir(Path("/data/__cluster_metadata-0")) if name.endswith(".checkpoint")]
         assert len([name for name in names if name[0].isdigit()]) == 2
     async with controller(disk) as again:
         assert again.controller.history.snapshot is not None
-        assert again.image.broker_configs(None) == before
+        assert again.image.configs.of_broker(None) == before
         node = Node(again)
         await node.catch_up(again)
 
@@ -209,9 +204,9 @@ async def test_a_log_that_never_goes_on_from_its_snapshot_is_asked_with_pauses(
     async with controller() as source:
         node = Node(source)
         await node.catch_up(source)
-        node.image.controller_epoch = 99
+        node.image.cluster.controller_epoch = 99
         monkeypatch.setattr("broker_runtime.cluster.follower.load_image", lambda payload, end: None)
-        monkeypatch.setattr("broker_runtime.cluster.follower.replace_image", lambda image, fresh: Changes())
+        monkeypatch.setattr(MetadataImage, "replace_by", lambda image, fresh: Changes())
         running = asyncio.ensure_future(node.follower.run())
         await asyncio.sleep(0.2)
         running.cancel()
@@ -287,5 +282,5 @@ async def test_an_answer_that_cannot_be_applied_as_a_whole_changes_nothing(secon
     follower = MetadataFollower(client, image, told.append)
     with pytest.raises((ValueError, RecordFormatError)):
         await follower.run()
-    assert same(image, MetadataImage())
+    assert image == MetadataImage()
     assert (told, follower.next_offset) == ([], 0)

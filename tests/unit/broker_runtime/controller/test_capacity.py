@@ -9,6 +9,7 @@ from broker_runtime.controller.capacity import Capacity, check_partitions, check
 from broker_runtime.controller.reassignments import reassign
 from broker_runtime.controller.topics import grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import ElectionDefaults
 from broker_runtime.open_files import replicas_for, with_replicas_max
 from tests.support.controller import Metadata
 
@@ -19,7 +20,7 @@ def metadata() -> Metadata:
     for broker in (1, 2):
         metadata.broker(broker)
     metadata.topic("orders", [1], [1], [1, 2])
-    metadata.image.replicas_max = 5
+    metadata.image.defaults = ElectionDefaults(replicas_max=5)
     return metadata
 
 
@@ -51,7 +52,7 @@ def test_what_a_broker_has_no_room_for_is_refused_and_takes_nothing(metadata: Me
 
 
 def test_a_move_takes_room_where_it_goes(metadata: Metadata) -> None:
-    metadata.image.replicas_max = 2
+    metadata.image.defaults = ElectionDefaults(replicas_max=2)
     capacity = Capacity(metadata.image)
     capacity.take(reassign("orders", 2, [2, 1], metadata.image))
     capacity.take(reassign("orders", 0, [2], metadata.image))
@@ -60,7 +61,7 @@ def test_a_move_takes_room_where_it_goes(metadata: Metadata) -> None:
 
 
 def test_without_a_limit_there_is_room(metadata: Metadata) -> None:
-    metadata.image.replicas_max = None
+    metadata.image.defaults = ElectionDefaults(replicas_max=None)
     assert Capacity(metadata.image).take(grow_topic("orders", 900, None, metadata.image))
 
 

@@ -28,11 +28,11 @@ def test_an_ip_quota_is_set_changed_and_removed() -> None:
     metadata = metadata_with(
         ([(IP, "10.0.0.1")], RATE, 100.0), ([(IP, "10.0.0.1")], RATE, 150.0), ([(IP, None)], RATE, 200.0)
     )
-    assert metadata.image.ip_rate("10.0.0.1") == 150.0
-    assert metadata.image.ip_rate(None) == 200.0
+    assert metadata.image.quotas.ip_rate("10.0.0.1") == 150.0
+    assert metadata.image.quotas.ip_rate(None) == 200.0
     for name in ("10.0.0.1", None):
         metadata.write(*alter_quotas([(IP, name)], [QuotaChange(RATE, None)], metadata.image, ()))
-    assert metadata.image.client_quotas == {}
+    assert metadata.image.quotas == {}
 
 
 def test_what_changes_nothing_writes_nothing() -> None:
@@ -43,7 +43,7 @@ def test_what_changes_nothing_writes_nothing() -> None:
 
 def test_a_type_named_twice_counts_as_named_last() -> None:
     metadata = metadata_with(([(IP, "1.1.1.1"), (IP, "1.1.1.2")], RATE, 5.0))
-    assert list(metadata.image.client_quotas) == [((IP, "1.1.1.2"),)]
+    assert list(metadata.image.quotas) == [((IP, "1.1.1.2"),)]
 
 
 def test_a_host_name_is_kept_as_it_is_when_it_resolves() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from broker_runtime.controller.configs import Change, Operation, alter_incrementally, replace_all
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.records import ConfigRecord
+from broker_runtime.metadata.configs import ConfigRecord
 from tests.support.controller import Metadata
 
 BROKER, TOPIC = 4, 2
@@ -35,15 +35,15 @@ def refusal(metadata: Metadata, kind: int, name: str, *changes: tuple[str, int, 
 def test_set_and_delete_of_one_broker_and_of_the_default(metadata: Metadata) -> None:
     alter(metadata, BROKER, "", (RATE, Operation.SET, "50"))
     alter(metadata, BROKER, "1", (RATE, Operation.SET, "60"), (LISTENER_RATE, Operation.SET, "7"))
-    assert metadata.image.broker_configs(None) == {RATE: "50"}
-    assert metadata.image.broker_configs(1) == {RATE: "60", LISTENER_RATE: "7"}
+    assert metadata.image.configs.of_broker(None) == {RATE: "50"}
+    assert metadata.image.configs.of_broker(1) == {RATE: "60", LISTENER_RATE: "7"}
     alter(metadata, BROKER, "1", (RATE, Operation.DELETE, None), ("max.connections", Operation.DELETE, ""))
-    assert metadata.image.broker_configs(1) == {LISTENER_RATE: "7"}
+    assert metadata.image.configs.of_broker(1) == {LISTENER_RATE: "7"}
 
 
 def test_a_listener_limit_may_be_set_for_the_whole_cluster(metadata: Metadata) -> None:
     alter(metadata, BROKER, "", (LISTENER_RATE, Operation.SET, "7"))
-    assert metadata.image.broker_configs(None) == {LISTENER_RATE: "7"}
+    assert metadata.image.configs.of_broker(None) == {LISTENER_RATE: "7"}
 
 
 def test_what_is_as_asked_already_writes_nothing(metadata: Metadata) -> None:
@@ -54,9 +54,9 @@ def test_what_is_as_asked_already_writes_nothing(metadata: Metadata) -> None:
 
 def test_append_and_subtract_of_lists_start_from_the_default(metadata: Metadata) -> None:
     alter(metadata, TOPIC, "orders", ("cleanup.policy", Operation.APPEND, "compact,delete"))
-    assert metadata.image.topic_configs("orders") == {"cleanup.policy": "delete,compact"}
+    assert metadata.image.configs.of_topic("orders") == {"cleanup.policy": "delete,compact"}
     alter(metadata, TOPIC, "orders", ("cleanup.policy", Operation.SUBTRACT, "delete"))
-    assert metadata.image.topic_configs("orders") == {"cleanup.policy": "compact"}
+    assert metadata.image.configs.of_topic("orders") == {"cleanup.policy": "compact"}
 
 
 def test_replacing_lets_what_is_not_named_fall_back(metadata: Metadata) -> None:
@@ -150,7 +150,7 @@ def test_zero_for_all_is_fine_while_every_listener_has_its_own_limit(metadata: M
 def test_nobody_by_default_but_some_addresses(metadata: Metadata) -> None:
     alter(metadata, BROKER, "", ("max.connections.per.ip.overrides", 0, "127.0.0.1:5,[::1]:6,host-1:7"))
     alter(metadata, BROKER, "", ("max.connections.per.ip", 0, "0"))
-    assert metadata.image.broker_configs(None)["max.connections.per.ip"] == "0"
+    assert metadata.image.configs.of_broker(None)["max.connections.per.ip"] == "0"
 
 
 def test_who_may_connect_must_be_left_whichever_key_changes(metadata: Metadata) -> None:
@@ -181,13 +181,13 @@ def test_what_is_wrong_already_does_not_hinder_other_changes(metadata: Metadata)
     alter(metadata, BROKER, "", ("log.retention.ms", 0, "5"))
     replaced = [("listener.name.gone.max.connections", "5"), ("log.retention.ms", "5")]
     metadata.write(*replace_all((BROKER, ""), replaced, metadata.image))
-    assert metadata.image.broker_configs(None) == dict(replaced)
+    assert metadata.image.configs.of_broker(None) == dict(replaced)
 
 
 def test_a_stored_key_that_nobody_knows_can_be_taken_away(metadata: Metadata) -> None:
     metadata.write(ConfigRecord(BROKER, "", "of.another.version", "1"))
     alter(metadata, BROKER, "", ("of.another.version", Operation.DELETE, None))
-    assert metadata.image.broker_configs(None) == {}
+    assert metadata.image.configs.of_broker(None) == {}
 
 
 def test_a_key_that_only_a_file_can_set_may_be_taken_away(metadata: Metadata) -> None:
@@ -227,7 +227,7 @@ def test_keys_of_kafka_that_are_not_used_are_stored_at_the_levels_that_kafka_has
     alter(metadata, BROKER, "", ("log.cleaner.threads", 0, "2"), ("leader.replication.throttled.rate", 0, "5"))
     alter(metadata, BROKER, "1", ("listener.name.external.ssl.keystore.location", 0, "/k"))
     alter(metadata, TOPIC, "orders", ("min.cleanable.dirty.ratio", 0, "0.1"))
-    assert metadata.image.broker_configs(None)["log.cleaner.threads"] == "2"
+    assert metadata.image.configs.of_broker(None)["log.cleaner.threads"] == "2"
     assert "dynamically" in refusal(metadata, BROKER, "", ("offsets.topic.num.partitions", 0, "3"))[1]
     assert "at default cluster level" in refusal(metadata, BROKER, "", ("ssl.keystore.location", 0, "/k"))[1]
     assert "Invalid value two" in refusal(metadata, BROKER, "", ("log.cleaner.threads", 0, "two"))[1]

@@ -11,7 +11,8 @@ from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.journal.choice import JournalParts
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode
-from broker_runtime.metadata.records import METADATA_TOPIC, ConfigRecord
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.manager import LogManager
 from tests.support.inline_executor import InlineExecutor
@@ -150,7 +151,7 @@ async def test_a_torn_tail_that_nobody_was_answered_for_is_cut() -> None:
     file.write_at([end.to_bytes(8, "big") + torn[8:]], file.size())
     machine.kill()
     node = await machine.start()
-    assert node.image.broker_configs(None)["max.connections"] == "20"
+    assert node.image.configs.of_broker(None)["max.connections"] == "20"
 
 
 async def test_metadata_that_is_lost_while_there_are_partitions_keeps_the_controller_from_starting() -> None:

@@ -6,8 +6,10 @@ from broker_runtime.controller import elections
 from broker_runtime.controller.elections import Candidates, ElectionType, settled
 from broker_runtime.controller.registration import fence, stop, unfence
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import Partition
-from broker_runtime.metadata.records import ConfigRecord, PartitionRecord, Record
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.image import ElectionDefaults
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import Partition, PartitionRecord
 from tests.support.controller import Metadata
 
 UNCLEAN = ConfigRecord(2, "t", "unclean.leader.election.enable", "true")
@@ -227,7 +229,7 @@ def test_what_is_settled_stays_as_it_is() -> None:
 
 def test_the_controllers_own_properties_are_the_default_of_the_defaults() -> None:
     metadata = three([1, 2])
-    metadata.image.unclean_by_default = True
+    metadata.image.defaults = ElectionDefaults(unclean=True)
     assert elections.unclean_allowed("t", metadata.image)
     metadata.write(ConfigRecord(4, "", "unclean.leader.election.enable", "false"))
     assert not elections.unclean_allowed("t", metadata.image)

@@ -11,8 +11,9 @@ from broker_runtime.controller.partition_changes import IsrChange, change_isr
 from broker_runtime.controller.reassignments import reassign
 from broker_runtime.controller.registration import Registration, Sessions, fence, register, stop, unfence, unregister
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import Partition
-from broker_runtime.metadata.records import NO_LEADER, ConfigRecord, PartitionRecord
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.image import ElectionDefaults
+from broker_runtime.metadata.topics import NO_LEADER, Partition, PartitionRecord
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 MIN_INSYNC = "min.insync.replicas"
@@ -294,7 +295,7 @@ def test_the_number_is_the_topics_or_the_clusters_or_that_of_the_controllers_pro
     image = cluster.metadata.image
     cluster.configure(MIN_INSYNC, None)
     assert elections.min_insync("t", image) == 1
-    image.min_insync_by_default = 4
+    image.defaults = ElectionDefaults(min_insync=4)
     assert elections.min_insync("t", image) == 4
     cluster.configure(MIN_INSYNC, "3", topic=None)
     assert elections.min_insync("t", image) == 3
@@ -307,10 +308,10 @@ def test_the_number_is_the_topics_or_the_clusters_or_that_of_the_controllers_pro
 def test_a_controller_that_starts_with_a_lower_number_reviews_who_is_eligible() -> None:
     cluster = Three()
     cluster.configure(MIN_INSYNC, None)
-    cluster.metadata.image.min_insync_by_default = 2
+    cluster.metadata.image.defaults = ElectionDefaults(min_insync=2)
     cluster.fence(2, 3)
     assert elections.reviewed(cluster.metadata.image) == []
-    cluster.metadata.image.min_insync_by_default = 1
+    cluster.metadata.image.defaults = ElectionDefaults(min_insync=1)
     cluster.metadata.write(*elections.reviewed(cluster.metadata.image))
     assert cluster.sets() == (1, (1,), ())
 

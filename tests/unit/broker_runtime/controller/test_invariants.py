@@ -24,8 +24,9 @@ from broker_runtime.controller.registration import (
 )
 from broker_runtime.controller.topics import NewTopic, TopicDefaults, create_topic
 from broker_runtime.errors import KafkaError
-from broker_runtime.metadata.image import Partition
-from broker_runtime.metadata.records import NO_LEADER, ConfigRecord, Record
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import NO_LEADER, Partition
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 BROKERS = st.integers(0, 4)
@@ -69,7 +70,7 @@ class Cluster(RuleBasedStateMachine):
         if part.leader == NO_LEADER:
             return
         if part.leader not in {*old.isr, *old.elr}:
-            topic = self.metadata.image.topic_by_id(key[0])
+            topic = self.metadata.image.topics.by_id(key[0])
             assert topic is not None
             assert self.by_hand or elections.unclean_allowed(topic.name, self.metadata.image)
             self.acknowledged[key] = min(self.acknowledged.get(key, 0), self.has.get((key, part.leader), 0))
@@ -166,7 +167,7 @@ class Cluster(RuleBasedStateMachine):
         try:
             self.write(change_isr(part.leader, change, image).records)
         except KafkaError:
-            assert not all(image.is_active(r) for r in members)
+            assert not all(image.brokers.is_active(r) for r in members)
 
     @precondition(lambda self: self.parts)
     @rule(data=st.data(), goal=SOME | st.none())
@@ -214,7 +215,7 @@ class Cluster(RuleBasedStateMachine):
         """The leader's high watermark moves when all in-sync and eligible replicas have it: those that are there."""
         name, index, part = data.draw(st.sampled_from(self.parts))
         key = (self.metadata.image.topics[name].id, index)
-        if part.leader == NO_LEADER or not all(self.metadata.image.is_active(r) for r in part.elr):
+        if part.leader == NO_LEADER or not all(self.metadata.image.brokers.is_active(r) for r in part.elr):
             return
         for replica in (*part.isr, *part.elr):
             self.has[key, replica] = max(self.has[key, part.leader], self.acknowledged.get(key, 0)) + 1
@@ -250,15 +251,15 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def who_is_in_sync_is_active(self) -> None:
         for _, _, part in self.parts:
-            assert all(self.metadata.image.is_active(r) for r in part.isr)
+            assert all(self.metadata.image.brokers.is_active(r) for r in part.isr)
 
     @invariant()
     def a_leader_is_active_and_in_sync_and_there_is_one_when_there_can_be(self) -> None:
         for name, _, part in self.parts:
-            able = [r for r in (*part.isr, *part.elr) if self.metadata.image.is_active(r)]
+            able = [r for r in (*part.isr, *part.elr) if self.metadata.image.brokers.is_active(r)]
             assert part.leader in part.isr if able else part.leader == NO_LEADER
             if elections.unclean_allowed(name, self.metadata.image):
-                assert able or not any(self.metadata.image.is_active(r) for r in part.replicas)
+                assert able or not any(self.metadata.image.brokers.is_active(r) for r in part.replicas)
 
     @invariant()
     def there_are_sessions_of_registered_brokers_only(self) -> None:

@@ -6,13 +6,9 @@ from uuid import UUID
 
 from broker_runtime.controller.overview import overview
 from broker_runtime.controller.registration import Sessions
-from broker_runtime.metadata.records import (
-    ControllerChange,
-    FenceBroker,
-    PartitionRecord,
-    StopBroker,
-    UnfenceBroker,
-)
+from broker_runtime.metadata.brokers import FenceBroker, StopBroker, UnfenceBroker
+from broker_runtime.metadata.cluster import ControllerChange
+from broker_runtime.metadata.topics import PartitionRecord
 from tests.support.controller import CLUSTER_ID, Metadata
 
 NOW_S = 500.0

@@ -7,15 +7,9 @@ import pytest
 
 from broker_runtime.controller.partition_changes import EPOCH_UNKNOWN, IsrChange, IsrChanged, change_isr
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import Partition
-from broker_runtime.metadata.records import (
-    FenceBroker,
-    PartitionRecord,
-    Record,
-    RemoveTopic,
-    StopBroker,
-    UnregisterBroker,
-)
+from broker_runtime.metadata.brokers import FenceBroker, StopBroker, UnregisterBroker
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic
 from tests.support.controller import Metadata
 
 LEADER_EPOCH, PARTITION_EPOCH = 5, 9

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker_runtime.controller.placement import check_assignment, place
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.records import StopBroker
+from broker_runtime.metadata.brokers import StopBroker
 from tests.support.controller import Metadata
 
 

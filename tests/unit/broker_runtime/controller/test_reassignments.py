@@ -7,8 +7,9 @@ import pytest
 from broker_runtime.controller.partition_changes import EPOCH_UNKNOWN, IsrChange, change_isr
 from broker_runtime.controller.reassignments import reassign, under_way
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import Partition
-from broker_runtime.metadata.records import ConfigRecord, FenceBroker
+from broker_runtime.metadata.brokers import FenceBroker
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.topics import Partition
 from tests.support.controller import Metadata
 
 
@@ -88,7 +89,8 @@ def test_cancelling_that_would_lose_the_only_replica_in_sync_needs_an_unclean_el
     in_sync(metadata, 1, 4)
     metadata.write(FenceBroker(1, metadata.image.brokers[1].epoch))
     part, topic = the(metadata), metadata.image.topics["t"]
-    topic.partitions[0] = Partition(part.replicas, (4,), 4, 3, 8, part.adding, part.removing)
+    left = Partition(part.replicas, (4,), 4, 3, 8, part.adding, part.removing)
+    metadata.write(left.record(topic.id, 0))
     metadata.write(ConfigRecord(2, "t", "unclean.leader.election.enable", str(allowed).lower()))
     if allowed:
         reverted = move(metadata, None)
@@ -119,7 +121,8 @@ def test_a_reassignment_may_not_drop_the_only_replica_in_sync() -> None:
     metadata, _ = five()
     move(metadata, [4, 5])
     part, topic = the(metadata), metadata.image.topics["t"]
-    topic.partitions[0] = Partition(part.replicas, (4,), 4, 3, 8, part.adding, part.removing)
+    left = Partition(part.replicas, (4,), 4, 3, 8, part.adding, part.removing)
+    metadata.write(left.record(topic.id, 0))
     with pytest.raises(KafkaError, match=r"one of \[4\]"):
         reassign("t", 0, [5], metadata.image)
 

@@ -17,14 +17,9 @@ from broker_runtime.controller.registration import (
     unregister,
 )
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.records import (
-    FeatureLevelRecord,
-    FenceBroker,
-    PartitionRecord,
-    RegisterBroker,
-    StopBroker,
-    UnfenceBroker,
-)
+from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker
+from broker_runtime.metadata.cluster import FeatureLevelRecord
+from broker_runtime.metadata.topics import PartitionRecord
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 OLD, NEW = UUID(int=1), UUID(int=2)

@@ -12,9 +12,11 @@ from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.journal.seam import JournalFailedError
 from broker_runtime.controller.registration import Heartbeat, Registration, fence
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.cluster import ControllerChange
+from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import ConfigRecord, ControllerChange, PartitionRecord, Record, TopicRecord
-from broker_runtime.metadata.snapshots import image_records
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.storage.batch import encode_batch
 from tests.support.controller import CLUSTER_ID, ControllerInMemory, endpoints
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -26,7 +28,7 @@ def config(number: int) -> ConfigRecord:
 
 def of_content(image: MetadataImage) -> list[Record]:
     """Without which controller was active."""
-    return [record for record in image_records(image) if not isinstance(record, ControllerChange)]
+    return [record for record in image.records() if not isinstance(record, ControllerChange)]
 
 
 def watch_fsyncs(node: ControllerInMemory, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
@@ -54,7 +56,7 @@ async def test_answered_means_on_disk_and_replayed_after_a_power_loss() -> None:
 
 async def test_requests_are_decided_in_order_each_seeing_the_one_before() -> None:
     def next_number(image: MetadataImage) -> tuple[list[Record], int]:
-        number = int(image.broker_configs(None).get("max.connections", "0")) + 1
+        number = int(image.configs.of_broker(None).get("max.connections", "0")) + 1
         return [config(number)], number
 
     async with ControllerInMemory() as node:
@@ -94,7 +96,7 @@ async def test_a_failed_fsync_ends_the_controller_and_nobody_sees_the_records() 
 
 async def test_a_refusal_that_comes_of_an_undecided_change_is_not_told_before_that_is_on_disk() -> None:
     def once(image: MetadataImage) -> tuple[list[Record], None]:
-        if image.broker_configs(None):
+        if image.configs.of_broker(None):
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "it is there")
         return [config(1)], None
 
@@ -218,10 +220,10 @@ async def test_a_silent_broker_is_fenced_and_a_heartbeat_keeps_another() -> None
         node.clock.advance(9.0)
         await node.controller.heartbeat(Heartbeat(3, epochs[1], 99, False, False))
         await node.controller.fence_silent_brokers()
-        assert node.image.is_active(2)
+        assert node.image.brokers.is_active(2)
         node.clock.advance(0.001)
         await node.controller.fence_silent_brokers()
-        assert [node.image.is_active(broker_id) for broker_id in (2, 3)] == [False, True]
+        assert [node.image.brokers.is_active(broker_id) for broker_id in (2, 3)] == [False, True]
 
 
 async def test_after_a_kill_the_own_broker_registers_at_once_and_another_ones_id_is_held() -> None:
@@ -269,7 +271,7 @@ async def test_snapshots_and_power_losses_take_nothing_that_was_answered(seed: i
     for _ in range(6):
         async with ControllerInMemory(disk, small) as node:
             started_from.add(node.controller.history.snapshot is not None)
-            stored = node.image.broker_configs(None)
+            stored = node.image.configs.of_broker(None)
             assert {key: stored.get(key) for key in answered} == answered
             for number in range(rng.randrange(5, 60)):
                 key, value = f"key-{rng.randrange(8)}", f"{seed}-{number}"

@@ -10,9 +10,9 @@ import pytest
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.service import ControllerService, Role
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import ConfigRecord, Record
-from broker_runtime.metadata.snapshots import image_records
+from broker_runtime.metadata.record import Record
 from tests.support.controllers import LEASE_MS, Standbys, write, written
 from tests.support.journal_store import NO_FAULT, Fault
 from tests.support.manual_clock import ManualClock
@@ -56,7 +56,7 @@ def test_one_is_active_and_a_stop_hands_over_at_the_next_look() -> None:
         await until(lambda: two.active)
         assert clock.monotonic() - stopped_s < LEASE_S / 2
         assert written(two) == "7"
-        assert (two.controller_epoch, two.image.controller_id) == (2, 2)
+        assert (two.controller_epoch, two.image.cluster.controller_id) == (2, 2)
         await two.stop()
 
     clock = ManualClock()
@@ -86,7 +86,7 @@ def test_a_silent_one_is_succeeded_and_never_serves_beside_the_next() -> None:
         await two.stop()
         await until(lambda: one.active)
         assert written(one) == "9"
-        assert image_records(one.image)[1:2] != image_records(two.image)[1:2]
+        assert list(one.image.records())[1:2] != list(two.image.records())[1:2]
         await one.stop()
 
     clock = ManualClock()
@@ -127,12 +127,12 @@ def test_an_answer_that_is_lost_is_no_lost_write() -> None:
             await write(one, number)
         assert len(seen) == 5
         assert one.controller_epoch == 1
-        before = image_records(one.image)
+        before = list(one.image.records())
         two = group.standby(2)
         await two.start()
         await one.stop()
         await until(lambda: two.active)
-        assert [r for r in image_records(two.image) if r not in before] == image_records(two.image)[1:2]
+        assert [r for r in two.image.records() if r not in before] == list(two.image.records())[1:2]
         await two.stop()
 
     seen: set[str] = set()
@@ -246,7 +246,7 @@ def _decided(record: ConfigRecord, _image: MetadataImage) -> tuple[list[Record],
 def test_under_faults_one_writes_at_a_time_and_nothing_that_was_answered_is_lost(seed: int) -> None:
     async def main() -> None:
         active = await chaos.run()
-        known = {int(value) for key, value in active.image.broker_configs(None).items() if key.startswith("n.")}
+        known = {int(value) for key, value in active.image.configs.of_broker(None).items() if key.startswith("n.")}
         assert len(chaos.answered) > 5
         assert set(chaos.answered) <= known
         assert any(name.startswith("delete metadata-batch") for name in chaos.group.shared.log)

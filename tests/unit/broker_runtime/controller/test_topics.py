@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.controller.reassignments import reassign
 from broker_runtime.controller.topics import NewTopic, TopicDefaults, create_topic, delete_topic, grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.records import StopBroker
+from broker_runtime.metadata.brokers import StopBroker
 from tests.support.controller import Metadata
 
 ID = UUID(int=42)
@@ -36,7 +36,7 @@ def test_a_topic_gets_its_partitions_configuration_and_id() -> None:
     topic = metadata.image.topics["orders"]
     assert topic.id == ID
     assert [p.leader for p in topic.partitions.values()] == [1, 1]
-    assert metadata.image.topic_configs("orders") == {"retention.ms": "5"}
+    assert metadata.image.configs.of_topic("orders") == {"retention.ms": "5"}
 
 
 def test_defaults_come_from_the_controller() -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, BrokerSettings, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.describe_configs import Described, Source, describe_resource
-from broker_runtime.metadata.records import ConfigRecord
 from tests.support.controller import Metadata
 
 BROKER, TOPIC = 4, 2

@@ -6,7 +6,7 @@ from broker_runtime.metadata.figures import (
     controller_figures,
     replication_figures,
 )
-from broker_runtime.metadata.records import NO_LEADER, PartitionRecord
+from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord
 from tests.support.controller import Metadata
 
 

@@ -1,7 +1,9 @@
 """The image: look-ups, what a record changes, and that any history replays to the same state."""
 
+import dataclasses
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,17 +13,14 @@ from broker_runtime.controller.client_quotas import QuotaChange
 from broker_runtime.controller.configs import Change
 from broker_runtime.controller.registration import Heartbeat, Registration, Sessions
 from broker_runtime.errors import KafkaError
-from broker_runtime.metadata.image import Changes
-from broker_runtime.metadata.records import (
-    ClientQuotaRecord,
-    ConfigRecord,
-    FenceBroker,
-    PartitionRecord,
-    ProducerIdsRecord,
-    RemoveTopic,
-    TopicRecord,
-    UnfenceBroker,
-)
+from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.cluster import ClusterRecord
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.producers import ProducerIdsRecord
+from broker_runtime.metadata.quotas import ClientQuotaRecord
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import Partition, PartitionRecord, RemoveTopic, Topic, TopicRecord
 from tests.support.controller import CLUSTER_ID, Metadata, endpoints
 
 
@@ -33,49 +32,53 @@ def test_brokers_topics_and_configurations_are_found() -> None:
     metadata.write(ConfigRecord(2, "orders", "retention.ms", "7"))
     image = metadata.image
     assert image.brokers[1].rack == "a"
-    assert image.is_active(1)
+    assert image.brokers.is_active(1)
     external = image.brokers[1].endpoint("EXTERNAL")
     assert external is not None
     assert external.port == 9093
     assert image.brokers[1].endpoint("NOPE") is None
     assert image.topics["orders"].partitions[1].leader == 1
-    assert image.topic_by_id(topic_id) is image.topics["orders"]
-    assert image.broker_configs(None) == {"max.connections": "10"}
-    assert image.broker_configs(1) == {"max.connections": "5"}
-    assert image.topic_configs("orders") == {"retention.ms": "7"}
+    assert image.topics.by_id(topic_id) is image.topics["orders"]
+    assert image.configs.of_broker(None) == {"max.connections": "10"}
+    assert image.configs.of_broker(1) == {"max.connections": "5"}
+    assert image.configs.of_topic("orders") == {"retention.ms": "7"}
     metadata.write(RemoveTopic(topic_id))
-    assert image.topic_configs("orders") == {}
-    assert image.topic_by_id(topic_id) is None
+    assert image.configs.of_topic("orders") == {}
+    assert image.topics.by_id(topic_id) is None
 
 
 def test_ip_rates_are_found_for_exactly_the_entity_that_was_set() -> None:
     metadata = Metadata()
     metadata.write(ClientQuotaRecord((("ip", None),), "connection_creation_rate", 20.0))
     metadata.write(ClientQuotaRecord((("ip", "10.0.0.1"),), "connection_creation_rate", 5.0))
-    assert metadata.image.ip_rate(None) == 20.0
-    assert metadata.image.ip_rate("10.0.0.1") == 5.0
-    assert metadata.image.ip_rate("10.0.0.2") is None
+    assert metadata.image.quotas.ip_rate(None) == 20.0
+    assert metadata.image.quotas.ip_rate("10.0.0.1") == 5.0
+    assert metadata.image.quotas.ip_rate("10.0.0.2") is None
     metadata.write(ClientQuotaRecord((("ip", "10.0.0.1"),), "connection_creation_rate", None))
-    assert metadata.image.ip_rate("10.0.0.1") is None
-    assert list(metadata.image.client_quotas) == [(("ip", None),)]
+    assert metadata.image.quotas.ip_rate("10.0.0.1") is None
+    assert list(metadata.image.quotas) == [(("ip", None),)]
 
 
 def test_a_record_tells_what_it_changed() -> None:
     metadata = Metadata()
     metadata.broker(1)
     topic_id = metadata.topic("orders", [1])
-    apply = metadata.image.apply
-    assert apply(ConfigRecord(4, "", "max.connections", "1"), 90).broker_configs == {None}
-    assert apply(ConfigRecord(4, "1", "max.connections", "1"), 91).broker_configs == {1}
-    assert apply(ConfigRecord(2, "orders", "retention.ms", "1"), 92).topic_configs == {"orders"}
-    assert apply(ClientQuotaRecord((("ip", None),), "connection_creation_rate", 1.0), 93).ip_quotas == {None}
-    assert not apply(ClientQuotaRecord((("user", "u"),), "producer_byte_rate", 1.0), 94)
-    assert apply(PartitionRecord(topic_id, 1, (1,), (1,), 1, 0, 0), 95).topics == {"orders"}
-    moved = apply(PartitionRecord(topic_id, 1, (2,), (2,), 2, 0, 0), 95)
+
+    def apply(record: Record) -> Changes:
+        return metadata.image.apply(record, metadata.image.next_offset)
+
+    end = metadata.image.next_offset
+    assert apply(ConfigRecord(4, "", "max.connections", "1")).broker_configs == {None}
+    assert apply(ConfigRecord(4, "1", "max.connections", "1")).broker_configs == {1}
+    assert apply(ConfigRecord(2, "orders", "retention.ms", "1")).topic_configs == {"orders"}
+    assert apply(ClientQuotaRecord((("ip", None),), "connection_creation_rate", 1.0)).ip_quotas == {None}
+    assert not apply(ClientQuotaRecord((("user", "u"),), "producer_byte_rate", 1.0))
+    assert apply(PartitionRecord(topic_id, 1, (1,), (1,), 1, 0, 0)).topics == {"orders"}
+    moved = apply(PartitionRecord(topic_id, 1, (2,), (2,), 2, 0, 0))
     assert (moved.topics, moved.removals.replicas) == ({"orders"}, {(topic_id, 1, 1)})
-    removed = apply(RemoveTopic(topic_id), 96)
+    removed = apply(RemoveTopic(topic_id))
     assert (removed.topics_removed, removed.removals.topics) == ({"orders"}, {topic_id})
-    assert metadata.image.offset == 96
+    assert metadata.image.next_offset == end + 8
 
 
 def test_merged_changes_keep_a_topic_that_was_removed_and_made_again_in_both() -> None:
@@ -159,7 +162,7 @@ class History:
         self.metadata.commit(registration.heartbeat(beat, self.metadata.image, self.sessions, self.now_s))
 
     def _expire(self, broker_id: int) -> None:
-        if self.metadata.image.is_active(broker_id):
+        if self.metadata.image.brokers.is_active(broker_id):
             self.metadata.write(*registration.fence(self.metadata.image.brokers[broker_id], self.metadata.image))
 
     def _create(self, name: str, partitions: int) -> None:
@@ -200,9 +203,38 @@ def test_any_history_replays_to_the_same_metadata(steps: list[tuple]) -> None:  
     for step in steps:
         history.play(step)
     image = history.metadata.image
-    assert vars(history.metadata.replayed()) == vars(image)
+    assert history.metadata.replayed() == image
     for topic in image.topics.values():
         assert sorted(topic.partitions) == list(range(len(topic.partitions)))
         for part in topic.partitions.values():
-            live = any(image.is_active(replica) for replica in part.isr)
-            assert image.is_active(part.leader) if live else part.leader == -1
+            live = any(image.brokers.is_active(replica) for replica in part.isr)
+            assert image.brokers.is_active(part.leader) if live else part.leader == -1
+
+
+def test_a_record_that_is_not_the_next_one_or_says_another_offset_than_its_own_is_not_applied() -> None:
+    metadata = Metadata()
+    metadata.broker(1)
+    image, before = metadata.image, metadata.image.copy()
+    epoch, end = image.brokers[1].epoch, image.next_offset
+    for record, offset, problem in (
+        (ClusterRecord("c"), end + 1, f"at offset {end} comes next"),
+        (RegisterBroker(2, UUID(int=2), end + 1, endpoints()), end, f"says it is at offset {end + 1}"),
+        (StopBroker(1, epoch, end - 1), end, f"says it is at offset {end - 1}"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            image.apply(record, offset)
+    assert image == before
+
+
+def test_a_partition_and_its_record_have_the_same_fields() -> None:
+    which = ["topic_id", "index"]
+    assert [field.name for field in msgspec.structs.fields(PartitionRecord)] == [
+        *which,
+        *(field.name for field in dataclasses.fields(Partition)),
+    ]
+
+
+def test_nobody_changes_an_image_by_its_tables() -> None:
+    image = Metadata().image
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        image.topics["t"] = Topic("t", UUID(int=1), {})  # type: ignore[index]

@@ -7,7 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import MetadataImage, Partition
+from broker_runtime.metadata.brokers import UnfenceBroker
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.wire.messages import Entity, Fields
@@ -48,8 +51,10 @@ class Scene:
         self.house = LogHouse()
         self.leader = leading(self.house.log, 1, 2)
         self.house.append(b"a")
-        image = MetadataImage()
-        image.brokers.update(brokers(1, 2))
+        registered: list[Record] = []
+        for info in brokers(1, 2).values():
+            registered += [info.registration, UnfenceBroker(info.id, info.epoch)]
+        image = MetadataImage.of_snapshot(registered, 10)
         led = {("orders", 0): self.leader}
         self.sets = InSyncSets(SETTINGS, self.house.clock, image, led, lambda: 11)
         self.controller = Controller(self.leader, self.house)

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import Partition
+from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import IsrChange, LeaderReplica
 from tests.support.logs import LogHouse
 from tests.support.replicas import broker_info, brokers, leading

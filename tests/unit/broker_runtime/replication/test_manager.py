@@ -7,7 +7,7 @@ import pytest
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.records import PartitionRecord, TopicRecord
+from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from tests.support.logs import TOPIC_ID, LogHouse

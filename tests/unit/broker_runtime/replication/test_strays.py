@@ -10,8 +10,10 @@ import pytest
 
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.image import Changes, MetadataImage
-from broker_runtime.metadata.records import PartitionRecord, Record, RemoveTopic, TopicRecord
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.stray import parting_name
@@ -98,7 +100,7 @@ def test_one_that_came_back_is_kept_and_deleted_by_the_next_order_only() -> None
     node.apply(PartitionRecord(TOPIC_ID, 0, (ME,), (ME,), ME, 2, 2))
     node.take_up()
     assert values_of(node.house.log) == [b"%d" % n for n in range(10)]
-    node.image.topics.clear()
+    node.image.replace_by(MetadataImage())
     node.manager.remove_strays()
     assert (node.folders("-delete"), len(node.folders("-stray"))) == ([], 1)
 
@@ -120,7 +122,7 @@ def test_a_topic_that_a_running_broker_misses_in_a_snapshot_is_set_aside() -> No
     node = Replicas()
     node.apply(*orders(ME))
     node.take_up()
-    node.image.topics.clear()
+    node.image.replace_by(MetadataImage())
     node.manager.remove_topic("orders")
     assert (node.folders("-delete"), len(node.folders("-stray"))) == ([], 1)
 

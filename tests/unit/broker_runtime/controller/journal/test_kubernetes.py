@@ -15,7 +15,7 @@ from broker_runtime.controller.journal.seam import (
     Snapshot,
 )
 from broker_runtime.controller.journal.store import Part, StoredObject
-from broker_runtime.metadata.records import METADATA_TOPIC, METADATA_TOPIC_ID
+from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager

@@ -5,25 +5,14 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from broker_runtime.metadata.records import (
-    BrokerEndpoint,
-    ClientQuotaRecord,
-    ClusterRecord,
-    ConfigRecord,
-    FeatureLevelRecord,
-    FenceBroker,
-    PartitionRecord,
-    ProducerIdsRecord,
-    Record,
-    RecordFormatError,
-    RegisterBroker,
-    RemoveTopic,
-    TopicRecord,
-    UnfenceBroker,
-    UnregisterBroker,
-    decode_record,
-    encode_record,
-)
+from broker_runtime.metadata.brokers import BrokerEndpoint, FenceBroker, RegisterBroker, UnfenceBroker, UnregisterBroker
+from broker_runtime.metadata.cluster import ClusterRecord, FeatureLevelRecord
+from broker_runtime.metadata.codec import RecordFormatError, decode_record, encode_record
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.producers import ProducerIdsRecord
+from broker_runtime.metadata.quotas import ClientQuotaRecord
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 
 EVERY_KIND: list[Record] = [
     ClusterRecord("abc"),

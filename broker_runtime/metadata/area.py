@@ -1,0 +1,90 @@
+"""One area of the metadata: what the image asks of each, and a mapping that only its own area changes. Pure."""
+
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from typing import ClassVar, Protocol, Self, TypeVar, overload
+
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.record import Record
+
+K = TypeVar("K")
+V = TypeVar("V")
+D = TypeVar("D")
+
+
+class Area(Protocol):
+    """The state of one area, and everything that depends on which records it has. Equal states are equal objects."""
+
+    RECORDS: ClassVar[tuple[type[Record], ...]]
+    """The kinds of records that change it. An area may follow a kind of an earlier one."""
+
+    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+        """Change the state by one of its records, and say in `changes` what that was.
+
+        `offset` is the record's own, None in a snapshot, where offsets mean nothing. Raises ValueError, and has changed
+        nothing then, when the record does not fit the state.
+        """
+        ...
+
+    def records(self) -> Iterator[Record]:
+        """Records that make an equal state of an empty one; sorted, so that equal states give equal records."""
+        ...
+
+    def copy(self) -> Self:
+        """The state as it is now, however this one changes; what is immutable is shared."""
+        ...
+
+    def note_differences(self, newer: Self, changes: Changes) -> None:
+        """Say in `changes` what a node has to react to when `newer` takes the place of this state."""
+        ...
+
+
+class ReadOnlyTable(Mapping[K, V]):
+    """A mapping to everybody; the area that derives from it changes `_entries`."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[K, V] = {}
+
+    def __getitem__(self, key: K) -> V:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    # What Mapping would do an entry at a time.
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+
+    @overload
+    def get(self, key: K, default: V | D, /) -> V | D: ...
+
+    def get(self, key: K, default: V | D | None = None, /) -> V | D | None:
+        return self._entries.get(key, default)
+
+    def keys(self) -> KeysView[K]:
+        return self._entries.keys()
+
+    def values(self) -> ValuesView[V]:
+        return self._entries.values()
+
+    def items(self) -> ItemsView[K, V]:
+        return self._entries.items()
+
+
+def set_key(table: dict[K, Mapping[str, V]], owner: K, key: str, value: V | None) -> None:
+    """Set one key of an owner, or take it away when the value is None; an owner without keys is not kept."""
+    kept = {name: known for name, known in table.get(owner, {}).items() if name != key}
+    if value is not None:
+        kept[key] = value
+    if kept:
+        table[owner] = kept
+    else:
+        table.pop(owner, None)

@@ -1,0 +1,178 @@
+"""The area of brokers: who is registered, fenced or stopping (KIP-500, KIP-631). Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+from uuid import UUID
+
+import msgspec
+
+from broker_runtime.metadata.area import ReadOnlyTable
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.record import Record
+
+
+class BrokerEndpoint(msgspec.Struct, frozen=True, array_like=True):
+    listener: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+class RegisterBroker(Record, frozen=True, tag=1):
+    """A new incarnation, which starts fenced: its epoch is the offset of this record. With the epoch that the broker
+    has already it is the same incarnation, and only the rest is new."""
+
+    broker_id: int
+    incarnation: UUID
+    epoch: int
+    endpoints: tuple[BrokerEndpoint, ...]
+    rack: str | None = None
+    features: tuple[tuple[str, int, int], ...] = ()
+    """(name, lowest, highest supported level)."""
+    whole_since: int = -1
+    """The broker epoch since whose registration its data is whole, by its own word; -1 is `epoch` itself."""
+
+
+class UnregisterBroker(Record, frozen=True, tag=2):
+    broker_id: int
+    epoch: int
+
+
+class FenceBroker(Record, frozen=True, tag=3):
+    broker_id: int
+    epoch: int
+
+
+class UnfenceBroker(Record, frozen=True, tag=4):
+    broker_id: int
+    epoch: int
+
+
+class StopBroker(Record, frozen=True, tag=13):
+    """A controlled shutdown has begun: the broker still runs, and may lead or join in-sync sets no more."""
+
+    broker_id: int
+    epoch: int
+    offset: int
+    """Its own: the others must have come so far in the metadata before the broker may go."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    id: int
+    epoch: int
+    incarnation: UUID
+    endpoints: tuple[BrokerEndpoint, ...]
+    rack: str | None
+    fenced: bool
+    stopping_offset: int | None = None
+    """Offset of the record that began its controlled shutdown; None when it is not stopping. Cleared when fenced."""
+    features: tuple[tuple[str, int, int], ...] = ()
+    whole_since: int = -1
+    """As in its RegisterBroker; its own epoch once it was unfenced."""
+
+    @property
+    def active(self) -> bool:
+        """May lead partitions and be in in-sync sets."""
+        return not self.fenced and self.stopping_offset is None
+
+    def endpoint(self, listener: str) -> BrokerEndpoint | None:
+        return next((e for e in self.endpoints if e.listener == listener), None)
+
+    @property
+    def registration(self) -> RegisterBroker:
+        """The record that registers it as it is."""
+        return RegisterBroker(
+            self.id, self.incarnation, self.epoch, self.endpoints, self.rack, self.features, self.whole_since
+        )
+
+    def reregistered(self, record: RegisterBroker) -> "BrokerInfo":
+        """The same incarnation with what the record says of it."""
+        return replace(
+            self,
+            incarnation=record.incarnation,
+            endpoints=record.endpoints,
+            rack=record.rack,
+            features=record.features,
+            whole_since=record.whole_since,
+        )
+
+
+class Brokers(ReadOnlyTable[int, BrokerInfo]):
+    """The registered brokers by id."""
+
+    __slots__ = ()
+    RECORDS: ClassVar[tuple[type[Record], ...]] = (
+        RegisterBroker,
+        UnregisterBroker,
+        FenceBroker,
+        UnfenceBroker,
+        StopBroker,
+    )
+
+    def is_active(self, broker_id: int) -> bool:
+        broker = self._entries.get(broker_id)
+        return broker is not None and broker.active
+
+    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+        match record:
+            case RegisterBroker():
+                self._entries[record.broker_id] = self._registered_by(record, offset)
+                changes.brokers.add(record.broker_id)
+            case UnregisterBroker():
+                self._known(record.broker_id, record.epoch)
+                del self._entries[record.broker_id]
+                changes.brokers.add(record.broker_id)
+            case FenceBroker():
+                known = self._known(record.broker_id, record.epoch)
+                self._put(replace(known, fenced=True, stopping_offset=None), changes)
+            case UnfenceBroker():
+                known = self._known(record.broker_id, record.epoch)
+                # It has noted its epoch before it asked to be unfenced, so from here on no earlier word will do.
+                self._put(replace(known, fenced=False, stopping_offset=None, whole_since=known.epoch), changes)
+            case StopBroker():
+                known = self._known(record.broker_id, record.epoch)
+                _check_own_offset("StopBroker", record.offset, offset)
+                self._put(replace(known, stopping_offset=record.offset), changes)
+
+    def _registered_by(self, record: RegisterBroker, offset: int | None) -> BrokerInfo:
+        """A new incarnation starts fenced; the same one, with other listeners say, stays what it is."""
+        known = self._entries.get(record.broker_id)
+        if known is None or known.epoch != record.epoch:
+            _check_own_offset("RegisterBroker", record.epoch, offset)
+            known = BrokerInfo(record.broker_id, record.epoch, record.incarnation, (), None, fenced=True)
+        return known.reregistered(record)
+
+    def _known(self, broker_id: int, epoch: int) -> BrokerInfo:
+        known = self._entries.get(broker_id)
+        if known is None or known.epoch != epoch:
+            raise ValueError(f"a record names broker {broker_id} with epoch {epoch}, which is not registered")
+        return known
+
+    def _put(self, broker: BrokerInfo, changes: Changes) -> None:
+        self._entries[broker.id] = broker
+        changes.brokers.add(broker.id)
+
+    def records(self) -> Iterator[Record]:
+        for broker_id in sorted(self._entries):
+            broker = self._entries[broker_id]
+            yield broker.registration
+            if not broker.fenced:
+                yield UnfenceBroker(broker.id, broker.epoch)
+            if broker.stopping_offset is not None:
+                yield StopBroker(broker.id, broker.epoch, broker.stopping_offset)
+
+    def copy(self) -> Self:
+        other = type(self)()
+        other._entries = dict(self._entries)
+        return other
+
+    def note_differences(self, newer: Self, changes: Changes) -> None:
+        either = self.keys() | newer.keys()
+        changes.brokers |= {broker_id for broker_id in either if self.get(broker_id) != newer.get(broker_id)}
+
+
+def _check_own_offset(kind: str, said: int, offset: int | None) -> None:
+    if offset not in (None, said):
+        raise ValueError(f"a {kind} record that says it is at offset {said} is at offset {offset}")

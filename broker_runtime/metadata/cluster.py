@@ -1,0 +1,62 @@
+"""The area of the cluster as a whole: its id, its active controller, the levels of its features. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.record import Record
+
+
+class ClusterRecord(Record, frozen=True, tag=11):
+    """The first record of a journal: whose it is."""
+
+    cluster_id: str
+
+
+class FeatureLevelRecord(Record, frozen=True, tag=12):
+    name: str
+    level: int
+
+
+class ControllerChange(Record, frozen=True, tag=14):
+    """The first record of each active controller. Its epoch is greater than every one before it."""
+
+    controller_id: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class Cluster:
+    RECORDS: ClassVar[tuple[type[Record], ...]] = (ClusterRecord, FeatureLevelRecord, ControllerChange)
+
+    id: str | None = None
+    controller_id: int = -1
+    controller_epoch: int = 0
+    """Both of the newest controller that became active."""
+    features: Mapping[str, int] = field(default_factory=dict)
+
+    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+        match record:
+            case ClusterRecord():
+                self.id = record.cluster_id
+            case FeatureLevelRecord():
+                self.features = {**self.features, record.name: record.level}
+            case ControllerChange():
+                if record.epoch <= self.controller_epoch:
+                    raise ValueError(f"controller epochs go back from {self.controller_epoch} to {record.epoch}")
+                self.controller_id, self.controller_epoch = record.controller_id, record.epoch
+
+    def records(self) -> Iterator[Record]:
+        if self.id is not None:
+            yield ClusterRecord(self.id)
+        if self.controller_epoch:
+            yield ControllerChange(self.controller_id, self.controller_epoch)
+        for name, level in sorted(self.features.items()):
+            yield FeatureLevelRecord(name, level)
+
+    def copy(self) -> Self:
+        return type(self)(self.id, self.controller_id, self.controller_epoch, self.features)
+
+    def note_differences(self, newer: Self, changes: Changes) -> None:
+        """No node reacts to them."""

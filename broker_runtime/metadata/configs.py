@@ -1,0 +1,86 @@
+"""The area of dynamic configurations: of topics, of single brokers and of all brokers (KIP-226). Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import ClassVar, Self
+
+from broker_runtime.metadata.area import set_key
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.topics import RemoveTopic
+
+_NONE: Mapping[str, str] = {}
+
+
+class ResourceType(IntEnum):
+    """Numbers as the admin protocol sends them."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigRecord(Record, frozen=True, tag=8):
+    """`value` None takes the key away. `name` "" of a broker resource is the cluster-wide default."""
+
+    resource_type: int
+    name: str
+    key: str
+    value: str | None
+
+
+@dataclass(slots=True)
+class Configs:
+    """A topic or broker without a dynamic configuration has an empty one."""
+
+    RECORDS: ClassVar[tuple[type[Record], ...]] = (ConfigRecord, RemoveTopic)
+
+    _topics: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _brokers: dict[int | None, Mapping[str, str]] = field(default_factory=dict)
+
+    def of_topic(self, topic: str) -> Mapping[str, str]:
+        return self._topics.get(topic, _NONE)
+
+    def of_broker(self, broker_id: int | None) -> Mapping[str, str]:
+        """The dynamic configuration of one broker; None is the cluster-wide default."""
+        return self._brokers.get(broker_id, _NONE)
+
+    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+        match record:
+            case ConfigRecord(resource_type=ResourceType.TOPIC):
+                set_key(self._topics, record.name, record.key, record.value)
+                changes.topic_configs.add(record.name)
+            case ConfigRecord(resource_type=ResourceType.BROKER):
+                broker_id = int(record.name) if record.name else None
+                set_key(self._brokers, broker_id, record.key, record.value)
+                changes.broker_configs.add(broker_id)
+            case ConfigRecord():
+                raise ValueError(f"a record configures resource type {record.resource_type}, which is not known")
+            case RemoveTopic():
+                # The area of topics, which has applied it before, knows the name.
+                for name in changes.topics_removed:
+                    self._topics.pop(name, None)
+
+    def records(self) -> Iterator[Record]:
+        for topic in sorted(self._topics):
+            yield from _records(ResourceType.TOPIC, topic, self._topics[topic])
+        for broker_id in sorted(self._brokers, key=_default_first):
+            name = "" if broker_id is None else str(broker_id)
+            yield from _records(ResourceType.BROKER, name, self._brokers[broker_id])
+
+    def copy(self) -> Self:
+        return type(self)(dict(self._topics), dict(self._brokers))
+
+    def note_differences(self, newer: Self, changes: Changes) -> None:
+        topics, brokers = self._topics.keys() | newer._topics.keys(), self._brokers.keys() | newer._brokers.keys()
+        changes.topic_configs |= {name for name in topics if self.of_topic(name) != newer.of_topic(name)}
+        changes.broker_configs |= {one for one in brokers if self.of_broker(one) != newer.of_broker(one)}
+
+
+def _records(kind: ResourceType, name: str, values: Mapping[str, str]) -> Iterator[Record]:
+    for key in sorted(values):
+        yield ConfigRecord(int(kind), name, key, values[key])
+
+
+def _default_first(broker_id: int | None) -> int:
+    return -1 if broker_id is None else broker_id

@@ -1,0 +1,42 @@
+"""The area of producer ids: which were handed out (KIP-730). Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.record import Record
+
+_NOBODY = -1
+
+
+class ProducerIdsRecord(Record, frozen=True, tag=10):
+    """The first producer id that was not handed out yet."""
+
+    broker_id: int
+    broker_epoch: int
+    next_producer_id: int
+
+
+@dataclass(slots=True)
+class Producers:
+    RECORDS: ClassVar[tuple[type[Record], ...]] = (ProducerIdsRecord,)
+
+    next_id: int = 0
+
+    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+        match record:
+            case ProducerIdsRecord():
+                if record.next_producer_id <= self.next_id:
+                    raise ValueError(f"producer ids go back from {self.next_id} to {record.next_producer_id}")
+                self.next_id = record.next_producer_id
+
+    def records(self) -> Iterator[Record]:
+        if self.next_id:
+            yield ProducerIdsRecord(_NOBODY, _NOBODY, self.next_id)
+
+    def copy(self) -> Self:
+        return type(self)(self.next_id)
+
+    def note_differences(self, newer: Self, changes: Changes) -> None:
+        """No node reacts to them."""

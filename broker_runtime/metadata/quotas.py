@@ -1,0 +1,59 @@
+"""The area of client quotas (KIP-546, KIP-612 as shipped). Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Self
+
+from broker_runtime.metadata.area import ReadOnlyTable, set_key
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.record import Record
+
+IP_RATE_KEY = "connection_creation_rate"
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""(entity type, name) pairs sorted by type; a name of None is the default entity of its type."""
+
+
+class ClientQuotaRecord(Record, frozen=True, tag=9):
+    """`entity` is sorted by type; a name of None is the default entity. `value` None takes the quota away."""
+
+    entity: tuple[tuple[str, str | None], ...]
+    key: str
+    value: float | None
+
+
+class Quotas(ReadOnlyTable[QuotaEntity, Mapping[str, float]]):
+    """The quotas of each entity that has some, by key."""
+
+    __slots__ = ()
+    RECORDS: ClassVar[tuple[type[Record], ...]] = (ClientQuotaRecord,)
+
+    def ip_rate(self, ip: str | None) -> float | None:
+        """The connection creation rate set for exactly this `ip` entity; None is the default entity."""
+        return self._entries.get((("ip", ip),), {}).get(IP_RATE_KEY)
+
+    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+        match record:
+            case ClientQuotaRecord():
+                set_key(self._entries, record.entity, record.key, record.value)
+                if record.key == IP_RATE_KEY:
+                    changes.ip_quotas |= _ips([record.entity])
+
+    def records(self) -> Iterator[Record]:
+        for entity in sorted(self._entries, key=repr):
+            quotas = self._entries[entity]
+            for key in sorted(quotas):
+                yield ClientQuotaRecord(entity, key, quotas[key])
+
+    def copy(self) -> Self:
+        other = type(self)()
+        other._entries = dict(self._entries)
+        return other
+
+    def note_differences(self, newer: Self, changes: Changes) -> None:
+        ips = _ips([*self, *newer])
+        changes.ip_quotas |= {ip for ip in ips if self.ip_rate(ip) != newer.ip_rate(ip)}
+
+
+def _ips(entities: list[QuotaEntity]) -> set[str | None]:
+    """The names of those that are an address alone."""
+    return {entity[0][1] for entity in entities if len(entity) == 1 and entity[0][0] == "ip"}

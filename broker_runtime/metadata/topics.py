@@ -1,0 +1,144 @@
+"""The area of topics and their partitions: replicas, leaders, in-sync sets (KIP-631, KIP-966). Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import ClassVar, Self
+from uuid import UUID
+
+from broker_runtime.metadata.area import ReadOnlyTable
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.record import Record
+
+NO_LEADER = -1
+
+
+class TopicRecord(Record, frozen=True, tag=5):
+    name: str
+    id: UUID
+
+
+class PartitionRecord(Record, frozen=True, tag=6):
+    """A partition as it is from here on, new or changed: which one it is, then all fields of `Partition`."""
+
+    topic_id: UUID
+    index: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+
+
+class RemoveTopic(Record, frozen=True, tag=7):
+    """Its partitions and its configuration go with it."""
+
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    adding: tuple[int, ...] = ()
+    """Of a reassignment in progress: replicas that are in `replicas` only because of it, in any order."""
+    removing: tuple[int, ...] = ()
+    """Replicas that go when the added ones are in sync."""
+    elr: tuple[int, ...] = ()
+    """Eligible leader replicas (KIP-966): not in sync, and have everything below the high watermark all the same."""
+
+    @classmethod
+    def of(cls, record: PartitionRecord) -> Self:
+        return cls(*_PARTITION_FIELDS(record))
+
+    def record(self, topic_id: UUID, index: int) -> PartitionRecord:
+        return PartitionRecord(topic_id, index, *_PARTITION_FIELDS(self))
+
+
+_PARTITION_FIELDS = attrgetter(*(field.name for field in fields(Partition)))
+"""Record and state have the same ones in the same order, which is checked by a test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """`partitions` grows and changes with the records that are applied; nobody else changes it."""
+
+    name: str
+    id: UUID
+    partitions: Mapping[int, Partition]
+
+
+class Topics(ReadOnlyTable[str, Topic]):
+    """The topics by name."""
+
+    __slots__ = ("_by_id", "_partitions")
+    RECORDS: ClassVar[tuple[type[Record], ...]] = (TopicRecord, PartitionRecord, RemoveTopic)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_id: dict[UUID, Topic] = {}
+        self._partitions: dict[UUID, dict[int, Partition]] = {}
+
+    def by_id(self, topic_id: UUID) -> Topic | None:
+        return self._by_id.get(topic_id)
+
+    def apply(self, record: Record, offset: int | None, changes: Changes) -> None:
+        match record:
+            case PartitionRecord():
+                self._set_partition(record, changes)
+            case TopicRecord():
+                if record.name in self._entries or record.id in self._by_id:
+                    raise ValueError(f"topic {record.name} ({record.id}) is made twice")
+                self._add(record.name, record.id, {})
+                changes.topics.add(record.name)
+            case RemoveTopic():
+                topic = self._known(record.id)
+                del self._entries[topic.name], self._by_id[topic.id], self._partitions[topic.id]
+                changes.topics_removed.add(topic.name)
+                changes.removals.topics.add(topic.id)
+
+    def _set_partition(self, record: PartitionRecord, changes: Changes) -> None:
+        topic = self._known(record.topic_id)
+        before = topic.partitions.get(record.index)
+        if before is not None and before.replicas != record.replicas:
+            gone = set(before.replicas) - set(record.replicas)
+            changes.removals.replicas.update((topic.id, record.index, broker_id) for broker_id in gone)
+        self._partitions[topic.id][record.index] = Partition.of(record)
+        changes.topics.add(topic.name)
+
+    def _known(self, topic_id: UUID) -> Topic:
+        topic = self._by_id.get(topic_id)
+        if topic is None:
+            raise ValueError(f"a record names topic id {topic_id}, which does not exist")
+        return topic
+
+    def _add(self, name: str, topic_id: UUID, partitions: dict[int, Partition]) -> None:
+        self._partitions[topic_id] = partitions
+        self._entries[name] = self._by_id[topic_id] = Topic(name, topic_id, partitions)
+
+    def records(self) -> Iterator[Record]:
+        for name in sorted(self._entries):
+            topic = self._entries[name]
+            yield TopicRecord(topic.name, topic.id)
+            for index in sorted(topic.partitions):
+                yield topic.partitions[index].record(topic.id, index)
+
+    def copy(self) -> Self:
+        other = type(self)()
+        for topic in self._entries.values():
+            other._add(topic.name, topic.id, dict(topic.partitions))
+        return other
+
+    def note_differences(self, newer: Self, changes: Changes) -> None:
+        for name in self.keys() | newer.keys():
+            before, after = self.get(name), newer.get(name)
+            if before is not None and (after is None or after.id != before.id):
+                changes.topics_removed.add(name)
+            if after is not None and before != after:
+                changes.topics.add(name)

@@ -1,0 +1,115 @@
+"""The journal's and the snapshots' format: exactly these bytes, whatever becomes of the code."""
+
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.metadata.brokers import (
+    BrokerEndpoint,
+    FenceBroker,
+    RegisterBroker,
+    StopBroker,
+    UnfenceBroker,
+    UnregisterBroker,
+)
+from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange, FeatureLevelRecord
+from broker_runtime.metadata.codec import decode_record, encode_record
+from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.image import RECORD_TYPES, MetadataImage
+from broker_runtime.metadata.producers import ProducerIdsRecord
+from broker_runtime.metadata.quotas import ClientQuotaRecord
+from broker_runtime.metadata.record import Record
+from broker_runtime.metadata.snapshots import load_image, snapshot_pieces
+from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
+
+ORDERS, GONE = UUID(int=5), UUID(int=6)
+ENDPOINTS = (BrokerEndpoint("INTERNAL", "broker-0", 9092), BrokerEndpoint("EXTERNAL", "::1", 9094, 1))
+HISTORY: list[tuple[Record, str]] = [
+    (ClusterRecord("cluster"), "01920ba7636c7573746572"),
+    (FeatureLevelRecord("metadata.version", 20), "01930cb06d657461646174612e76657273696f6e14"),
+    (ControllerChange(3, 7), "01930e0307"),
+    (
+        RegisterBroker(1, UUID(int=9), 3, ENDPOINTS, "rack-1", (("metadata.version", 1, 20),), 2),
+        "01980101c41000000000000000000000000000000009039294a8494e5445524e414ca862726f6b65722d30cd23840094a845"
+        "585445524e414ca33a3a31cd238601a67261636b2d319193b06d657461646174612e76657273696f6e011402",
+    ),
+    (UnfenceBroker(1, 3), "0193040103"),
+    (
+        RegisterBroker(2, UUID(int=10), 5, ENDPOINTS),
+        "01980102c4100000000000000000000000000000000a059294a8494e5445524e414ca862726f6b65722d30cd23840094a845"
+        "585445524e414ca33a3a31cd238601c090ff",
+    ),
+    (FenceBroker(2, 5), "0193030205"),
+    (
+        RegisterBroker(4, UUID(int=11), 7, ENDPOINTS[:1]),
+        "01980104c4100000000000000000000000000000000b079194a8494e5445524e414ca862726f6b65722d30cd238400c090ff",
+    ),
+    (UnfenceBroker(4, 7), "0193040407"),
+    (StopBroker(4, 7, 9), "01940d040709"),
+    (RegisterBroker(6, UUID(int=12), 10, ()), "01980106c4100000000000000000000000000000000c0a90c090ff"),
+    (UnregisterBroker(6, 10), "019302060a"),
+    (TopicRecord("orders", ORDERS), "019305a66f7264657273c41000000000000000000000000000000005"),
+    (
+        PartitionRecord(ORDERS, 0, (1, 2), (1,), 1, 4, 6),
+        "019b06c41000000000000000000000000000000005009201029101010406909090",
+    ),
+    (
+        PartitionRecord(ORDERS, 1, (1, 2, 4), (2,), -1, 4, 6, (4,), (1,), (2, 4)),
+        "019b06c4100000000000000000000000000000000501930102049102ff040691049101920204",
+    ),
+    (TopicRecord("gone", GONE), "019305a4676f6e65c41000000000000000000000000000000006"),
+    (ConfigRecord(2, "gone", "retention.ms", "1"), "01950802a4676f6e65ac726574656e74696f6e2e6d73a131"),
+    (RemoveTopic(GONE), "019207c41000000000000000000000000000000006"),
+    (ConfigRecord(2, "orders", "retention.ms", "7"), "01950802a66f7264657273ac726574656e74696f6e2e6d73a137"),
+    (ConfigRecord(4, "1", "max.connections", "5"), "01950804a131af6d61782e636f6e6e656374696f6e73a135"),
+    (ConfigRecord(4, "", "max.connections", "10"), "01950804a0af6d61782e636f6e6e656374696f6e73a23130"),
+    (ConfigRecord(4, "2", "max.connections", None), "01950804a132af6d61782e636f6e6e656374696f6e73c0"),
+    (
+        ClientQuotaRecord((("ip", None),), "connection_creation_rate", 12.5),
+        "0194099192a26970c0b8636f6e6e656374696f6e5f6372656174696f6e5f72617465cb4029000000000000",
+    ),
+    (
+        ClientQuotaRecord((("client-id", "c"), ("user", None)), "producer_byte_rate", 1e6),
+        "0194099292a9636c69656e742d6964a16392a475736572c0b270726f64756365725f627974655f72617465cb412e848000000000",
+    ),
+    (ProducerIdsRecord(1, 3, 2000), "01940a0103cd07d0"),
+]
+TAKEN_MS = 1_700_000_000_000
+SNAPSHOT = (
+    "0000000000000000000002d0ffffffff025ab0e2ce0000000000110000018bcfe568000000018bcfe56800ffffffffffffffffffffff"
+    "ffffff0000001222000000011601920ba7636c75737465720016000002010a01930e03070036000004012a01930cb06d657461646174"
+    "612e76657273696f6e1400ca0100000601bc0101980101c41000000000000000000000000000000009039294a8494e5445524e414ca8"
+    "62726f6b65722d30cd23840094a845585445524e414ca33a3a31cd238601a67261636b2d319193b06d657461646174612e7665727369"
+    "6f6e0114030016000008010a019304010300960100000a01880101980102c4100000000000000000000000000000000a059294a8494e"
+    "5445524e414ca862726f6b65722d30cd23840094a845585445524e414ca33a3a31cd238601c090ff007000000c016401980104c41000"
+    "00000000000000000000000000000b079194a8494e5445524e414ca862726f6b65722d30cd238400c09007001600000e010a01930404"
+    "070018000010010c01940d04070900440000120138019305a66f7264657273c41000000000000000000000000000000005004e000014"
+    "0142019b06c410000000000000000000000000000000050092010291010104069090900058000016014c019b06c41000000000000000"
+    "00000000000000000501930102049102ff0406910491019202040040000018013401950802a66f7264657273ac726574656e74696f6e"
+    "2e6d73a137003c00001a013001950804a0af6d61782e636f6e6e656374696f6e73a23130003c00001c013001950804a131af6d61782e"
+    "636f6e6e656374696f6e73a135007400001e01680194099292a9636c69656e742d6964a16392a475736572c0b270726f64756365725f"
+    "627974655f72617465cb412e848000000000006200002001560194099192a26970c0b8636f6e6e656374696f6e5f6372656174696f6e"
+    "5f72617465cb4029000000000000001c000022011001940affffcd07d000"
+)
+
+
+def image() -> MetadataImage:
+    made = MetadataImage()
+    for offset, (record, _) in enumerate(HISTORY):
+        made.apply(record, offset)
+    return made
+
+
+@pytest.mark.parametrize(("record", "written"), HISTORY)
+def test_the_bytes_of_a_record(record: Record, written: str) -> None:
+    assert encode_record(record).hex() == written
+    assert decode_record(bytes.fromhex(written)) == record
+
+
+def test_the_bytes_of_every_kind_of_record_are_told() -> None:
+    assert {type(record) for record, _ in HISTORY} == set(RECORD_TYPES)
+
+
+def test_the_bytes_of_a_snapshot() -> None:
+    assert b"".join(snapshot_pieces(image(), TAKEN_MS)).hex() == SNAPSHOT
+    assert load_image(bytes.fromhex(SNAPSHOT), len(HISTORY)) == image()
