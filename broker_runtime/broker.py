@@ -93,10 +93,9 @@ class _ClientDoor:
         else:
             self._served = True
             self._node.serve()
-            log.info("clients are served on %s", ", ".join(map(str, self._node.advertised())))
 
     def progress(self) -> tuple[int, bool]:
-        """The metadata offset, and whether metadata is good enough to serve with.
+        """The offset up to which metadata is in force here, and whether it is good enough to serve with.
 
         What was known before this broker was fenced may be old, and an answer that has waited in the socket too. The
         record that fenced it is new, and so is the answer to the fetch after the one that was in flight.
@@ -107,7 +106,7 @@ class _ClientDoor:
             or (me is not None and me.fenced)
             or follower.fetches_answered >= self._fetches_when_fenced + 2
         )
-        return follower.next_offset - 1, follower.caught_up and fresh
+        return follower.applied_offset, follower.caught_up and fresh
 
     def on_fenced(self, reason: str) -> None:
         self._fetches_when_fenced = self._follower.fetches_answered
@@ -304,8 +303,14 @@ class Broker:
             return "the controller is starting"
         if self.settings.is_broker:
             # Its clients do not care whether the controller beside it could take over.
-            return "starting" if self.membership is None else self.membership.why_not_ready()
+            return self._why_not_serving()
         return None if self.controller is None else self.controller.controller.why_not_ready()
+
+    def _why_not_serving(self) -> str | None:
+        if self.membership is None or self.broker is None:
+            return "starting"
+        reason = self.membership.why_not_ready()
+        return "taking up its replicas" if reason is None and not self.broker.open else reason
 
     def _metrics(self) -> Iterator[Metric]:
         yield from process_families()
@@ -314,7 +319,7 @@ class Broker:
             yield from families(serving.server.collect())
             yield from request_families(serving.dispatcher.collect())
             yield from self._turn_families()
-            lag = 0 if self._follower is None else max(self._follower.end_offset - self._follower.next_offset, 0)
+            lag = 0 if self._follower is None else self._follower.lag
             yield from metadata_families(serving.image.offset, lag)
         if self.controller is not None:
             yield from controller_families(
@@ -334,7 +339,7 @@ class Broker:
             return
         turns = [self._watch.tasks]
         if self.broker is not None:
-            turns.extend(self.broker.server.turn_lengths)
+            turns.extend((self.broker.metadata.reactions.lengths, *self.broker.server.turn_lengths))
         elif self.controller is not None:
             turns.extend(self.controller.server.turn_lengths)
         yield from turn_families(turns, self._watch.delays, self._clock.monotonic())

@@ -4,10 +4,10 @@ Reacts to metadata changes; nothing else changes what is served. Kubernetes, HTT
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from broker_runtime.apis.context import Timer
 from broker_runtime.apis.dispatch import Dispatcher
@@ -16,18 +16,16 @@ from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.metadata_publisher import MetadataPublisher
 from broker_runtime.cluster.peers import BrokerPeers
-from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
-from broker_runtime.config.effective import EffectiveConfig, effective_config
+from broker_runtime.config.effective import effective_config
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.limits import host_names, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
-from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.network.server import SocketServer
-from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
@@ -35,10 +33,11 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
 
+log = logging.getLogger(__name__)
+
 _ASIDE_THREADS = 2
 _ANSWER_OVERHEAD_BYTES = 16 * 1024 * 1024
 """Of an answer to a follower beyond the records: a line for each of very many partitions."""
-_OFFLINE_RETRY_S_MAX = 60.0
 
 
 class BrokerNode:
@@ -65,22 +64,21 @@ class BrokerNode:
         self._client = client
         self._clients = (client,) if slow_client is None else (client, slow_client)
         self._loop = asyncio.get_running_loop()
-        self._reactions = Reactions(self._loop.call_later)
         self._follower: MetadataFollower | None = None
         if peers is None:
             peers = BrokerPeers(self.image, settings.inter_broker_listener, _answer_bytes_max(settings))
         self.replicas = ReplicaManager(settings, clock, logs, self.image, peers)
-        self._active = False
-        self._offline_backoff = Backoff(_OFFLINE_RETRY_S_MAX)
-        self._offline_retry: Timer | None = None
-        self.effective: EffectiveConfig = effective_config(settings, {}, {})
+        effective = effective_config(settings, {}, {})
         self._host_names = host_names(settings)
         self.dispatcher = Dispatcher(self, BROKER_APIS, client, slow_client)
         self._aside = ThreadPoolExecutor(_ASIDE_THREADS, "aside")
         self._waiting_aside = 0
-        limits = network_limits(settings, quota_settings(settings, self.effective, {}))
+        limits = network_limits(settings, quota_settings(settings, effective, {}))
         self.server = server or SocketServer(self.dispatcher.handle, limits, clock, self._loop)
-        self.limits = LimitsInForce(settings, self.effective, self.image, self.server, self._host_names)
+        self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
+        self.metadata = MetadataPublisher(settings, clock, self.image, logs, self.replicas, self.limits)
+        self.open = False
+        """Whether the listeners accept clients."""
 
     # Life
 
@@ -97,23 +95,21 @@ class BrokerNode:
         ]
 
     def follow(self, client: ControllerClient) -> MetadataFollower:
-        self._follower = MetadataFollower(client, self.image, self._on_changes, self._clients)
+        self._follower = MetadataFollower(client, self.image, self.metadata.publish, self._clients)
         return self._follower
 
     def serve(self) -> None:
-        """Take up the replicas that complete metadata gives to this broker, and let clients in."""
-        self._active = True
-        self.replicas.remove_strays()
-        for name in self.image.topics:
-            self._reactions.run(f"applying topic {name}", partial(self._apply_topic, name))
-        self._retry_offline_later()
+        """Take up the replicas that complete metadata gives to this broker, then let clients in."""
+        self.metadata.take_up_replicas(self._let_clients_in)
+
+    def _let_clients_in(self) -> None:
         self.replicas.start(self._client)
         self.server.start()
+        self.open = True
+        log.info("clients are served on %s", ", ".join(map(str, self.advertised())))
 
     async def stop(self, drain_s: float = 2.0) -> None:
-        self._reactions.close()
-        if self._offline_retry is not None:
-            self._offline_retry.cancel()
+        await self.metadata.stop(drain_s)
         await self.limits.close()
         await self.replicas.stop()
         await self.server.shutdown(drain_s)
@@ -145,7 +141,7 @@ class BrokerNode:
         return self._loop.call_later(delay_s, callback)
 
     def topic_config(self, topic: str) -> TopicConfig:
-        return TopicConfig.of(self.image.configs.of_topic(topic), self.effective.values)
+        return self.metadata.topic_config(topic)
 
     async def wait_until(self, seen: Callable[[MetadataImage], bool]) -> bool:
         assert self._follower is not None
@@ -156,62 +152,6 @@ class BrokerNode:
 
     async def send_to_controller(self, api_key: int, version: int, request: Fields) -> Entity:
         return await self._client.request(api_key, version, request)
-
-    # Reaction to metadata
-
-    def _on_changes(self, changes: Changes) -> None:
-        """The image has all of them; a step that fails keeps the others from nothing."""
-        run = self._reactions.run
-        run("noting which logs are deleted", partial(self.replicas.note_removals, changes.removals))
-        if None in changes.broker_configs or self.settings.node_id in changes.broker_configs:
-            run("applying the broker's configuration", self._reconfigure)
-        if self._active:
-            self._apply_to_replicas(changes)
-        if changes.ip_quotas:
-            run("applying quotas of addresses", partial(self.limits.on_ip_quotas, changes.ip_quotas))
-
-    def _apply_to_replicas(self, changes: Changes) -> None:
-        run = self._reactions.run
-        if changes.brokers:
-            run("applying which brokers there are", self.replicas.apply_brokers)
-        for name in changes.topics_removed:
-            run(f"removing topic {name}", partial(self._remove_topic, name))
-        for name in changes.topics | changes.topic_configs:
-            run(f"applying topic {name}", partial(self._apply_topic, name))
-        self._retry_offline_later()
-
-    def _retry_offline_later(self) -> None:
-        """What could not be opened is tried again, less and less often: a disk or descriptors may be free by then."""
-        if not self.replicas.offline:
-            self._offline_backoff.succeeded()
-        elif self._offline_retry is None:
-            self._offline_retry = self.call_later(self._offline_backoff.failed(), self._retry_offline)
-
-    def _retry_offline(self) -> None:
-        self._offline_retry = None
-        for name in sorted({topic for topic, _ in self.replicas.offline}):
-            self._reactions.run(f"opening topic {name} again", partial(self._apply_topic, name))
-        self._retry_offline_later()
-
-    def _remove_topic(self, name: str) -> None:
-        """Or what was there under this name before: a log of another topic's id goes."""
-        topic = self.image.topics.get(name)
-        self.replicas.remove_topic(name, None if topic is None else topic.id)
-
-    def _apply_topic(self, name: str) -> None:
-        topic = self.image.topics.get(name)
-        if topic is not None:
-            self.replicas.apply_topic(topic, self.topic_config(name))
-
-    def _reconfigure(self) -> None:
-        self.effective = effective_config(
-            self.settings, self.image.configs.of_broker(None), self.image.configs.of_broker(self.settings.node_id)
-        )
-        self.limits.configure(self.effective)
-        self.logs.producer_expiration_ms = self.effective.config.producer_id_expiration_ms
-        if self._active:
-            for topic in self.image.topics:
-                self.replicas.configure(topic, self.topic_config(topic))
 
 
 def _answer_bytes_max(settings: BrokerSettings) -> int:

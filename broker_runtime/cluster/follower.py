@@ -11,7 +11,8 @@ which is said loudly, and the controller is believed.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 
 from broker_runtime.apis.fetch_snapshot import NEWEST
 from broker_runtime.cluster.link import ControllerClient
@@ -19,6 +20,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.codec import decode_record
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_image
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.storage.batch import iter_batches, iter_records
@@ -35,6 +37,8 @@ _ANSWER_TIMEOUT_S = 3.0
 _SNAPSHOT_BYTES_MAX = 1024 * 1024 * 1024
 _RETRY_DELAY_S = 0.05
 _RETRY_DELAY_MAX_S = 0.2
+_RECORDS_PER_TURN = 100
+_RECORDS_PER_TURN = 100
 _SAID_EVERY = 50
 """Rounds in vain of which one is logged, after the first."""
 
@@ -44,26 +48,37 @@ class MetadataFollower:
         self,
         client: ControllerClient,
         image: MetadataImage,
-        on_changes: Callable[[Changes], None],
+        publish: Callable[[Changes, Callable[[], None]], None],
         others: Sequence[ControllerClient] = (),
     ) -> None:
-        """`others` are told where the active controller is when it has become another one."""
+        """`publish` is given what the image has taken over, and calls back when that is in force on this node.
+
+        `others` are told where the active controller is when it has become another one.
+        """
         self._client = client
         self._others = others
         self._controller_epoch = image.cluster.controller_epoch
         self._image = image
-        self._on_changes = on_changes
-        self._advanced = asyncio.Condition()
+        self._publish = publish
+        self._moved = asyncio.Event()
         self.next_offset = 0
+        """To fetch; the image has all below."""
+        self.applied_offset = -1
+        """Up to and with this record all is in force on this node, or has failed and is tried again."""
         self.end_offset = -1
         """The controller's high watermark as of the last fetch; -1 before the first."""
         self.fetches_answered = 0
         self._started_over = False
-        """And since then no fetch has succeeded."""
+        """With a snapshot, and since then no fetch has succeeded."""
 
     @property
     def caught_up(self) -> bool:
-        return 0 <= self.end_offset <= self.next_offset
+        return 0 <= self.end_offset <= self.applied_offset + 1
+
+    @property
+    def lag(self) -> int:
+        """Records that are not applied yet, as far as this node knows."""
+        return max(self.end_offset - self.applied_offset - 1, 0)
 
     async def run(self) -> None:
         failures = 0
@@ -82,13 +97,26 @@ class MetadataFollower:
                 await asyncio.sleep(min(_RETRY_DELAY_S * 2 ** min(rounds - 1, 8), _RETRY_DELAY_MAX_S))
 
     async def wait_until(self, seen: Callable[[MetadataImage], bool], timeout_s: float) -> bool:
-        """Whether `seen` came true of the image in time."""
+        """Whether `seen` came true of the image in time, and what the image said then came into force."""
         try:
-            async with asyncio.timeout(timeout_s), self._advanced:
-                await self._advanced.wait_for(lambda: seen(self._image))
+            async with asyncio.timeout(timeout_s):
+                while not seen(self._image):
+                    await self._moved.wait()
+                last_offset = self.next_offset - 1
+                while self.applied_offset < last_offset:
+                    await self._moved.wait()
         except TimeoutError:
             return False
         return True
+
+    def _applied(self, offset: int) -> None:
+        self.applied_offset = offset
+        self._notify()
+
+    def _notify(self) -> None:
+        """Whoever waits looks again."""
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     async def _fetch_once(self) -> None:
         partition = {
@@ -122,42 +150,46 @@ class MetadataFollower:
             return
         self._check(found, "a metadata fetch")
         self._started_over = False
-        changes = self._applied(found.records) if found.records else Changes()
+        changes = await self._taken_over(found.records) if found.records else Changes()
         self.end_offset = found.high_watermark
         self.fetches_answered += 1
-        await self._tell(changes)
+        self._tell(changes)
 
-    def _applied(self, records: bytes) -> Changes:
-        """Apply all of an answer or, where a record cannot be read or applied, nothing; raises what was wrong."""
-        new = [
-            (decode_record(record.value), record.offset)
-            for _, batch in iter_batches(records)
-            for record in iter_records(batch)
-            if record.offset >= self.next_offset
-        ]
-        # A record alone is applied or raises before it has changed anything.
-        before = self._image.copy() if len(new) > 1 else None
+    async def _taken_over(self, records: bytes) -> Changes:
+        """Apply all of an answer or, where a record cannot be read or applied, nothing; raises what was wrong.
+
+        Many records are read and applied over turns of the event loop, to a copy: others see all of them at once.
+        """
+        new = [pair async for pair in self._read(records)]
         changes = Changes()
-        try:
-            for record, offset in new:
-                changes.merge(self._image.apply(record, offset))
-        except ValueError:
-            if before is not None:
-                self._image.replace_by(before)
-            raise
+        # A record alone is applied or raises before it has changed anything.
+        image = self._image.copy() if len(new) > 1 else self._image
+        for number, (record, offset) in enumerate(new, 1):
+            changes.merge(image.apply(record, offset))
+            if number % _RECORDS_PER_TURN == 0:
+                await asyncio.sleep(0)
         if new:
+            self._image.become(image)
             self.next_offset = new[-1][1] + 1
         return changes
 
-    async def _tell(self, changes: Changes) -> None:
+    async def _read(self, records: bytes) -> AsyncIterator[tuple[Record, int]]:
+        number = 0
+        for _, batch in iter_batches(records):
+            for record in iter_records(batch):
+                if record.offset >= self.next_offset:
+                    yield decode_record(record.value), record.offset
+                    number += 1
+                    if number % _RECORDS_PER_TURN == 0:
+                        await asyncio.sleep(0)
+
+    def _tell(self, changes: Changes) -> None:
         if self._controller_epoch != self._image.cluster.controller_epoch:
             self._controller_epoch = self._image.cluster.controller_epoch
             for other in self._others:
                 other.follow(self._client)
-        if changes:
-            self._on_changes(changes)
-        async with self._advanced:
-            self._advanced.notify_all()
+        self._publish(changes, partial(self._applied, self.next_offset - 1))
+        self._notify()
 
     def _check(self, found: Entity, what: str) -> None:
         code = ErrorCode(int(found.error_code))
@@ -191,7 +223,7 @@ class MetadataFollower:
         self._started_over = True
         self.next_offset = end_offset
         self.end_offset = -1
-        await self._tell(changes)
+        self._tell(changes)
 
     async def _fetch_snapshot(self) -> tuple[int, bytes] | None:
         """(end offset, records); None when the controller has none. Raises KafkaError, also when it took a new one."""

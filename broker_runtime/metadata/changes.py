@@ -35,11 +35,13 @@ class Changes:
     def merge(self, later: "Changes") -> None:
         self.brokers |= later.brokers
         # A name that was removed and made anew stays in both: the old logs go before the new ones come.
-        self.topics = (self.topics - later.topics_removed) | later.topics
+        self.topics -= later.topics_removed
+        self.topics |= later.topics
         self.topics_removed |= later.topics_removed
         self.removals.topics |= later.removals.topics
         self.removals.replicas |= later.removals.replicas
-        self.topic_configs = (self.topic_configs - later.topics_removed) | later.topic_configs
+        self.topic_configs -= later.topics_removed
+        self.topic_configs |= later.topic_configs
         self.broker_configs |= later.broker_configs
         self.ip_quotas |= later.ip_quotas
 

@@ -89,6 +89,12 @@ class MetadataImage:
             setattr(other, name, area.copy())
         return other
 
+    def become(self, later: Self) -> None:
+        """`later`, a copy that more records were applied to, which must not be used any more."""
+        for name in _AREAS:
+            setattr(self, name, getattr(later, name))
+        self.offset = later.offset
+
     def replace_by(self, fresh: Self) -> Changes:
         """Make this image equal to `fresh`, which must not be used any more."""
         changes = Changes()

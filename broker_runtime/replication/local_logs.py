@@ -6,7 +6,7 @@ nothing empty takes the place of what was acknowledged; to follow a leader that 
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from uuid import UUID
 
 from broker_runtime.config import TopicConfig
@@ -73,9 +73,12 @@ class LocalLogs:
             if topic_id is not None and removals.order_deletion(topic_id, index, self._me):
                 self._ordered.add((topic_id, index))
 
-    def held_of(self, topic: str, but: UUID | None) -> Iterator[Key]:
-        """All with the topic's name, except those of a newer topic that has it."""
-        return (key for key, topic_id in self._logs.holdings() if key[0] == topic and (but is None or topic_id != but))
+    def held_of(self, names: Collection[str], image: MetadataImage) -> Iterator[Key]:
+        """All with these topics' names, except those of newer topics that have them."""
+        for key, topic_id in self._logs.holdings():
+            topic = image.topics.get(key[0])
+            if key[0] in names and (topic is None or topic_id != topic.id):
+                yield key
 
     def holds(self, key: Key) -> bool:
         return self._logs.get(*key) is not None or key in self._logs.damaged
@@ -89,7 +92,9 @@ class LocalLogs:
 
     def part_with(self, key: Key) -> None:
         """Delete what a record has ordered to delete; what the metadata merely does not name is set aside."""
-        topic_id = next((topic_id for held, topic_id in self._logs.holdings() if held == key), None)
+        known, damaged = self._logs.get(*key), self._logs.damaged.get(key)
+        held = damaged if known is None else known
+        topic_id = None if held is None else held.topic_id
         ordered = topic_id is not None and (topic_id, key[1]) in self._ordered
         if topic_id is not None:
             self._ordered.discard((topic_id, key[1]))

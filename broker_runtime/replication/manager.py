@@ -6,7 +6,7 @@ that leads something this one has a replica of, one task that looks after the in
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from uuid import UUID
 
 from broker_runtime.clock import Clock
@@ -119,25 +119,35 @@ class ReplicaManager:
         if known is None or index not in known.partitions:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {index} of topic {topic}")
         should_lead = known.partitions[index].leader == self._me and not self._stopped
-        if should_lead and (topic, index) not in self._followed:
+        if should_lead and (topic, index) in self.offline:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} could not be opened on this broker")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead partition {index} of {topic}")
 
     # What the metadata says
 
-    def apply_topic(self, topic: Topic, config: TopicConfig) -> None:
+    # Each of these is work in small pieces, one for each step of the iterator, and goes by the metadata as it is then.
+
+    def apply_topic(self, topic_id: UUID, config: TopicConfig) -> Iterator[None]:
         """Take over the state of all partitions of a topic; a partition that fails is logged, the others go on."""
-        for index, part in topic.partitions.items():
-            key = (topic.name, index)
-            if self._me in part.replicas:
-                try:
-                    self._apply(topic, index, part, config)
-                    self.offline.pop(key, None)
-                except (OSError, KafkaError) as error:
-                    self._cannot_serve(key, error)
-            elif self._local.holds(key):
-                self._part_with(key)
+        topic = self._image.topics.by_id(topic_id)
+        for index in list(topic.partitions) if topic is not None else ():
+            topic = self._image.topics.by_id(topic_id)
+            if topic is None:
+                return
+            self._apply_partition(topic, index, config)
+            yield
         self._end_idle_fetchers()
+
+    def _apply_partition(self, topic: Topic, index: int, config: TopicConfig) -> None:
+        key, part = (topic.name, index), topic.partitions[index]
+        if self._me in part.replicas:
+            try:
+                self._apply(topic, index, part, config)
+                self.offline.pop(key, None)
+            except (OSError, KafkaError) as error:
+                self._cannot_serve(key, error)
+        elif self._local.holds(key):
+            self._part_with(key)
 
     def _cannot_serve(self, key: Key, error: Exception) -> None:
         if self.offline.get(key) != str(error):
@@ -219,16 +229,19 @@ class ReplicaManager:
         self._resign(key)
         self._unfollow(key)
 
-    def apply_brokers(self) -> None:
+    def apply_brokers(self) -> Iterator[None]:
         """Brokers have come, gone or were replaced: what leaders know of them may belong to others."""
-        now_s = self._clock.monotonic()
-        for leader in self._led.values():
-            leader.follow_brokers(self._image.brokers, now_s)
+        for leader in list(self._led.values()):
+            leader.follow_brokers(self._image.brokers, self._clock.monotonic())
+            yield
 
-    def configure(self, topic: str, config: TopicConfig) -> None:
-        for replica in self._logs.logs():
-            if replica.topic == topic:
+    def configure(self, topic_id: UUID, config: TopicConfig) -> Iterator[None]:
+        topic = self._image.topics.by_id(topic_id)
+        for index in list(topic.partitions) if topic is not None else ():
+            replica = self._logs.get(topic.name, index) if topic is not None else None
+            if replica is not None and replica.topic_id == topic_id:
                 replica.update_config(config)
+            yield
 
     # Logs that go
 
@@ -236,16 +249,18 @@ class ReplicaManager:
         """Call it with all that records have taken away, before they are applied, also before serving."""
         self._local.note_removals(removals)
 
-    def remove_topic(self, topic: str, but: UUID | None = None) -> None:
-        """All logs with the topic's name, except those of a newer topic that has it."""
-        for key in list(self._local.held_of(topic, but)):
+    def remove_topics(self, names: Collection[str]) -> Iterator[None]:
+        """All logs with these topics' names, except those of newer topics that have them."""
+        for key in self._local.held_of(names, self._image):
             self._part_with(key)
+            yield
         self._end_idle_fetchers()
 
-    def remove_strays(self) -> None:
+    def remove_strays(self) -> Iterator[None]:
         """Part with the logs that the metadata does not give to this broker; call it once metadata is complete."""
-        for key in list(self._local.not_given_by(self._image)):
+        for key in self._local.not_given_by(self._image):
             self._part_with(key)
+            yield
 
     def _part_with(self, key: Key) -> None:
         self._stop_serving(key)

@@ -1,5 +1,7 @@
 """A broker's reactions to metadata: what fails keeps the others from nothing."""
 
+import asyncio
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 from uuid import UUID
@@ -11,6 +13,7 @@ from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.manager import LogManager
@@ -32,16 +35,24 @@ class Scene:
         client: Any = Mock()
         settings = broker_settings({"node.id": "1", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"})
         self.node = BrokerNode(settings, clock, self.logs, "cluster", client, peers=Mock(), server=Mock())
-        self.node._active = True
         self.offset = 0
-        self.change(*(record for number in (1, 2, 3) for record in made(number)))
 
-    def change(self, *records: Any) -> None:
+    @classmethod
+    async def begun(cls) -> "Scene":
+        scene = cls()
+        scene.node.metadata.take_up_replicas(lambda: None)
+        await scene.change(*(record for number in (1, 2, 3) for record in made(number)))
+        return scene
+
+    async def change(self, *records: Record) -> None:
         changes = Changes()
         for record in records:
             changes.merge(self.node.image.apply(record, self.offset))
             self.offset += 1
-        self.node._on_changes(changes)
+        done = asyncio.Event()
+        self.node.metadata.publish(changes, done.set)
+        async with asyncio.timeout(60):
+            await done.wait()
 
     @property
     def led(self) -> set[str]:
@@ -54,7 +65,7 @@ def made(number: int) -> tuple[TopicRecord, PartitionRecord]:
 
 
 async def test_a_log_that_cannot_be_deleted_takes_nothing_else_with_it() -> None:
-    scene = Scene()
+    scene = await Scene.begun()
 
     def fail() -> None:
         if scene.node.replicas._led and ("topic-1", 0) not in scene.node.replicas._led:
@@ -63,11 +74,11 @@ async def test_a_log_that_cannot_be_deleted_takes_nothing_else_with_it() -> None
 
     scene.fs.before_change = fail
     retention = ConfigRecord(TOPIC, "topic-3", "retention.ms", "1234")
-    scene.change(RemoveTopic(UUID(int=1)), RemoveTopic(UUID(int=2)), *made(4), retention)
+    await scene.change(RemoveTopic(UUID(int=1)), RemoveTopic(UUID(int=2)), *made(4), retention)
     assert scene.led == {"topic-3", "topic-4"}
     (kept,) = [log for log in scene.logs.logs() if log.topic == "topic-3"]
     assert kept.config.retention_ms == 1234
-    scene.change(TopicRecord("topic-1", UUID(int=5)), PartitionRecord(UUID(int=5), 0, (1,), (1,), 1, 0, 0))
+    await scene.change(TopicRecord("topic-1", UUID(int=5)), PartitionRecord(UUID(int=5), 0, (1,), (1,), 1, 0, 0))
     assert scene.led == {"topic-1", "topic-3", "topic-4"}
 
 
@@ -75,17 +86,18 @@ async def test_a_log_that_cannot_be_deleted_takes_nothing_else_with_it() -> None
 async def test_a_topic_that_fails_is_applied_again_and_the_others_at_once(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = Scene()
+    scene = await Scene.begun()
     real, failures = ReplicaManager.apply_topic, [error]
+    failing_id = made(4)[0].id
 
-    def fail_once(self: ReplicaManager, topic: Any, config: TopicConfig) -> None:
-        if topic.name == "topic-4" and failures:
+    def fail_once(self: ReplicaManager, topic_id: UUID, config: TopicConfig) -> Iterator[None]:
+        if topic_id == failing_id and failures:
             raise failures.pop()
-        real(self, topic, config)
+        return real(self, topic_id, config)
 
     monkeypatch.setattr(ReplicaManager, "apply_topic", fail_once)
-    scene.change(*made(4), *made(5))
+    await scene.change(*made(4), *made(5))
     assert scene.led == {"topic-1", "topic-2", "topic-3", "topic-5"}
-    assert scene.node._reactions.failing == ["applying topic topic-4"]
-    scene.change(ConfigRecord(TOPIC, "topic-4", "retention.ms", "1234"))
+    assert scene.node.metadata.reactions.failing == ["applying topic topic-4"]
+    await scene.change(ConfigRecord(TOPIC, "topic-4", "retention.ms", "1234"))
     assert "topic-4" in scene.led

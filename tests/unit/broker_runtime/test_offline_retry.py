@@ -1,6 +1,7 @@
 """Partitions that could not be opened are tried again."""
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,18 +11,18 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def test_a_partition_that_could_not_be_opened_is_tried_again_less_and_less_often() -> None:
-    scene = Scene()
+    scene = await Scene.begun()
     scene.fs.no_descriptors = True
-    scene.change(*made(4))
+    await scene.change(*made(4))
     assert scene.led == {"topic-1", "topic-2", "topic-3"}
     tries: list[str] = []
-    real = scene.node._apply_topic
+    real = scene.node.metadata._apply_topic
 
-    def again(name: str) -> None:
+    def again(name: str) -> Iterator[None]:
         tries.append(name)
-        real(name)
+        return real(name)
 
-    scene.node._apply_topic = again  # type: ignore[method-assign]
+    scene.node.metadata._apply_topic = again  # type: ignore[method-assign]
     await asyncio.sleep(600)
     assert 10 < len(tries) < 25
     assert "topic-4-0 is not served" in scene.node.replicas.offline_notes()[0]

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,7 +88,12 @@ class Node:
 
     def _follower_of(self, source: ControllerNode) -> MetadataFollower:
         client = ControllerClient(LoopbackLink(source.dispatcher), 5.0)
-        return MetadataFollower(client, self.image, self.changes.append)
+        return MetadataFollower(client, self.image, self.publish)
+
+    def publish(self, changes: Changes, done: Callable[[], None]) -> None:
+        if changes:
+            self.changes.append(changes)
+        done()
 
     def follow(self, source: ControllerNode) -> None:
         next_offset = self.follower.next_offset
@@ -250,7 +255,7 @@ async def test_standbys_are_passed_by_without_a_pause(caplog: pytest.LogCaptureF
     async with controller() as source:
         await write(source, TopicRecord("orders", TOPIC))
         node, link = Node(source), Standbys(source)
-        node.follower = MetadataFollower(ControllerClient(link, 5.0), node.image, node.changes.append)
+        node.follower = MetadataFollower(ControllerClient(link, 5.0), node.image, node.publish)
         await node.catch_up(source)
     assert link.asked >= 3
     assert "metadata cannot be fetched" not in caplog.text
@@ -279,8 +284,56 @@ async def test_an_answer_that_cannot_be_applied_as_a_whole_changes_nothing(secon
     told: list[Changes] = []
     client: Any = OneAnswer(encode_record(TopicRecord("orders", TOPIC)), second)
     image = MetadataImage()
-    follower = MetadataFollower(client, image, told.append)
+    follower = MetadataFollower(client, image, lambda changes, done: told.append(changes))
     with pytest.raises((ValueError, RecordFormatError)):
         await follower.run()
     assert image == MetadataImage()
     assert (told, follower.next_offset) == ([], 0)
+
+
+async def test_many_records_are_applied_over_turns_and_seen_at_once() -> None:
+    async with controller(snapshot_bytes=10_000_000) as source:
+        await write(source, TopicRecord("orders", TOPIC))
+        node = Node(source)
+        await node.catch_up(source)
+        parts = [PartitionRecord(TOPIC, index, (1,), (1,), 1, 0, 0) for index in range(1000)]
+        await write(source, *parts)
+        running = asyncio.ensure_future(node.follower.run())
+        turns, seen = 0, set[int]()
+        async with asyncio.timeout(60):
+            while node.follower.next_offset <= source.image.offset:
+                await asyncio.sleep(0)
+                turns += 1
+                seen.add(len(node.image.topics["orders"].partitions))
+        running.cancel()
+    assert seen == {0, 1000}
+    assert turns > 2 * 1000 / 100
+
+
+async def test_what_the_image_says_is_waited_for_until_it_is_in_force() -> None:
+    held: list[Callable[[], None]] = []
+    async with controller() as source:
+        node = Node(source)
+        await node.catch_up(source)
+        node.follower = MetadataFollower(
+            ControllerClient(LoopbackLink(source.dispatcher), 5.0), node.image, lambda changes, done: held.append(done)
+        )
+        node.follower.next_offset = node.image.offset + 1
+        node.follower.applied_offset = node.image.offset
+        await write(source, TopicRecord("orders", TOPIC))
+        running = asyncio.ensure_future(node.follower.run())
+        waiting = asyncio.ensure_future(node.follower.wait_until(lambda image: "orders" in image.topics, 60.0))
+        async with asyncio.timeout(60):
+            while "orders" not in node.image.topics:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not waiting.done()
+            assert not node.follower.caught_up
+            assert node.follower.lag == 1
+            for done in held:
+                done()
+            assert await waiting
+        running.cancel()
+        assert node.follower.applied_offset == node.image.offset
+        assert node.follower.caught_up

@@ -1,22 +1,28 @@
-"""Steps that fail: the others go on, and they are done again."""
+"""Steps that fail: the others go on, and they are done again. Steps in pieces: bounded turns, in order, none lost."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from broker_runtime.cluster.reactions import Reactions
+from tests.support.manual_clock import ManualClock
 
 
-class Timers:
-    """As a loop's call_later; `due` runs the last one."""
+class Loop:
+    """`due` runs the timer that was set last, `turn` what is to be called soon."""
 
     def __init__(self) -> None:
         self.set: list[tuple[float, Callable[[], None]]] = []
+        self.soon: list[Callable[[], None]] = []
         self.cancelled = 0
 
-    def __call__(self, delay_s: float, callback: Callable[[], None]) -> "Timers":
-        self.set.append((delay_s, callback))
+    def call_later(self, delay: float, callback: Callable[[], None]) -> "Loop":
+        self.set.append((delay, callback))
         return self
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
 
     def cancel(self) -> None:
         self.cancelled += 1
@@ -25,6 +31,13 @@ class Timers:
         delay_s, callback = self.set.pop()
         callback()
         return delay_s
+
+    def turn(self) -> bool:
+        """Whether there was anything to do."""
+        callbacks, self.soon = self.soon, []
+        for callback in callbacks:
+            callback()
+        return bool(callbacks)
 
 
 class Step:
@@ -40,8 +53,8 @@ class Step:
 
 
 def test_a_step_that_fails_is_done_again_less_and_less_often(caplog: pytest.LogCaptureFixture) -> None:
-    timers, step = Timers(), Step(failures=12)
-    reactions = Reactions(timers)
+    timers, step = Loop(), Step(failures=12)
+    reactions = Reactions(timers, ManualClock().monotonic)
     reactions.run("topic a", step)
     reactions.run("topic b", other := Step(failures=0))
     assert (other.done, reactions.failing) == (1, ["topic a"])
@@ -53,16 +66,129 @@ def test_a_step_that_fails_is_done_again_less_and_less_often(caplog: pytest.LogC
 
 
 def test_a_newer_change_comes_before_its_turn_and_takes_the_place_of_the_old_one() -> None:
-    timers, old, new = Timers(), Step(failures=1), Step(failures=0)
-    reactions = Reactions(timers)
+    timers, old, new = Loop(), Step(failures=1), Step(failures=0)
+    reactions = Reactions(timers, ManualClock().monotonic)
     reactions.run("topic a", old)
     reactions.run("topic a", new)
     assert (old.done, new.done, timers.cancelled, reactions.failing) == (0, 1, 1, [])
 
 
 def test_nothing_is_done_again_after_the_end() -> None:
-    timers = Timers()
-    reactions = Reactions(timers)
+    timers = Loop()
+    reactions = Reactions(timers, ManualClock().monotonic)
     reactions.run("topic a", Step(failures=1))
     reactions.close()
     assert (timers.cancelled, reactions.failing) == (1, [])
+
+
+class Scene:
+    """Steps over turns; a piece takes a millisecond, a turn has two of them."""
+
+    def __init__(self) -> None:
+        self.loop, self.clock = Loop(), ManualClock()
+        self.reactions = Reactions(self.loop, self.clock.monotonic)
+        self.log: list[str] = []
+
+    def add(self, name: str, pieces: int = 2, fails_at: int | None = None, says: str = "") -> None:
+        def step() -> Iterator[None]:
+            for number in range(pieces):
+                self.clock.advance(0.001)
+                if number == fails_at:
+                    raise RuntimeError("a mistake")
+                self.log.append(f"{says or name}{number}")
+                yield
+
+        self.reactions.run_over_turns(name, step)
+
+    def done(self) -> list[str]:
+        while self.loop.turn():
+            pass
+        return self.taken()
+
+    def taken(self) -> list[str]:
+        log, self.log = self.log, []
+        return log
+
+
+def test_steps_over_turns_keep_their_order_and_end_a_turn_in_time() -> None:
+    scene = Scene()
+    scene.add("a", pieces=3)
+    scene.add("b", pieces=2)
+    assert scene.log == [], "the caller's turn is not theirs"
+    turns = []
+    while scene.loop.turn():
+        turns.append(scene.taken())
+    assert turns[:2] == [["a0", "a1"], ["a2", "b0"]]
+    assert turns[2] == ["b1"]
+    assert scene.reactions.lengths.longest_s(scene.clock.monotonic()) < 0.0031
+
+
+def test_a_later_change_takes_the_place_of_one_that_waits() -> None:
+    scene = Scene()
+    scene.add("a", says="old")
+    scene.add("b")
+    scene.add("a", says="new")
+    assert scene.done() == ["new0", "new1", "b0", "b1"]
+
+
+def test_a_change_of_what_is_under_way_is_done_after_it() -> None:
+    scene = Scene()
+    scene.add("a", pieces=4, says="old")
+    scene.add("b")
+    scene.loop.turn()
+    scene.add("a", says="new")
+    assert scene.done() == ["old0", "old1", "old2", "old3", "b0", "b1", "new0", "new1"]
+
+
+def test_a_step_that_fails_midway_keeps_nothing_from_the_others_and_is_done_again() -> None:
+    scene = Scene()
+    scene.add("a", fails_at=1)
+    scene.add("b")
+    assert scene.done() == ["a0", "b0", "b1"]
+    assert scene.reactions.failing == ["a"]
+    scene.loop.due()
+    assert scene.done() == ["a0"]
+    scene.add("a", says="new")
+    assert scene.done() == ["new0", "new1"]
+    assert scene.reactions.failing == []
+    scene.loop.set.clear()
+
+
+def test_whoever_waits_for_what_waits_is_called_in_order_and_when_a_step_has_failed_too() -> None:
+    scene = Scene()
+    scene.reactions.when_done(lambda: scene.log.append("nothing waits"))
+    assert scene.taken() == ["nothing waits"]
+    scene.add("a")
+    scene.reactions.when_done(lambda: scene.log.append("a is done"))
+    scene.add("b", fails_at=0)
+    scene.add("a", says="again")
+    scene.reactions.when_done(lambda: scene.log.append("all are done"))
+    assert scene.done() == ["again0", "again1", "a is done", "all are done"]
+
+
+@pytest.mark.virtual_time
+async def test_a_stop_waits_no_longer_than_it_may_and_afterwards_nothing_is_done(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = Scene()
+    scene.add("a", pieces=100)
+    scene.loop.turn()
+    await scene.reactions.finish(1.0)
+    assert "are left to the next start" in caplog.text
+    scene.reactions.close()
+    scene.taken()
+    assert scene.done() == []
+
+
+async def test_a_stop_that_waits_goes_on_when_everything_is_done() -> None:
+    loop = asyncio.get_running_loop()
+    reactions, log = Reactions(loop, loop.time), list[int]()
+
+    def step() -> Iterator[None]:
+        for number in range(100):
+            log.append(number)
+            yield
+
+    reactions.run_over_turns("a", step)
+    await reactions.finish(60.0)
+    assert len(log) == 100

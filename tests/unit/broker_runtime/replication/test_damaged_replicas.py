@@ -49,10 +49,9 @@ class Broker:
         for record in records:
             changes.merge(self.image.apply(record, self.image.offset + 1))
         self.manager.note_removals(changes.removals)
-        for name in changes.topics_removed:
-            self.manager.remove_topic(name)
+        list(self.manager.remove_topics(changes.topics_removed))
         for name in changes.topics:
-            self.manager.apply_topic(self.image.topics[name], TopicConfig())
+            list(self.manager.apply_topic(self.image.topics[name].id, TopicConfig()))
 
 
 def _opened(fs: MemoryFileSystem, clock: Clock) -> LogManager:
@@ -103,7 +102,7 @@ def test_its_topic_may_be_deleted_and_made_again() -> None:
 
 def test_one_that_the_metadata_does_not_name_is_set_aside() -> None:
     broker = Broker()
-    broker.manager.remove_strays()
+    list(broker.manager.remove_strays())
     assert len(broker.logs.strays) == 2
     assert broker.logs.damaged == {}
 

@@ -20,7 +20,7 @@ def manager_of(house: LogHouse) -> ReplicaManager:
     image.apply(TopicRecord("orders", TOPIC_ID), 0)
     image.apply(PartitionRecord(TOPIC_ID, 0, (ME, 2), (ME,), ME, 0, 0), 1)
     manager = ReplicaManager(broker_settings({"node.id": str(ME)}), house.clock, house.logs, image, cast("Peers", None))
-    manager.apply_topic(image.topics["orders"], TopicConfig())
+    list(manager.apply_topic(TOPIC_ID, TopicConfig()))
     return manager
 
 

@@ -43,9 +43,9 @@ class Replicas:
 
     def take_up(self) -> None:
         """As a broker that is let in."""
-        self.manager.remove_strays()
+        list(self.manager.remove_strays())
         for topic in self.image.topics.values():
-            self.manager.apply_topic(topic, TopicConfig())
+            list(self.manager.apply_topic(topic.id, TopicConfig()))
 
     def folders(self, suffix: str) -> Sequence[str]:
         return [name for name in self.house.fs.listdir(LOG_DIR) if name.endswith(suffix)]
@@ -101,7 +101,7 @@ def test_one_that_came_back_is_kept_and_deleted_by_the_next_order_only() -> None
     node.take_up()
     assert values_of(node.house.log) == [b"%d" % n for n in range(10)]
     node.image.replace_by(MetadataImage())
-    node.manager.remove_strays()
+    list(node.manager.remove_strays())
     assert (node.folders("-delete"), len(node.folders("-stray"))) == ([], 1)
 
 
@@ -123,7 +123,7 @@ def test_a_topic_that_a_running_broker_misses_in_a_snapshot_is_set_aside() -> No
     node.apply(*orders(ME))
     node.take_up()
     node.image.replace_by(MetadataImage())
-    node.manager.remove_topic("orders")
+    list(node.manager.remove_topics({"orders"}))
     assert (node.folders("-delete"), len(node.folders("-stray"))) == ([], 1)
 
 

@@ -1,0 +1,142 @@
+"""Brings what the metadata says to the parts of a broker (Kafka's BrokerMetadataPublisher).
+
+Which logs are to be deleted and limits come at once, replicas over turns of the event loop, in the order in which they
+changed. Whoever has to know when everything up to a record is in force says so with the changes.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import Protocol
+
+from broker_runtime.apis.context import Timer
+from broker_runtime.clock import Clock
+from broker_runtime.cluster.reactions import Reactions
+from broker_runtime.config import BrokerSettings, TopicConfig
+from broker_runtime.config.effective import EffectiveConfig, effective_config
+from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.replication.backoff import Backoff
+from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.storage.manager import LogManager
+
+_OFFLINE_RETRY_S_MAX = 60.0
+
+
+class Limits(Protocol):
+    """The part of LimitsInForce that metadata changes."""
+
+    def configure(self, effective: EffectiveConfig) -> None: ...
+
+    def on_ip_quotas(self, names: Collection[str | None]) -> None: ...
+
+
+class MetadataPublisher:
+    """`effective` is this broker's configuration as metadata has it. Nothing of it is durable."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        clock: Clock,
+        image: MetadataImage,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        limits: Limits,
+    ) -> None:
+        self.effective: EffectiveConfig = effective_config(settings, {}, {})
+        self._settings = settings
+        self._image = image
+        self._logs = logs
+        self._replicas = replicas
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self.reactions = Reactions(self._loop, clock.monotonic)
+        self._active = False
+        self._removed: set[str] = set()
+        """Names of topics whose logs have to go."""
+        self._offline_backoff = Backoff(_OFFLINE_RETRY_S_MAX)
+        self._offline_retry: Timer | None = None
+
+    def take_up_replicas(self, done: Callable[[], None]) -> None:
+        """All that complete metadata gives to this broker; from here on changes of topics are applied, too."""
+        self._active = True
+        over_turns = self.reactions.run_over_turns
+        over_turns("setting aside what the metadata does not name", self._replicas.remove_strays)
+        self._apply_topics(self._image.topics)
+        self.reactions.when_done(self._retry_offline_later)
+        self.reactions.when_done(done)
+
+    async def stop(self, timeout_s: float) -> None:
+        if timeout_s > 0:
+            await self.reactions.finish(timeout_s)
+        self.reactions.close()
+        if self._offline_retry is not None:
+            self._offline_retry.cancel()
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        return TopicConfig.of(self._image.configs.of_topic(topic), self.effective.values)
+
+    def publish(self, changes: Changes, done: Callable[[], None]) -> None:
+        """The image has all of them; a step that fails keeps the others from nothing. `done` when all were tried."""
+        run = self.reactions.run
+        run("noting which logs are deleted", partial(self._replicas.note_removals, changes.removals))
+        if None in changes.broker_configs or self._settings.node_id in changes.broker_configs:
+            run("applying the broker's configuration", self._reconfigure)
+        if changes.ip_quotas:
+            run("applying quotas of addresses", partial(self._limits.on_ip_quotas, changes.ip_quotas))
+        if self._active and changes:
+            self._apply_to_replicas(changes)
+        self.reactions.when_done(done)
+
+    def _apply_to_replicas(self, changes: Changes) -> None:
+        if changes.brokers:
+            self.reactions.run_over_turns("applying which brokers there are", self._replicas.apply_brokers)
+        if changes.topics_removed:
+            self._removed |= changes.topics_removed
+            self.reactions.run_over_turns("removing topics", self._remove_topics)
+        self._apply_topics(changes.topics | changes.topic_configs)
+        self.reactions.when_done(self._retry_offline_later)
+
+    def _apply_topics(self, names: Collection[str]) -> None:
+        for name in names:
+            self.reactions.run_over_turns(f"applying topic {name}", partial(self._apply_topic, name))
+
+    def _apply_topic(self, name: str) -> Iterator[None]:
+        topic = self._image.topics.get(name)
+        return iter(()) if topic is None else self._replicas.apply_topic(topic.id, self.topic_config(name))
+
+    def _remove_topics(self) -> Iterator[None]:
+        """Or what was there under their names before: logs of other topics' ids go."""
+        names, self._removed = self._removed, set()
+        try:
+            yield from self._replicas.remove_topics(names)
+        except Exception:
+            self._removed |= names
+            raise
+
+    def _reconfigure(self) -> None:
+        self.effective = effective_config(
+            self._settings, self._image.configs.of_broker(None), self._image.configs.of_broker(self._settings.node_id)
+        )
+        self._limits.configure(self.effective)
+        self._logs.producer_expiration_ms = self.effective.config.producer_id_expiration_ms
+        if self._active:
+            self.reactions.run_over_turns("configuring topics", self._configure_topics)
+
+    def _configure_topics(self) -> Iterator[None]:
+        for name in list(self._image.topics):
+            topic = self._image.topics.get(name)
+            if topic is not None:
+                yield from self._replicas.configure(topic.id, self.topic_config(name))
+
+    def _retry_offline_later(self) -> None:
+        """What could not be opened is tried again, less and less often: a disk or descriptors may be free by then."""
+        if not self._replicas.offline:
+            self._offline_backoff.succeeded()
+        elif self._offline_retry is None:
+            self._offline_retry = self._loop.call_later(self._offline_backoff.failed(), self._retry_offline)
+
+    def _retry_offline(self) -> None:
+        self._offline_retry = None
+        self._apply_topics(sorted({topic for topic, _ in self._replicas.offline}))
+        self.reactions.when_done(self._retry_offline_later)
