@@ -203,7 +203,7 @@ class _Segments:
     def _excused(self, damage: Damage, segment: Segment | None = None) -> Damage:
         if not self._promise.excuses(damage):
             if segment is not None:
-                segment.forget_indexes()
+                segment.indexes.forget()
             raise DamagedLogError(damage.offset, damage.reason)
         return damage
 

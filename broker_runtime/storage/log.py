@@ -22,7 +22,6 @@ from broker_runtime.storage.log_files import LoadedLog, LogFiles
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import StoredBatch
 from broker_runtime.storage.retention import count_expired, is_idle_roll_due, is_roll_due
-from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.truncation import end_before
 from broker_runtime.storage.validation import RawHeader, check_batch, stamped_header
 from broker_runtime.storage.waiters import OffsetWaiters
@@ -124,13 +123,12 @@ class Log:
             appended_ms = max_timestamp = now_ms
             buffers = [stamped_header(raw, records, base, leader_epoch, now_ms), records[HEADER_BYTES:]]
         segment = self.segments[-1]
-        if segment.size and self._is_roll_due(segment, size, last, max_timestamp, now_ms):
+        if segment.size and is_roll_due(segment, config, size, last, max_timestamp, now_ms):
             segment = files.roll()
         if leader_epoch > files.epochs.latest:
             files.begin_epoch(leader_epoch, base)
         files.write(segment, buffers)
-        segment.commit(size, last, max_timestamp, config.index_interval_bytes)
-        if segment.offsets.write_due or segment.times.write_due:
+        if segment.commit(size, last, max_timestamp, config.index_interval_bytes) and segment.indexes.write_due:
             files.write_indexes_soon(segment)
         if producer_id >= 0:
             stored = StoredBatch(raw[11], advance_sequence(raw[11], raw[6]), base, last, max_timestamp)
@@ -209,7 +207,7 @@ class Log:
                 size = run.size + header.size
                 last, timestamp = header.last_offset, header.max_timestamp
                 active = self.segments[-1]
-                if (active.size or run.size) and self._is_roll_due(active, size, last, timestamp, now_ms):
+                if (active.size or run.size) and is_roll_due(active, self.config, size, last, timestamp, now_ms):
                     self._append_run(run, now_ms)
                     self.files.roll()
                 run.add(header)
@@ -239,7 +237,7 @@ class Log:
         for header in headers:
             segment.commit(header.size, header.last_offset, header.max_timestamp, self.config.index_interval_bytes)
             self.producers.replay(header, now_ms)
-        if segment.offsets.write_due or segment.times.write_due:
+        if segment.indexes.write_due:
             files.write_indexes_soon(segment)
         self._end_moved(last + 1)
 
@@ -297,11 +295,6 @@ class Log:
             return None
         appended_ms = NO_TIMESTAMP if self.config.message_timestamp_type == "CreateTime" else stored.timestamp
         return AppendResult(stored.first_offset, stored.last_offset, appended_ms, self.log_start_offset)
-
-    def _is_roll_due(self, segment: Segment, size: int, last: int, timestamp: int, now_ms: int) -> bool:
-        return is_roll_due(segment, self.config, size, last, timestamp, now_ms) or segment.index_is_full(
-            self.config.segment_index_bytes
-        )
 
     # The fetch path
 

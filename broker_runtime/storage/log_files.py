@@ -117,7 +117,7 @@ class LogFiles:
 
     def write_indexes_soon(self, segment: Segment) -> None:
         try:
-            segment.write_indexes()
+            segment.indexes.write()
         except OSError:
             # The batch is stored. The entries stay in memory, and roll and flush, which do report, write them again.
             return
@@ -128,7 +128,7 @@ class LogFiles:
         new = Segment(self.place.fs, self.place.folder, old.next_offset, self.place.clock.wall_ms())
         try:
             old.index_time()
-            old.write_indexes()
+            old.indexes.write()
             self._snapshot(sync=False)
             new.create()
         except OSError as error:
@@ -279,7 +279,7 @@ class LogFiles:
     def release_idle(self) -> None:
         for segment in self.segments[:-1]:
             if segment.next_offset <= self.recovery_point:
-                segment.release()
+                segment.indexes.release()
 
     # Syncing
 
@@ -384,7 +384,7 @@ class LogFiles:
         active.index_time()
         self.flush()
         try:
-            active.write_indexes()
+            active.indexes.write()
             self._snapshot(sync=True)
         except OSError as error:
             raise self._failure("snapshot", error) from error

@@ -155,8 +155,7 @@ def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport) 
     The files stay as they are: `keep_scanned` takes over what was found.
     """
     segment.reset()
-    segment.offsets.renew()
-    segment.times.renew()
+    segment.indexes.renew()
     scan = BatchScan(segment, segment.file.size())
     for header in scan:
         segment.commit(header.size, header.last_offset, header.max_timestamp, index_interval)
@@ -183,12 +182,10 @@ def load_quickly(segment: Segment) -> bool:
 
 
 def _indexes_fit(segment: Segment) -> bool:
-    if not segment.offsets.exists() or not segment.times.exists():
-        return False
-    if segment.offsets.size() % segment.offsets.entry.size or segment.times.size() % segment.times.entry.size:
+    if not segment.indexes.are_readable:
         return False
     segment.size = segment.file.size()
-    last = segment.offsets.last()
+    last = segment.indexes.offsets.entries.last()
     if last is not None and not (0 <= last[1] < segment.size and last[0] >= 0):
         return False
     first = next(segment.headers(0), None)
@@ -208,12 +205,13 @@ def _indexes_fit(segment: Segment) -> bool:
     if first is not None and first[1].base_offset != segment.base_offset:
         return False
     segment.first_timestamp = first[1].max_timestamp if first is not None else -1
+    segment.index_bytes = segment.indexes.bytes_needed
     return _newest_fits(segment)
 
 
 def _newest_fits(segment: Segment) -> bool:
     """Retention goes by it, so a wrong time must not be believed: the batch that the last entry names is asked."""
-    newest = segment.times.last()
+    newest = segment.indexes.times.entries.last()
     if newest is None:
         return True
     offset = segment.base_offset + newest[1]

@@ -17,6 +17,7 @@ class Aged(Protocol):
     created_ms: int
     first_timestamp: int
     max_timestamp: int
+    index_bytes: int
 
 
 def is_roll_due(
@@ -26,6 +27,8 @@ def is_roll_due(
     if not segment.size:
         return False
     if segment.size > config.segment_bytes - incoming or last_offset - segment.base_offset > OFFSETS_PER_SEGMENT_MAX:
+        return True
+    if segment.index_bytes > config.segment_index_bytes:
         return True
     if segment.first_timestamp >= 0 and timestamp >= 0:
         return timestamp - segment.first_timestamp > config.segment_ms

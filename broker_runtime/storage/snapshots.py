@@ -5,7 +5,8 @@ from pathlib import Path
 
 from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
 from broker_runtime.storage.producers import ProducerStates
-from broker_runtime.storage.segment import Segment, segment_path
+from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.segment_indexes import segment_path
 
 SUFFIX = ".snapshot"
 _KEPT = 2

@@ -97,7 +97,7 @@ def damage(house: LogHouse, how: str) -> None:
     oldest = house.log.segments[0]
     if how == "no descriptor left":
         for _ in range(2):
-            oldest.release()
+            oldest.indexes.release()
         house.fs.no_descriptors = True
     else:
         oldest.file.truncate(oldest.size // 2)

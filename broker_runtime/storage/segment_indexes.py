@@ -1,0 +1,76 @@
+"""The two indexes of one segment, which are made, written, synced and removed together."""
+
+from pathlib import Path
+
+from broker_runtime.storage.filesystem import File, FileSystem
+from broker_runtime.storage.index import OFFSET_ENTRY, TIME_ENTRY, Index
+
+
+def segment_path(folder: Path, base_offset: int, suffix: str) -> Path:
+    return folder / f"{base_offset:020d}{suffix}"
+
+
+class SegmentIndexes:
+    """`offsets`: (last offset of a batch above the base offset, its position); `times`: (time, relative offset).
+
+    An entry of `times` is the newest batch so far, and made where that has changed since the last one. Both are made
+    again from the batches where they are damaged or lost. Methods raise OSError.
+    """
+
+    __slots__ = ("_fs", "offsets", "times")
+
+    def __init__(self, fs: FileSystem, folder: Path, base_offset: int) -> None:
+        self._fs = fs
+        self.offsets = Index(fs, segment_path(folder, base_offset, ".index"), OFFSET_ENTRY)
+        self.times = Index(fs, segment_path(folder, base_offset, ".timeindex"), TIME_ENTRY)
+
+    @property
+    def paths(self) -> tuple[Path, Path]:
+        return self.offsets.path, self.times.path
+
+    def create(self) -> None:
+        self.offsets.create()
+        self.times.create()
+
+    def renew(self) -> None:
+        """Start empty; the files keep what they hold until the next `write`."""
+        self.offsets.renew()
+        self.times.renew()
+
+    def forget(self) -> None:
+        """For good, so that the next start looks at each batch again."""
+        for path in self.paths:
+            if self._fs.exists(path):
+                self._fs.unlink(path)
+        self._fs.fsync_dir(self.offsets.path.parent)
+
+    @property
+    def are_readable(self) -> bool:
+        """Whether both files are there and hold whole entries."""
+        if not self.offsets.exists() or not self.times.exists():
+            return False
+        return self.offsets.size % OFFSET_ENTRY.size == 0 and self.times.size % TIME_ENTRY.size == 0
+
+    @property
+    def bytes_needed(self) -> int:
+        """By the larger one with the next entries; a roll adds a last time."""
+        return max(self.offsets.size + OFFSET_ENTRY.size, self.times.size + 2 * TIME_ENTRY.size)
+
+    @property
+    def write_due(self) -> bool:
+        return self.offsets.write_due or self.times.write_due
+
+    def write(self) -> None:
+        self.offsets.write()
+        self.times.write()
+
+    def take_unsynced(self) -> list[File]:
+        """As `Index.take_unsynced`, after a `write`."""
+        self.write()
+        taken = (self.offsets.take_unsynced(), self.times.take_unsynced())
+        return [file for file in taken if file is not None]
+
+    def release(self) -> None:
+        """Drop what nobody has used since the last call."""
+        self.offsets.release()
+        self.times.release()

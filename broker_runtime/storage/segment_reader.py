@@ -1,0 +1,140 @@
+"""The reading side of a segment: where in its file the batch of an offset, or of a time, is.
+
+The indexes say where to begin, the batches' headers where to end: an index that does not fit is passed over.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.batch import Header
+from broker_runtime.storage.filesystem import File
+from broker_runtime.storage.segment_indexes import SegmentIndexes
+from broker_runtime.storage.stored_batches import damaged_at, extents, headers
+from broker_runtime.wire.reply import FileRegion
+
+_HINTS_MAX = 64
+
+
+class SegmentReader:
+    """Only `size` bytes of the file count, whole batches of the offsets from `base_offset` up to `next_offset`.
+
+    Methods raise OSError, and KafkaError with KAFKA_STORAGE_ERROR where the file is damaged.
+    """
+
+    def __init__(self, path: Path, base_offset: int, indexes: SegmentIndexes) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.indexes = indexes
+        self.file: File
+        self.size = 0
+        self.next_offset = base_offset
+        self._is_doubtful = False
+        """What was promised of it could not be read: from now on it is tried before more is promised."""
+        self._hints: dict[int, int] = {}
+
+    def headers(self, position: int, end: int | None = None) -> Iterator[tuple[int, Header]]:
+        """(position, header) of the batches from `position` on, up to the segment's size unless told where."""
+        return headers(self.file, self.path, position, self.size if end is None else end)
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the batch starts that holds `offset` or, where there is none, the next one; None past the end."""
+        if offset >= self.next_offset:
+            return None
+        hint = self._hints.get(offset)
+        if hint is not None:
+            return hint
+        entry = self.indexes.offsets.entries.floor(offset - self.base_offset)
+        position = None if entry is None else self._position_behind(entry, offset)
+        return self._search(offset, 0) if position is None else position
+
+    def _position_behind(self, entry: tuple[int, int], offset: int) -> int | None:
+        """As `_search` from an index entry; None when it names no batch of the log, as a damaged index does."""
+        try:
+            return self._search(offset, entry[1], self.base_offset + entry[0]) if entry[1] >= 0 else None
+        except KafkaError:
+            return None
+
+    def _search(self, offset: int, start: int, last_there: int | None = None) -> int:
+        """Raises KafkaError where the log is damaged, or the first batch does not end with the offset `last_there`."""
+        for position, end, _, last_offset in extents(self.file, self.path, start, self.size):
+            if end > self.size or (last_there is not None and last_offset != last_there):
+                break
+            if last_offset >= offset:
+                return position
+            last_there = None
+        raise damaged_at(self.path, start)
+
+    def _end_within(self, start: int, limit: int) -> tuple[int, int]:
+        """(end, offset there) of the whole batches from `start` that end at or before `limit`; at least one batch."""
+        entry = self.indexes.offsets.entries.floor_by_second(limit)
+        if entry is not None and entry[1] > start:
+            try:
+                return self._end_from(start, entry[1], limit, self.base_offset + entry[0])
+            except KafkaError:
+                # The index is damaged, or the log: that comes out next.
+                pass
+        return self._end_from(start, start, limit)
+
+    def _end_from(self, start: int, begin: int, limit: int, last_there: int | None = None) -> tuple[int, int]:
+        for position, end, base_offset, last_offset in extents(self.file, self.path, begin, self.size):
+            if last_there is not None and last_offset != last_there:
+                raise damaged_at(self.path, begin)
+            last_there = None
+            if end > limit and position > start:
+                return position, base_offset
+            if end >= limit:
+                return end, last_offset + 1
+        return self.size, self.next_offset
+
+    def region(self, start: int, max_bytes: int, *, min_one: bool, up_to: int) -> FileRegion | None:
+        """Whole batches from the position `start`, below the offset `up_to`."""
+        size, next_offset = self.size, self.next_offset
+        if up_to < next_offset:
+            bound = self.position_of(up_to)
+            size, next_offset = (size, next_offset) if bound is None else (bound, up_to)
+        if start >= size:
+            return None
+        if size - start > max_bytes:
+            end, next_offset = self._end_within(start, start + max_bytes)
+            if (end - start > max_bytes and not min_one) or end > size:
+                return None
+            size = end
+        if self._is_doubtful:
+            self._try(start, size)
+        self._remember(next_offset, size)
+        return FileRegion(self.file, start, size - start, self._doubt)
+
+    def _doubt(self) -> None:
+        self._is_doubtful = True
+
+    def _try(self, start: int, end: int) -> None:
+        """Read all of it, which is slow, but else each reader would lose its connection. Raises OSError, KafkaError."""
+        if len(self.file.pread(end - start, start)) < end - start:
+            raise damaged_at(self.path, start)
+        self._is_doubtful = False
+
+    def _remember(self, offset: int, position: int) -> None:
+        """A reader that goes on asks for this offset next: save it the look-up."""
+        hints = self._hints
+        if offset in hints:
+            return
+        if len(hints) >= _HINTS_MAX:
+            del hints[next(iter(hints))]
+        hints[offset] = position
+
+    def search_start(self, timestamp: int, from_offset: int) -> int | None:
+        """Where the batch starts before which no batch has a record from `from_offset` on that is so new.
+
+        Whenever the indexes take in a batch they say how new the newest is by then, where that has changed: so the
+        first one that is so new lies at most one interval before the entry that first says so.
+        """
+        entry = self.indexes.times.entries.ceiling(timestamp)
+        indexed = (
+            self.indexes.offsets.entries.last() if entry is None else self.indexes.offsets.entries.floor(entry[1] - 1)
+        )
+        begin = max(from_offset, self.base_offset + (indexed[0] if indexed is not None else 0))
+        if begin >= self.next_offset > from_offset:
+            # The index is damaged.
+            begin = from_offset
+        return self.position_of(begin)
