@@ -56,6 +56,7 @@ from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.storage.disk import ThreadedDisk
 from broker_runtime.storage.filesystem import OsFileSystem
 from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.waiters import InTurns
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +162,9 @@ class Broker:
         log_dir = make_data_folder(Path(settings.log_dir))
         threads = ThreadPoolExecutor(settings.config.background_threads, "disk")
         disk = ThreadedDisk(threads)
-        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, disk=disk, boot_id=boot_id())
+        turn_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
+        wakes = InTurns(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
+        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, disk=disk, wakes=wakes, boot_id=boot_id())
         logs.producer_expiration_ms = settings.config.producer_id_expiration_ms
         logs.high_watermark_interval_ms = settings.config.replica_high_watermark_checkpoint_interval_ms
         # Until the metadata says how long each topic keeps its records nothing is deleted.

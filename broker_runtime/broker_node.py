@@ -8,9 +8,11 @@ import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 
 from broker_runtime.apis.context import Timer
 from broker_runtime.apis.dispatch import Dispatcher
+from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.init_producer_id import ProducerIdBlocks
 from broker_runtime.apis.table import BROKER_APIS
 from broker_runtime.clock import Clock
@@ -58,6 +60,8 @@ class BrokerNode:
         self.clock = clock
         self.logs = logs
         self.cluster_id = cluster_id
+        slots = settings.config.max_incremental_fetch_session_cache_slots
+        self.fetch_sessions = FetchSessionCache(slots, Random(clock.wall_ms()))
         self.image = MetadataImage()
         self.controller: ControllerService | None = None
         self.producer_ids = ProducerIdBlocks(self)

@@ -9,11 +9,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from random import Random
 from typing import Protocol
 from uuid import uuid4
 
 from broker_runtime.apis.context import ProducerIds, Timer
 from broker_runtime.apis.dispatch import Dispatcher, Peer
+from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.table import CONTROLLER_APIS
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
@@ -96,6 +98,8 @@ class ControllerNode:
         self.clock = clock
         self.logs = logs
         self.cluster_id = cluster_id
+        slots = settings.config.max_incremental_fetch_session_cache_slots
+        self.fetch_sessions = FetchSessionCache(slots, Random(clock.wall_ms()))
         self._loop = asyncio.get_running_loop()
         self._disk = ThreadPoolExecutor(1, "controller-journal") if parts is None else None
         if parts is None:

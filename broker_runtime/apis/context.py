@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 from uuid import UUID
 
+from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.controller.service import ControllerService
@@ -57,6 +58,9 @@ class Node(Protocol):
 
     @property
     def logs(self) -> LogManager: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessionCache: ...
 
     @property
     def controller(self) -> ControllerService | None:

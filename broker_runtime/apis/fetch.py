@@ -1,211 +1,192 @@
-"""Fetch (1), versions 4 to 15: long poll, min and max bytes, whole batches straight from the segment files.
+"""Fetch (1), versions 4 to 15: long poll, sessions, min and max bytes, whole batches straight from the segment files.
 
 Records leave as regions of the files: the connection sends them without a copy, or joins small ones into one write.
 
-- Sessions (KIP-227) are not kept: the answer's session id is 0, so clients go on with full requests.
+- With a session (KIP-227, apis.fetch_sessions) only partitions are looked at that have changed, or that the request
+  names. Without one it is the same from the first look to the answer.
 - Isolation makes no difference to the records: there are no transactions, the last stable offset is the high watermark.
 - Followers read up to the log's end, and by what they ask for say what they have (KIP-101, KIP-903). Consumers read
   up to the high watermark, from the leader only.
-- Versions from 13 name topics by id (KIP-516), version 15 brings the follower's broker epoch in a tagged field.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from struct import Struct
-from uuid import UUID
+from collections.abc import Iterable
 
 from broker_runtime.apis.context import Node
+from broker_runtime.apis.fetch_messages import FetchRequest, pack_answer, read_request
+from broker_runtime.apis.fetch_sessions import (
+    FINAL_EPOCH,
+    FULL_EPOCH,
+    NO_SESSION,
+    UNTOLD,
+    FetchPartition,
+    FetchSession,
+)
 from broker_runtime.apis.list_offsets import check_epoch
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.storage.log import Log
-from broker_runtime.wire.header import RequestHeader, response_prefix
-from broker_runtime.wire.reader import RequestReader
-from broker_runtime.wire.reply import Chunk, FileRegion, PendingReply, Reply
-from broker_runtime.wire.versions import FETCH, is_flexible
-from broker_runtime.wire.writer import array_length, bytes_length, string
-
-_HEAD_V15 = Struct(">iiibii")
-_REPLICA_STATE = Struct(">iq")
-_REPLICA_STATE_TAG = 1
-_BY_ID_SINCE = 13
-_CONSUMER = -1
-_HEAD_V4 = Struct(">iiiib")
-_HEAD_V7 = Struct(">iiiibii")
-_PARTITION_V4 = Struct(">iqi")
-_PARTITION_V5 = Struct(">iqqi")
-_PARTITION_V9 = Struct(">iiqqi")
-_PARTITION_V12 = Struct(">iiqiqi")
-_INT32 = Struct(">i")
-_READ_COMMITTED = 1
-_RESULT_V4 = Struct(">ihqq")
-_RESULT_V5 = Struct(">ihqqq")
-_ERROR_AND_SESSION = Struct(">hi")
-_NO_THROTTLE = b"\x00\x00\x00\x00"
-_NO_READ_REPLICA = b"\xff\xff\xff\xff"
-
-
-@dataclass(slots=True)
-class _Slice:
-    """One asked-for partition: where to read, and what the last look found."""
-
-    index: int
-    offset: int
-    max_bytes: int
-    leader_epoch: int = -1
-    last_epoch: int = -1
-    log_start: int = -1
-    """Of a follower, which is told at once when the leader's has moved past it."""
-    log: Log | None = None
-    code: int = 0
-    region: FileRegion | None = None
-    refused: KafkaError | None = None
-
-
-@dataclass(slots=True)
-class _Query:
-    version: int
-    correlation_id: int
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    read_committed: bool = False
-    topics: list[tuple[str | UUID, list[_Slice]]] = field(default_factory=list)
-    """By name, from version 13 on by id."""
-    error: int = 0
-    replica: int = _CONSUMER
-    broker_epoch: int = -1
+from broker_runtime.wire.header import RequestHeader
+from broker_runtime.wire.reply import PendingReply, Reply
 
 
 def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | PendingReply:
-    query = _read(frame, header)
-    query.max_bytes = min(query.max_bytes, node.settings.config.fetch_max_bytes)
-    if query.error:
-        query.topics = []
-        return _encode(query)
-    if query.replica >= 0:
-        _note_progress(query, node)
-    found, news = _look(query, node)
-    if found >= query.min_bytes or news or query.max_wait_ms <= 0 or not query.topics:
-        return _encode(query)
-    return _LongPoll(query, node).reply
+    request = read_request(frame, header)
+    request.max_bytes = min(request.max_bytes, node.settings.config.fetch_max_bytes)
+    session = _session(request, node)
+    if isinstance(session, ErrorCode):
+        return pack_answer(request, (), NO_SESSION, session)
+    fetch = _Fetch(request, session, node)
+    found, urgent = fetch.look()
+    if found >= request.min_bytes or urgent or request.max_wait_ms <= 0 or not session.partitions:
+        return fetch.answer()
+    return _LongPoll(fetch, node).reply
 
 
-def _read(frame: memoryview, header: RequestHeader) -> _Query:
-    version = header.version
-    reader = RequestReader(frame, header.body, is_flexible(FETCH, version))
-    replica, session_epoch = _CONSUMER, -1
-    if version >= 15:
-        wait, min_bytes, max_bytes, isolation, _session_id, session_epoch = reader.fixed(_HEAD_V15)
-    elif version >= 7:
-        replica, wait, min_bytes, max_bytes, isolation, _session_id, session_epoch = reader.fixed(_HEAD_V7)
+def _session(request: FetchRequest, node: Node) -> FetchSession | ErrorCode:
+    """The session that the request goes on with or would begin, or what is wrong with it."""
+    cache, now_s = node.fetch_sessions, node.clock.monotonic()
+    if request.session_epoch in (FULL_EPOCH, FINAL_EPOCH):
+        if request.session_id != NO_SESSION:
+            cache.remove(request.session_id)
+        return FetchSession(
+            request.parts,
+            now_s,
+            replica=request.replica,
+            broker_epoch=request.broker_epoch,
+            uses_topic_ids=request.uses_topic_ids,
+        )
+    session = cache.get(request.session_id)
+    if session is None:
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if session.epoch != request.session_epoch:
+        return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    if session.uses_topic_ids != request.uses_topic_ids:
+        return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    session.update(request.parts, request.forgotten, now_s, request.broker_epoch)
+    if session.partitions:
+        cache.touch(session)
     else:
-        replica, wait, min_bytes, max_bytes, isolation = reader.fixed(_HEAD_V4)
-    query = _Query(version, header.correlation_id, wait, min_bytes, max_bytes, isolation == _READ_COMMITTED)
-    query.replica = replica
-    if session_epoch > 0:
-        query.error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    for _ in range(reader.array_length()):
-        topic: str | UUID = reader.uuid() if version >= _BY_ID_SINCE else reader.string()
-        slices = []
-        for _ in range(reader.array_length()):
-            slices.append(_read_partition(reader, version))
-            reader.end_struct()
-        query.topics.append((topic, slices))
-        reader.end_struct()
-    if version >= 15:
-        _read_replica_state(reader, query)
-    return query
+        cache.remove(session.id)
+        session.id = NO_SESSION
+    return session
 
 
-def _read_replica_state(reader: RequestReader, query: _Query) -> None:
-    for _ in range(reader.array_length()):
-        reader.uuid()
-        for _ in range(reader.array_length()):
-            reader.fixed(_INT32)
-        reader.end_struct()
-    reader.string()
-    state = reader.tagged_field(_REPLICA_STATE_TAG)
-    if state is not None and len(state) >= _REPLICA_STATE.size:
-        query.replica, query.broker_epoch = _REPLICA_STATE.unpack_from(state)
+class _Fetch:
+    """One request: what is there for it, and the answer from that."""
 
+    __slots__ = ("_node", "_session", "request")
 
-def _read_partition(reader: RequestReader, version: int) -> _Slice:
-    epoch = last_epoch = start = -1
-    if version >= 12:
-        index, epoch, offset, last_epoch, start, size = reader.fixed(_PARTITION_V12)
-    elif version >= 9:
-        index, epoch, offset, start, size = reader.fixed(_PARTITION_V9)
-    elif version >= 5:
-        index, offset, start, size = reader.fixed(_PARTITION_V5)
-    else:
-        index, offset, size = reader.fixed(_PARTITION_V4)
-    return _Slice(index, offset, size, epoch, last_epoch, start)
+    def __init__(self, request: FetchRequest, session: FetchSession, node: Node) -> None:
+        self.request = request
+        self._session = session
+        self._node = node
 
+    @property
+    def session(self) -> FetchSession:
+        return self._session
 
-def _note_progress(query: _Query, node: Node) -> None:
-    """A follower has everything below what it asks for. What is wrong with a partition `_look` finds again."""
-    now_s = node.clock.monotonic()
-    for topic, slices in query.topics:
-        name = _name(topic, node)
-        for part in slices:
-            if name is None:
-                continue
-            try:
-                leader = node.led(name, part.index)
-                if part.leader_epoch == leader.leader_epoch and part.offset <= leader.log.log_end_offset:
-                    leader.on_fetch(query.replica, query.broker_epoch, part.offset, now_s, part.log_start)
-            except KafkaError as error:
-                part.refused = error
+    def look(self) -> tuple[int, bool]:
+        """Look at the partitions that may have news: (bytes found, whether something is to be told at once).
 
-
-def _name(topic: str | UUID, node: Node) -> str | None:
-    if isinstance(topic, str):
-        return topic
-    known = node.image.topics.by_id(topic)
-    return None if known is None else known.name
-
-
-def _look(query: _Query, node: Node) -> tuple[int, bool]:
-    """Fill each slice with what is there now: (bytes found, whether there is something else to tell at once).
-
-    The first slice that has data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
-    """
-    left = query.max_bytes
-    found = 0
-    news = False
-    follower = query.replica >= 0
-    for topic, slices in query.topics:
-        name = _name(topic, node)
-        for part in slices:
+        The first one that has data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
+        """
+        session = self._session
+        left, found, urgent = self.request.max_bytes, 0, False
+        quiet = []
+        for part in list(session.to_look):
             part.region = None
             part.code = 0
             try:
-                if name is None:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
-                if part.refused is not None:
-                    raise part.refused
-                part.log, epoch = node.led_log(name, part.index)
-                check_epoch(part.leader_epoch, epoch)
-                if name == METADATA_TOPIC and part.last_epoch >= 0:
-                    _check_history(part, part.log)
+                log, up_to = self._readable(part)
                 limit = min(left, part.max_bytes)
                 if limit > 0 or not found:
-                    up_to = part.log.log_end_offset if follower else part.log.high_watermark
-                    part.region = part.log.read(part.offset, limit, min_one=not found, up_to=up_to)
-                if follower and 0 <= part.log_start < part.log.log_start_offset:
-                    news = True
+                    part.region = log.read(part.offset, limit, min_one=not found, up_to=up_to)
+                if session.is_followers and part.told_log_start != log.log_start_offset > part.log_start >= 0:
+                    urgent = True
+                elif part.offset >= up_to:
+                    quiet.append(part)
             except KafkaError as error:
                 part.code = error.code
-                part.log = None
-                news = True
+                part.unwatch()
+                part.log = part.leader = None
+                urgent = True
             if part.region is not None:
                 found += part.region.length
                 left -= part.region.length
-    return found, news
+        for part in quiet:
+            del session.to_look[part]
+            part.watch()
+            if part.has_news:
+                session.to_tell[part] = None
+        return found, urgent
+
+    def _readable(self, part: FetchPartition) -> tuple[Log, int]:
+        """The log and where it ends for who asks. Raises KafkaError."""
+        node, session = self._node, self._session
+        name = self._name(part)
+        if session.is_followers:
+            leader = node.led(name, part.index)
+            log, epoch = leader.log, leader.leader_epoch
+            if part.leader_epoch == epoch and part.offset <= log.log_end_offset:
+                # It has everything below what it asks for.
+                leader.on_fetch(session.replica, session.broker_epoch, part.offset, session.asked_s, part.log_start)
+            part.leader = leader
+            up_to = log.log_end_offset
+        else:
+            log, epoch = node.led_log(name, part.index)
+            up_to = log.high_watermark
+        if part.log is not log:
+            part.unwatch()
+            part.log = log
+        check_epoch(part.leader_epoch, epoch)
+        if name == METADATA_TOPIC and part.last_epoch >= 0:
+            _check_history(part, log)
+        return log, up_to
+
+    def _name(self, part: FetchPartition) -> str:
+        if isinstance(part.topic, str):
+            return part.topic
+        known = self._node.image.topics.by_id(part.topic)
+        if known is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {part.topic}")
+        return known.name
+
+    def answer(self) -> Reply:
+        """Of what the last look has found."""
+        request, session = self.request, self._session
+        if session.id != NO_SESSION:
+            reply = pack_answer(request, self._with_something_to_say(), session.id)
+            _note_told(session.to_look)
+            _note_told(session.to_tell)
+        else:
+            kept = request.session_epoch == FULL_EPOCH and self._node.fetch_sessions.keep(session, session.asked_s)
+            reply = pack_answer(request, session.partitions.values(), session.id)
+            if kept:
+                _note_told(session.partitions.values())
+            else:
+                session.close()
+        session.to_tell.clear()
+        return reply
+
+    def _with_something_to_say(self) -> Iterable[FetchPartition]:
+        session = self._session
+        for part in session.to_look:
+            if part.region is not None or part.code or part.has_news:
+                yield part
+        for part in session.to_tell:
+            if part not in session.to_look:
+                yield part
 
 
-def _check_history(part: _Slice, log: Log) -> None:
+def _note_told(parts: Iterable[FetchPartition]) -> None:
+    for part in parts:
+        log = part.log
+        part.region = None
+        part.told_high_watermark = log.high_watermark if log is not None else UNTOLD
+        part.told_log_start = log.log_start_offset if log is not None else UNTOLD
+
+
+def _check_history(part: FetchPartition, log: Log) -> None:
     """A broker has metadata of a history that this controller does not have (its data was restored, say).
 
     Kafka names the point of divergence, to which a follower goes back; an image cannot, and takes a snapshot.
@@ -215,93 +196,67 @@ def _check_history(part: _Slice, log: Log) -> None:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {part.last_epoch} ends at offset {end} here")
 
 
-def _encode(query: _Query) -> Reply:
-    version = query.version
-    flexible = is_flexible(FETCH, version)
-    end = b"\x00" if flexible else b""
-    text = [_NO_THROTTLE, _ERROR_AND_SESSION.pack(query.error, 0) if version >= 7 else b""]
-    text.append(array_length(len(query.topics), flexible))
-    chunks: list[Chunk] = []
-    size = 0
-    for topic, slices in query.topics:
-        text.append(string(topic, flexible) if isinstance(topic, str) else topic.bytes)
-        text.append(array_length(len(slices), flexible))
-        for part in slices:
-            text.append(_partition_head(part, query, flexible))
-            if part.region is not None:
-                joined = b"".join(text)
-                size += len(joined) + part.region.length
-                chunks += (joined, part.region)
-                text = []
-            text.append(end)
-        text.append(end)
-    text.append(end)
-    tail = b"".join(text)
-    prefix = response_prefix(FETCH, version, query.correlation_id, size + len(tail))
-    return (prefix, *chunks, tail)
-
-
-def _partition_head(part: _Slice, query: _Query, flexible: bool) -> bytes:
-    """An aborted transaction there never is: none for a client that reads committed records, null for the others."""
-    version = query.version
-    log = part.log
-    watermark = log.high_watermark if log is not None else -1
-    start = log.log_start_offset if log is not None else -1
-    if version >= 5:
-        fixed = _RESULT_V5.pack(part.index, part.code, watermark, watermark, start)
-    else:
-        fixed = _RESULT_V4.pack(part.index, part.code, watermark, watermark)
-    aborted = array_length(0 if query.read_committed and part.log is not None else -1, flexible)
-    preferred = _NO_READ_REPLICA if version >= 11 else b""
-    return fixed + aborted + preferred + bytes_length(part.region.length if part.region is not None else 0, flexible)
-
-
 class _LongPoll:
     """Waits for data or for max_wait_ms, whichever comes first, then answers with what is there."""
 
-    __slots__ = ("_node", "_on_news", "_query", "_timer", "_undo", "reply")
+    __slots__ = ("_fetch", "_look_asked", "_on_change", "_session", "_timer", "_wakes", "reply")
 
-    def __init__(self, query: _Query, node: Node) -> None:
-        self._query = query
-        self._node = node
-        self.reply = PendingReply(on_cancel=self._stop)
-        self._undo: list[Callable[[], None]] = []
-        self._timer = node.call_later(query.max_wait_ms / 1000, self.reply.guarded(self._finish))
-        self._on_news = self.reply.guarded(self._look_again)
+    def __init__(self, fetch: _Fetch, node: Node) -> None:
+        self._fetch = fetch
+        self._session = session = fetch.session
+        self._wakes = node.logs.wakes
+        self._look_asked = False
+        self.reply = PendingReply(on_cancel=self._abandon)
+        self._timer = node.call_later(fetch.request.max_wait_ms / 1000, self.reply.guarded(self._finish))
+        self._on_change = self.reply.guarded(self._look_again)
+        session.on_change = self._look_soon
+        session.on_replaced = self._replaced
         self._watch()
 
     def _watch(self) -> None:
-        for _, slices in self._query.topics:
-            for part in slices:
-                log = part.log
-                if log is None:
-                    continue
-                if self._query.replica >= 0:
-                    self._undo.append(log.add_end_waiter(log.log_end_offset, self._on_news))
-                else:
-                    self._undo.append(log.add_waiter(log.high_watermark, self._on_news))
+        """Those that have something, but too little, are watched too."""
+        for part in self._session.to_look:
+            part.watch()
+
+    def _look_soon(self) -> None:
+        """Not before all that has changed by now is known, and in a turn of its own."""
+        if not self._look_asked:
+            self._look_asked = True
+            self._wakes.add(iter((self._on_change,)))
 
     def _look_again(self) -> None:
-        found, news = _look(self._query, self._node)
-        if found >= self._query.min_bytes or news:
+        self._look_asked = False
+        if self.reply.done:
+            return
+        found, urgent = self._fetch.look()
+        if found >= self._fetch.request.min_bytes or urgent:
             self._answer()
         else:
-            self._unwatch()
             self._watch()
 
     def _finish(self) -> None:
-        _look(self._query, self._node)
+        self._fetch.look()
         self._answer()
 
     def _answer(self) -> None:
         self._stop()
-        self.reply.complete(_encode(self._query))
+        self.reply.complete(self._fetch.answer())
 
-    def _unwatch(self) -> None:
-        for undo in self._undo:
-            undo()
-        self._undo.clear()
+    def _replaced(self, error: ErrorCode) -> None:
+        """Another request goes on with the session, or the session is over."""
+        self._stop()
+        if error == ErrorCode.NONE:
+            self._fetch.look()
+            self.reply.complete(self._fetch.answer())
+        else:
+            self.reply.complete(pack_answer(self._fetch.request, (), self._session.id, error))
+
+    def _abandon(self) -> None:
+        """The client has gone. What it has asked for is kept if that is a session's, for it may come back."""
+        self._stop()
+        if self._session.id == NO_SESSION:
+            self._session.close()
 
     def _stop(self) -> None:
         self._timer.cancel()
-        self._unwatch()
+        self._session.on_change = self._session.on_replaced = None

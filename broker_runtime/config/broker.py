@@ -289,7 +289,11 @@ class ClusterConfig(Config):
         "fetch.max.bytes", INT, 57_671_680, "Largest fetch response.", between(1024, INT_MAX)
     )
     max_incremental_fetch_session_cache_slots: Key[int] = static(
-        "max.incremental.fetch.session.cache.slots", INT, 0, "Fetch sessions are not kept: 0.", between(0, 0)
+        "max.incremental.fetch.session.cache.slots",
+        INT,
+        1_000,
+        "Fetch sessions that are kept (KIP-227): of followers, and of consumers that want one.",
+        at_least(0),
     )
     transactional_id_expiration_ms: Key[int] = static(
         "transactional.id.expiration.ms", INT, 604_800_000, "Kept for Kafka's tools; no transactions yet."

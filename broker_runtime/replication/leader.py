@@ -81,7 +81,7 @@ class LeaderReplica:
         """Where the log ended when this broker became the leader: everything below may be of earlier leaders."""
         self._me = me
         self._followers: dict[int, Follower] = {}
-        self._deletions = OffsetWaiters()
+        self._deletions = OffsetWaiters(log.place.wakes)
         log.on_counted = self.advance
 
     # What the metadata says
@@ -105,6 +105,7 @@ class LeaderReplica:
     def follow_brokers(self, brokers: Mapping[int, BrokerInfo], now_s: float) -> None:
         """Forget what is known of followers that were replaced, and begin with those that are new."""
         known, self._followers = self._followers, {}
+        is_one_unknown = False
         for replica in self.replicas:
             if replica == self._me:
                 continue
@@ -112,12 +113,16 @@ class LeaderReplica:
             follower = known.get(replica)
             if follower is None or follower.broker_epoch != epoch:
                 follower = Follower(epoch)
+                is_one_unknown = True
                 if replica in self.isr:
                     # It has the time that every follower has before it is taken out.
                     follower.caught_up_s = now_s
             follower.lives = replica in brokers and not brokers[replica].fenced
             self._followers[replica] = follower
         self._wake_deletions()
+        if is_one_unknown:
+            # In a fetch session it says what it has only once: it is taken down again.
+            self.log.followers.tell_at_once()
 
     @property
     def electable(self) -> tuple[int, ...]:
@@ -156,6 +161,18 @@ class LeaderReplica:
         if log_start != follower.log_start:
             follower.log_start = log_start
             self._wake_deletions()
+
+    def was_caught_up(self, replica: int, broker_epoch: int, offset: int, at_s: float) -> None:
+        """In its fetch session there was nothing after `offset` until now, and at `at_s` it asked for the last time.
+
+        Requests of a session leave out what has not changed: without this an idle partition's follower would look as if
+        it had not asked since the last record.
+        """
+        follower = self._followers.get(replica)
+        if follower is None or follower.end_offset != offset or broker_epoch not in (UNKNOWN, follower.broker_epoch):
+            return
+        follower.caught_up_s = max(follower.caught_up_s, at_s)
+        follower.asked_s = max(follower.asked_s, at_s)
 
     def advance(self) -> None:
         """Move the high watermark as far as all that may be elected have come, this broker's disk included."""
@@ -237,10 +254,6 @@ class LeaderReplica:
     def wait_for_deletion(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
         """Call once when the low watermark has reached `offset`, or the epoch is over; the result undoes it."""
         return self._deletions.add(offset, callback)
-
-    @property
-    def has_deletions_waiting(self) -> bool:
-        return bool(self._deletions.waiting)
 
     def wait_for_sync(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
         """Call once when records below `offset` count on this broker's disk, or never will; the result undoes it."""

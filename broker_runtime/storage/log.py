@@ -24,7 +24,7 @@ from broker_runtime.storage.producers import StoredBatch
 from broker_runtime.storage.retention import count_expired, is_idle_roll_due, is_roll_due
 from broker_runtime.storage.truncation import end_before
 from broker_runtime.storage.validation import RawHeader, check_batch, stamped_header
-from broker_runtime.storage.waiters import OffsetWaiters
+from broker_runtime.storage.waiters import OffsetWaiters, Watchers
 from broker_runtime.wire.reply import FileRegion
 
 _LOGGER = logging.getLogger(__name__)
@@ -67,9 +67,12 @@ class Log:
         self.on_cut: Callable[[], None] | None = None
         self._clock = place.clock
         self._sole_replica = True
-        self._readers = OffsetWaiters()
-        self._followers = OffsetWaiters()
-        self._syncs = OffsetWaiters()
+        self._replicated = OffsetWaiters(place.wakes)
+        self._syncs = OffsetWaiters(place.wakes)
+        self.readers = Watchers(place.wakes)
+        """Told when the high watermark or the start moves, and when all who wait are to look again."""
+        self.followers = Watchers(place.wakes)
+        """Told of the same and of each append, within it: there are no more of them than replicas."""
         self.files.on_synced = self._synced
 
     @property
@@ -144,10 +147,12 @@ class Log:
             self.counted_end = end
             if self._sole_replica:
                 self.high_watermark = end
-                if self._readers.waiting:
-                    self._readers.wake(end)
-        if self._followers.waiting:
-            self._followers.wake(end)
+                if self._replicated.waiting:
+                    self._replicated.wake(end)
+                if self.readers.members:
+                    self.readers.tell()
+        if self.followers.members:
+            self.followers.tell_at_once()
 
     # What counts
 
@@ -266,6 +271,7 @@ class Log:
         self._vouch_only_below(self.log_end_offset)
         self.counted_end = min(self.counted_end, self.log_end_offset)
         self._recount()
+        self._tell_watchers()
 
     def _vouch_only_below(self, end: int) -> None:
         """Before and after a cut: offsets on disk must not vouch for what is cut, nor for what is written next."""
@@ -326,23 +332,26 @@ class Log:
 
     def add_waiter(self, min_offset: int, callback: Callable[[], None]) -> Callable[[], None]:
         """Call once when records at `min_offset` become readable or the log ends; the result takes it back."""
-        return self._readers.add(min_offset, callback)
-
-    def add_end_waiter(self, min_offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """As add_waiter, but for the log's end, and also called when its start moves: followers hear of both."""
-        return self._followers.add(min_offset, callback)
+        return self._replicated.add(min_offset, callback)
 
     def wake_waiting(self) -> None:
         """Whoever waits is to look again: another broker leads now, say."""
-        self._readers.wake_all()
-        self._followers.wake_all()
+        self._replicated.wake_all()
         self._syncs.wake_all()
+        self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
+        self.readers.tell()
+        self.followers.tell_at_once()
 
     def advance_high_watermark(self, offset: int) -> None:
         """For replication: all in-sync replicas have everything below `offset`."""
-        self.high_watermark = min(max(self.high_watermark, offset), self.log_end_offset)
-        if self._readers.waiting:
-            self._readers.wake(self.high_watermark)
+        before = self.high_watermark
+        moved = self.high_watermark = min(max(before, offset), self.log_end_offset)
+        if moved != before:
+            if self._replicated.waiting:
+                self._replicated.wake(moved)
+            self._tell_watchers()
 
     # Cleaning
 
@@ -364,12 +373,11 @@ class Log:
             self._begin_at(offset)
             if self.on_start_moved is not None:
                 self.on_start_moved()
-            if self._followers.waiting:
-                self._followers.wake_all()
 
     def _begin_at(self, offset: int) -> None:
         self.log_start_offset = offset
         self.advance_high_watermark(offset)
+        self._tell_watchers()
 
     def apply_retention(self, now_ms: int) -> None:
         """Take expired segments out of the log; their files go later."""

@@ -27,6 +27,7 @@ from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
 from broker_runtime.storage.stray import DELETED, STRAY, StrayFolders, is_parted, parting_name
+from broker_runtime.storage.waiters import AtOnce, Wakes
 
 _LOGGER = logging.getLogger(__name__)
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
@@ -37,7 +38,10 @@ HIGH_WATERMARK_INTERVAL_MS = 5_000
 
 
 class LogManager:
-    """`disk` runs the syncs of logs in use, so that a slow one stops nobody else; starts and stops sync at once."""
+    """`disk` runs the syncs of logs in use, so that a slow one stops nobody else; starts and stops sync at once.
+
+    `wakes` calls back those who wait for a log.
+    """
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class LogManager:
         fs: FileSystem,
         clock: Clock,
         disk: Disk | None = None,
+        wakes: Wakes | None = None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         boot_id: str = UNKNOWN_BOOT,
     ) -> None:
@@ -53,6 +58,7 @@ class LogManager:
         self._fs = fs
         self._clock = clock
         self._disk = disk or InlineDisk()
+        self.wakes = wakes or AtOnce()
         self.producer_expiration_ms = producer_expiration_ms
         self._logs: dict[Partition, Log] = {}
         self._lock: object | None = None
@@ -231,7 +237,9 @@ class LogManager:
         return True
 
     def _place(self, key: Partition, topic_id: UUID) -> LogPlace:
-        return LogPlace(self._folder(key), *key, topic_id, self._fs, self._clock, self.run_record.failed, self._disk)
+        return LogPlace(
+            self._folder(key), *key, topic_id, self._fs, self._clock, self.run_record.failed, self._disk, self.wakes
+        )
 
     def _folder(self, key: Partition) -> Path:
         return self._log_dir / f"{key[0]}-{key[1]}"

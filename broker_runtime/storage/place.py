@@ -8,6 +8,7 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.storage.disk import Disk, InlineDisk
 from broker_runtime.storage.filesystem import FileSystem
+from broker_runtime.storage.waiters import AtOnce, Wakes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class LogPlace:
     """Called when only a restart can tell which of the records are still there."""
 
     disk: Disk = field(default_factory=InlineDisk)
+    wakes: Wakes = field(default_factory=AtOnce)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

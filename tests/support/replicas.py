@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from random import Random
 from typing import Any, cast
 from uuid import UUID
 
 from broker_runtime.apis import fetch, list_offsets, offset_for_leader_epoch
 from broker_runtime.apis.context import RequestContext
+from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -16,6 +18,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import Partition, PartitionRecord, TopicRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
+from broker_runtime.storage.waiters import AtOnce
 from broker_runtime.wire.header import read_header, response_prefix
 from broker_runtime.wire.messages import decode_request, encode_response, frame_request
 from broker_runtime.wire.reply import FileRegion, PendingReply
@@ -42,7 +45,9 @@ def leading(log: Log, *replicas: int, epoch: int = 0, isr: tuple[int, ...] | Non
 
 
 class NotedAtOnce:
-    """The part of a LogManager that a deletion of records uses."""
+    """The part of a LogManager that a deletion of records and a fetch use."""
+
+    wakes = AtOnce()
 
     def gathered_log_starts(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -63,6 +68,7 @@ class LeadingNode:
         replicas, isr = leader.replicas, leader.isr
         self.image.apply(PartitionRecord(TOPIC_ID, 0, replicas, isr, replicas[0], leader.leader_epoch, 0), 1)
         self.logs = NotedAtOnce()
+        self.fetch_sessions = FetchSessionCache(10, Random(1))
         self.timers: list[Callable[[], None]] = []
         self.aside_is_full = False
         self.aside: list[tuple[Callable[[], None], asyncio.Future[None]]] = []

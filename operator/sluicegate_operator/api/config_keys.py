@@ -93,7 +93,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "log.roll.ms": long(1),
     "log.segment.bytes": Whole(14),
     "log.segment.delete.delay.ms": long(0),
-    "max.incremental.fetch.session.cache.slots": Whole(0, 0),
+    "max.incremental.fetch.session.cache.slots": Whole(0),
     "message.max.bytes": Whole(0),
     "metadata.log.max.record.bytes.between.snapshots": long(1),
     "min.insync.replicas": Whole(1),

@@ -301,7 +301,6 @@ TABLE: Sequence[Wanted] = (
     Wanted("records and configurations", "*/error_message", "None", "?*", TELLS_MORE),
     Wanted("records and configurations", "*/log_start_offset", "0", "-1", NO_START),
     Wanted("records and configurations", "*/record_errors/*", ENTRY, ABSENT, BATCHES),
-    Wanted("records fetched", "a partition twice/*", "*", "*", TWICE),
     Wanted("records fetched", "at most *0*/responses/read/partitions/0/records/rest", "*", "0", WHOLE_BATCHES),
     Wanted("records fetched", "at most *0*/responses/read/partitions/1/records*", "*", "*", WHOLE_BATCHES),
     Wanted(

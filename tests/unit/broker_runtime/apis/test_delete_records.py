@@ -2,9 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 from uuid import UUID
+
+import pytest
 
 from broker_runtime.apis import delete_records
 from broker_runtime.apis.context import RequestContext
@@ -157,12 +159,21 @@ async def test_each_partition_has_its_own_outcome() -> None:
     assert second[0] == ErrorCode.REQUEST_TIMED_OUT
 
 
-async def test_who_hangs_up_waits_no_more() -> None:
+async def test_who_hangs_up_waits_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene()
+    waiting: set[int] = set()
+
+    def wait(_: LeaderReplica, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
+        del callback
+        waiting.add(offset)
+        return lambda: waiting.discard(offset)
+
+    monkeypatch.setattr(LeaderReplica, "wait_for_deletion", wait)
     answer = await scene.begin(2)
+    assert waiting == {2}
     answer.cancel()
     await asyncio.gather(answer, return_exceptions=True)
-    assert not scene.leader.has_deletions_waiting
+    assert not waiting
 
 
 async def test_the_starts_of_many_partitions_are_noted_with_one_write_and_survive_a_power_loss() -> None:

@@ -96,10 +96,10 @@ def test_a_consumer_waits_on_while_old_records_are_deleted() -> None:
 def test_a_fetch_that_fails_is_ended_and_no_append_hears_of_it(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = Waiting()
 
-    def fail(topic: str, partition: int) -> None:
+    def fail(*_: object) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(waiting.node, "led_log", fail)
+    monkeypatch.setattr(fetch, "pack_answer", fail)
     if by == "time":
         with pytest.raises(RuntimeError):
             waiting.node.timers[0]()

@@ -144,19 +144,29 @@ def test_fetched_records_follow_the_flush_policy_of_appended_ones() -> None:
     assert by_time.log.recovery_point == 2
 
 
+class _Watcher:
+    def __init__(self, seen: list[str], name: str) -> None:
+        self._seen, self._name = seen, name
+
+    def changed(self) -> None:
+        self._seen.append(self._name)
+
+
 def test_followers_wait_for_the_end_and_consumers_for_the_high_watermark() -> None:
     house = _follower()
     seen: list[str] = []
-    house.log.add_end_waiter(0, lambda: seen.append("end"))
-    house.log.add_waiter(0, lambda: seen.append("watermark"))
-    house.log.add_end_waiter(1, lambda: seen.append("later"))
-    house.log.add_end_waiter(0, lambda: seen.append("never"))()
+    watcher = _Watcher(seen, "end")
+    house.log.followers.add(watcher)
+    house.log.readers.add(_Watcher(seen, "watermark"))
+    house.log.followers.add(_Watcher(seen, "never")).popitem()
     house.append(b"a", leader_epoch=1)
     assert seen == ["end"]
+    house.log.followers.add(watcher)
     house.log.sole_replica = True
-    assert seen == ["end", "watermark"]
+    assert sorted(seen) == ["end", "end", "watermark"]
+    house.log.followers.add(watcher)
     house.logs.delete("orders", 0)
-    assert seen == ["end", "watermark", "later"]
+    assert seen[3:] == ["end"]
 
 
 def _watermark_after(house: LogHouse) -> int:

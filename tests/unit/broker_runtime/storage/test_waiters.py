@@ -2,11 +2,11 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_runtime.storage.waiters import OffsetWaiters
+from broker_runtime.storage.waiters import AtOnce, InTurns, OffsetWaiters, Watchers
 
 
 def test_waiters_are_called_once_when_their_offset_is_passed() -> None:
-    waiters = OffsetWaiters()
+    waiters = OffsetWaiters(AtOnce())
     calls: list[str] = []
     waiters.add(0, lambda: calls.append("first"))
     waiters.add(1, lambda: calls.append("second"))
@@ -22,7 +22,7 @@ def test_waiters_are_called_once_when_their_offset_is_passed() -> None:
 
 
 def test_everybody_hears_of_the_end() -> None:
-    waiters = OffsetWaiters()
+    waiters = OffsetWaiters(AtOnce())
     calls: list[int] = []
     waiters.add(7, lambda: calls.append(7))
     waiters.add(2**40, lambda: calls.append(2**40))
@@ -33,7 +33,7 @@ def test_everybody_hears_of_the_end() -> None:
 
 
 def test_a_callback_may_take_others_back_and_wait_again() -> None:
-    waiters = OffsetWaiters()
+    waiters = OffsetWaiters(AtOnce())
     calls: list[str] = []
 
     def first() -> None:
@@ -50,7 +50,7 @@ def test_a_callback_may_take_others_back_and_wait_again() -> None:
 
 
 def test_one_that_fails_is_told_in_the_log_and_nobody_else_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
-    waiters = OffsetWaiters()
+    waiters = OffsetWaiters(AtOnce())
     calls: list[str] = []
 
     def fail() -> None:
@@ -64,3 +64,79 @@ def test_one_that_fails_is_told_in_the_log_and_nobody_else_hears_of_it(caplog: p
         assert not waiters.waiting
     assert calls == ["second"] * 2
     assert caplog.text.count("RuntimeError: a mistake") == 2
+
+
+class Loop:
+    """Calls take a second each; a turn has three."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.soon: list[Callable[[], None]] = []
+        self.wakes = InTurns(self.soon.append, lambda: self.now_s, 3.0)
+        self.called: list[str] = []
+
+    def turn(self) -> list[str]:
+        """What is called in it."""
+        self.called.clear()
+        soon = list(self.soon)
+        self.soon.clear()
+        for run in soon:
+            run()
+        return list(self.called)
+
+    def of(self, name: str) -> Callable[[], None]:
+        def call() -> None:
+            self.now_s += 1
+            self.called.append(name)
+
+        return call
+
+
+def test_nobody_is_called_within_the_append_and_each_turn_is_bounded() -> None:
+    loop = Loop()
+    waiters = OffsetWaiters(loop.wakes)
+    for number in range(7):
+        waiters.add(0, loop.of(str(number)))
+    taken_back = waiters.add(0, loop.of("never"))
+    waiters.wake(1)
+    taken_back()
+    assert loop.called == []
+    turns = [loop.turn() for _ in range(3)]
+    assert turns == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    assert not loop.soon
+
+
+def test_few_who_wait_are_not_behind_many() -> None:
+    loop = Loop()
+    many, few = OffsetWaiters(loop.wakes), OffsetWaiters(loop.wakes)
+    for _ in range(100):
+        many.add(0, loop.of("many"))
+    few.add(0, loop.of("few"))
+    many.wake(1)
+    few.wake(1)
+    assert "few" in loop.turn() + loop.turn()
+    rest = [name for _ in range(40) for name in loop.turn()]
+    assert not loop.soon
+    assert len(rest) > 90
+
+
+class Told:
+    def __init__(self, loop: Loop, name: str) -> None:
+        self.changed = loop.of(name)
+
+
+def test_watchers_are_told_once_unless_they_are_added_again() -> None:
+    loop = Loop()
+    watchers = Watchers(loop.wakes)
+    first, second = Told(loop, "first"), Told(loop, "second")
+    watchers.add(first)
+    place = watchers.add(second)
+    watchers.tell()
+    watchers.tell()
+    del place[second]
+    watchers.add(first)
+    assert loop.turn() == ["first"]
+    watchers.tell_at_once()
+    assert loop.called == ["first", "first"]
+    watchers.tell()
+    assert not loop.soon
