@@ -1,7 +1,7 @@
 """Three brokers and three controllers of each subject, all of them processes of their own, every time-out the default.
 
-What decides how long a fail-over lasts differs. Ours: `sluicegate.controller.lease.duration.ms`, which standbys count
-from the last renewal that they saw of the Lease; it is in a real API server on the same cores. Apache Kafka:
+What decides how long a fail-over lasts differs. Ours: the host of the killed process refuses the standbys' connections,
+and one of them loads the journal from a real API server on the same cores (decision 15). Apache Kafka:
 `controller.quorum.fetch.timeout.ms` (2 s), after which a voter misses the leader, then an election
 (`controller.quorum.election.timeout.ms`, 1 s, and a random back-off when nobody wins), KIP-595 and KIP-996.
 """

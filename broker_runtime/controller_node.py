@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from random import Random
 from typing import Protocol
-from uuid import uuid4
 
 from broker_runtime.apis.context import ProducerIds, Timer
 from broker_runtime.apis.dispatch import Dispatcher, Peer
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.table import CONTROLLER_APIS
 from broker_runtime.clock import Clock
+from broker_runtime.cluster.identity import new_incarnation
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.effective import effective_config
 from broker_runtime.controller.history import ReplayError
@@ -104,7 +104,7 @@ class ControllerNode:
         self._disk = ThreadPoolExecutor(1, "controller-journal") if parts is None else None
         if parts is None:
             assert self._disk is not None
-            parts = JournalParts(self._disk, uuid4().hex[:8])
+            parts = JournalParts(self._disk, str(new_incarnation(clock.wall_ms())))
         self._journal = _metadata_log(settings, logs)
         self.controller: ControllerService = ControllerService(
             backing(settings, self._journal, clock, parts), settings, clock, cluster_id

@@ -9,8 +9,10 @@ import pytest
 
 from tests.simulation.cluster.__main__ import explained
 from tests.simulation.cluster.cluster import simulate
+from tests.simulation.cluster.shape import DEPOSED
 
 SEEDS = 200
+DEPOSED_SEEDS = 8
 BLOCK = 10
 ROOT = Path(__file__).parents[2]
 
@@ -21,6 +23,13 @@ def test_nothing_acknowledged_is_lost(first: int) -> None:
         result = simulate(seed)
         assert not result.problems, explained(result, 40)
         assert result.figures["acknowledged"] > 0
+
+
+def test_a_wrong_word_that_the_active_controller_is_gone_loses_nothing() -> None:
+    for seed in range(DEPOSED_SEEDS):
+        result = simulate(seed, DEPOSED)
+        assert not result.problems, explained(result, 40)
+        assert result.figures["terms ended"] > 1
 
 
 def test_a_seed_is_the_same_run_in_every_process() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from broker_runtime.controller import elections, partition_changes, registration
 from broker_runtime.controller.journal.file import FileJournal
+from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
@@ -24,10 +25,9 @@ from broker_runtime.storage.loader import Promise
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.producers import ProducerStates
 from tests.simulation.cluster.cluster import simulate
-from tests.simulation.cluster.shape import LOSSES, Shape
+from tests.simulation.cluster.shape import DEPOSED, HARSH, LOSSES, Shape
 
 SEEDS = range(1_000, 1_080)
-HARSH = Shape(partitions=2, faults_s=20.0, fault_interval_s=0.5, pause_max_s=0.1, operator_looks_s=0.3)
 REPLACED = replace(
     HARSH,
     partitions=8,
@@ -225,6 +225,24 @@ def test_checkpoints_of_a_deleted_log_are_found() -> None:
 def test_a_cut_in_silence_is_found() -> None:
     """1024."""
     _finds(cut_damaged_logs_in_silence, replace(HARSH, faults=("damage", "kill")), range(1_020, 1_080))
+
+
+def commit_whether_or_not_the_name_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who holds the lease takes it for the right to write."""
+
+    async def overwrite(self: KubernetesJournal, base: int, data: bytes) -> None:
+        name = self._batch_name(base)
+        if not await self._again(lambda: self._store.create(name, "batch", data)):
+            found = await self._get(name)
+            if found is not None:
+                await self._again(lambda: self._store.replace(name, "batch", data, found.version))
+
+    monkeypatch.setattr(KubernetesJournal, "_create", overwrite)
+
+
+def test_two_controllers_that_both_commit_are_found() -> None:
+    """1001."""
+    _finds(commit_whether_or_not_the_name_is_free, DEPOSED)
 
 
 @pytest.mark.timeout(900)

@@ -117,6 +117,9 @@ class MemoryKube:
         return self.put(manifest)
 
     async def replace(self, kind: Kind, namespace: str, name: str, manifest: Mapping[str, Any]) -> Json:
+        version, there = manifest["metadata"].get("resourceVersion"), self.take(kind.kind, name, namespace)["metadata"]
+        if version not in (None, there["resourceVersion"]):
+            raise KubeConflictError(f"{name} has changed")
         return self.put(manifest)
 
     async def apply_status(

@@ -17,6 +17,7 @@ from broker_runtime.storage.log import Log
 
 NAME_CHARACTERS_MAX = 63
 """The name is a label's value too."""
+_ANY_HOST = ("", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,21 @@ def backing(settings: BrokerSettings, metadata: Log, clock: Clock, parts: Journa
         )
     duration_ms = settings.config.sluicegate_controller_lease_duration_ms
     store: ObjectStore | None = parts.store
+    host, port = _own_endpoint(settings)
     if store is None:
         namespace = settings.config.sluicegate_controller_journal_namespace
         owner = settings.config.sluicegate_controller_journal_owner
         # Imported by those who need it: its HTTP client costs every other broker 14 MB of memory.
         kube_store = import_module("broker_runtime.controller.journal.kube_store")
-        store = kube_store.KubeStore(name, namespace, duration_ms / 1000, owner=owner)
-    election = LeaseElection(store, f"{settings.node_id}_{parts.incarnation}", duration_ms, clock)
+        store = in_api_server = kube_store.KubeStore(name, namespace, duration_ms / 1000, owner=owner)
+        if host in _ANY_HOST:
+            host = in_api_server.own_host()
+    address = "" if host in _ANY_HOST or not port else f"{f'[{host}]' if ':' in host else host}:{port}"
+    election = LeaseElection(store, f"{settings.node_id}_{parts.incarnation}", duration_ms, clock, address)
     return Backing(metadata, KubernetesJournal(metadata, store, name, duration_ms / 1000), election)
+
+
+def _own_endpoint(settings: BrokerSettings) -> tuple[str, int]:
+    """Host and port where other controllers reach this one, as the configuration has them."""
+    found = [each for each in settings.listeners if each.listener in settings.controller_listeners]
+    return (found[0].host, found[0].port) if found else ("", 0)

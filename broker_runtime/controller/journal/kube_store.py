@@ -10,8 +10,10 @@ Rights needed: configmaps create, get, list, update, delete; leases create, get,
 import asyncio
 import base64
 import json
+import logging
 import math
 import os
+import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,10 +28,13 @@ import urllib3
 from broker_runtime.controller.journal.store import LeaseRecord, Part, StoredObject, StoreError, StoreRefusedError
 from broker_runtime.errors import ConfigError
 
+log = logging.getLogger(__name__)
+
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _JOURNAL_LABEL = "sluicegate.dev/journal"
 _PART_LABEL = "sluicegate.dev/journal-part"
 _DURATION = "sluicegate.dev/lease-duration-ms"
+_ADDRESS = "sluicegate.dev/holder-address"
 _FIELD = "data"
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid")
 _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -128,6 +133,20 @@ class KubeStore:
             timeout=urllib3.Timeout(connect=timeout_s, read=timeout_s),
         )
         self._threads = ThreadPoolExecutor(_THREADS, "journal-store")
+
+    def own_host(self) -> str:
+        """The address of this machine on its way to the API server: in a pod the pod's. Empty when there is none."""
+        server = urllib3.util.parse_url(self._account.url)
+        try:
+            found = socket.getaddrinfo((server.host or "").strip("[]"), server.port or 443, type=socket.SOCK_DGRAM)
+            family, kind, protocol, _, address = found[0]
+            with socket.socket(family, kind, protocol) as way:
+                # Nothing is sent.
+                way.connect(address)
+                return str(way.getsockname()[0])
+        except OSError as error:
+            log.warning("there is no way to the API server %s yet: %s", self._account.url, error)
+            return ""
 
     async def create(self, name: str, part: Part, data: bytes) -> bool:
         body = self._config_map(name, part, data)
@@ -245,7 +264,7 @@ class KubeStore:
             "metadata": {
                 "name": self._name,
                 "labels": {_JOURNAL_LABEL: self._name},
-                "annotations": {_DURATION: str(lease.duration_ms)},
+                "annotations": {_DURATION: str(lease.duration_ms), _ADDRESS: lease.address},
                 "ownerReferences": self._owners,
             },
             "spec": {
@@ -274,7 +293,12 @@ def _stored(item: Any) -> StoredObject:
 def _lease(item: Any) -> LeaseRecord:
     meta, spec = item["metadata"], item.get("spec", {})
     seconds = spec.get("leaseDurationSeconds", 1)
-    duration_ms = (meta.get("annotations") or {}).get(_DURATION, str(seconds * 1000))
+    annotations = meta.get("annotations") or {}
     return LeaseRecord(
-        spec.get("holderIdentity") or "", int(duration_ms), spec.get("leaseTransitions", 0), 0, meta["resourceVersion"]
+        spec.get("holderIdentity") or "",
+        int(annotations.get(_DURATION, str(seconds * 1000))),
+        spec.get("leaseTransitions", 0),
+        0,
+        meta["resourceVersion"],
+        annotations.get(_ADDRESS, ""),
     )

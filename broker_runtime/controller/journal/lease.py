@@ -3,6 +3,10 @@
 The holder counts a renewal from before it is sent and stops serving after a part of the duration; the others count the
 whole duration from when they first saw the renewal. So two never serve at once as long as their clocks run at about
 the same speed; that none but one can commit does not depend on any clock (`kubernetes.py`).
+
+A lease ends early in two ways. Its holder releases it, or whoever knows that the holder's process has ended does so in
+its name (the operator). And a standby takes it when the holder's host says so (`holder.py`). Either word may be wrong:
+then two serve until the one before looks at its lease or wants to commit, which is refused.
 """
 
 import asyncio
@@ -10,6 +14,7 @@ import logging
 from dataclasses import replace
 
 from broker_runtime.clock import Clock
+from broker_runtime.controller.journal.holder import HolderWatch
 from broker_runtime.controller.journal.store import LeaseRecord, ObjectStore, StoreError
 from broker_runtime.controller.journal.trouble import Trouble
 
@@ -20,6 +25,8 @@ _SERVED_PART = 0.85
 _RENEWALS = 3
 _POLLS = 10
 _POLL_MAX_S = 0.5
+_POLL_LOST_S = 0.1
+"""While the holder's connection is lost: it may release its lease in this very moment, or the operator for it."""
 _LATE_S = 0.002
 """Timers may ring a millisecond early."""
 _RELEASE_ATTEMPTS = 3
@@ -28,10 +35,12 @@ _RELEASE_ATTEMPTS = 3
 class LeaseElection:
     certain = False
 
-    def __init__(self, store: ObjectStore, identity: str, duration_ms: int, clock: Clock) -> None:
-        """`identity` is `<node id>_<what tells processes of that node apart>`."""
+    def __init__(self, store: ObjectStore, identity: str, duration_ms: int, clock: Clock, address: str = "") -> None:
+        """`identity` is `<node id>_<what tells processes of that node apart>`. `address` is host:port where others
+        reach this controller; empty when that is not known, and then they go by its lease alone."""
         self._store = store
         self._identity = identity
+        self._address = address
         self._duration_ms = duration_ms
         self._clock = clock
         self._served_s = duration_ms / 1000 * _SERVED_PART
@@ -40,6 +49,7 @@ class LeaseElection:
         self._lease: LeaseRecord | None = None
         self._seen_s = 0.0
         self._held_until_s: float | None = None
+        self._watch = HolderWatch()
         self._trouble = Trouble("the lease of the active controller cannot be read or written", duration_ms / 1000)
 
     @property
@@ -60,8 +70,14 @@ class LeaseElection:
         return self._trouble.reason(self._clock.monotonic())
 
     async def acquire(self) -> None:
-        said = ""
         self._held_until_s = None
+        try:
+            await self._acquire()
+        finally:
+            await self._watch.stop()
+
+    async def _acquire(self) -> None:
+        said = ""
         while True:
             try:
                 taken = await self._attempt()
@@ -75,7 +91,17 @@ class LeaseElection:
                     said = news
             except StoreError as error:
                 self._trouble.failed(error, self._clock.monotonic())
-            await asyncio.sleep(self._pause_s())
+            if self._lease is not None:
+                await self._watch.follow(self._lease.holder, self._lease.address)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(self._pause_s()):
+                await self._watch.news.wait()
+        except TimeoutError:
+            pass
+        self._watch.news.clear()
 
     async def _attempt(self) -> bool:
         self._observe(await self._store.lease())
@@ -90,7 +116,7 @@ class LeaseElection:
 
     def _is_free(self) -> bool:
         lease = self._lease
-        if lease is None or not lease.holder or lease.holder == self._identity:
+        if lease is None or lease.holder in ("", self._identity, self._watch.gone):
             return True
         return self._expires_in_s(lease) <= 0
 
@@ -105,6 +131,8 @@ class LeaseElection:
         if lease is None or left_s <= 0:
             # One that has run out and is not ours has been asked for just now, in vain.
             return self._poll_s
+        if self._watch.lost:
+            return min(_POLL_LOST_S, left_s + _LATE_S)
         renewal_s = left_s - lease.duration_ms / 1000 * (1 - 1 / _RENEWALS)
         return min(max(self._poll_s, renewal_s), left_s + _LATE_S)
 
@@ -118,6 +146,7 @@ class LeaseElection:
             transitions,
             self._clock.wall_ms(),
             "" if old is None else old.version,
+            self._address,
         )
         written = await self._store.put_lease(wanted)
         if written is None:

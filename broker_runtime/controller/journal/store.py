@@ -38,6 +38,8 @@ class LeaseRecord:
     renewed_ms: int
     """Wall clock of the holder; for people, nothing is decided by it."""
     version: str = ""
+    address: str = ""
+    """Where the others reach the holder, host:port; empty when it did not say."""
 
 
 class ObjectStore(Protocol):

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_registration import BrokerRegistration
+from sluicegate_operator.fleet.controller_lease import end_term_of_gone
 from sluicegate_operator.fleet.controllers import fence
 from sluicegate_operator.fleet.kubernetes import Sighting
 from sluicegate_operator.fleet.pods import NodePod
@@ -61,6 +62,7 @@ class RegistrationReconciler:
         await self._set_gates(cluster, seen)
         await self._mend_labels(cluster, seen)
         if seen.view.overview is None:
+            await self._end_term_of_gone(cluster)
             return UNSEEN_RETRY
         await self._write(cluster, seen, seen.view.overview)
         if fenced or not settled(cluster, seen):
@@ -85,6 +87,13 @@ class RegistrationReconciler:
             FENCED_AT_ONCE.inc()
             await self._context.post(cluster, "Warning", "BrokerGone", f"{order.why}: fenced at once")
         return True
+
+    async def _end_term_of_gone(self, cluster: BrokerCluster) -> None:
+        """While no controller is active: the one that was may be gone."""
+        if not cluster.spec.shares_journal or cluster.spec.paused:
+            return
+        if why := await end_term_of_gone(self._context.kube, cluster):
+            await self._context.post(cluster, "Warning", "ControllerGone", f"{why}: its Lease has ended")
 
     async def _mend_labels(self, cluster: BrokerCluster, seen: Sighting) -> None:
         """Without its labels a pod is found by neither its StatefulSet nor Services nor a PodDisruptionBudget."""

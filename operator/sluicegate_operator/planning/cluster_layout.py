@@ -136,13 +136,18 @@ def _journal(cluster: BrokerCluster) -> dict[str, str]:
         return {"sluicegate.controller.journal": "file"}
     journal = {
         "sluicegate.controller.journal": "kubernetes",
-        "sluicegate.controller.journal.name": f"{cluster.name}-journal-{_identity(cluster).hex[:8]}",
+        "sluicegate.controller.journal.name": journal_name(cluster),
         "sluicegate.controller.journal.namespace": cluster.namespace,
     }
     if uid := cluster.metadata.uid:
         owner = f"{API_VERSION}/{type(cluster).__name__}/{cluster.name}/{uid}"
         journal["sluicegate.controller.journal.owner"] = owner
     return journal
+
+
+def journal_name(cluster: BrokerCluster) -> str:
+    """Of a journal that controllers share, and of their Lease."""
+    return f"{cluster.name}-journal-{_identity(cluster).hex[:8]}"
 
 
 def cluster_id(cluster: BrokerCluster) -> str:

@@ -124,11 +124,14 @@ def _broker(document: object) -> BrokerOverview:
 
 
 def _began_ms(incarnation: str) -> int | None:
-    """A UUID of version 7 begins with a time (RFC 9562); those of other brokers are all chance."""
     try:
-        found = UUID(incarnation)
+        return time_of_uuid(UUID(incarnation))
     except ValueError:
         raise OverviewError(f"incarnation: {incarnation!r} is no UUID") from None
+
+
+def time_of_uuid(found: UUID) -> int | None:
+    """In milliseconds: a UUID of version 7 begins with it (RFC 9562); those of other brokers are all chance."""
     return found.int >> 80 if found.version == 7 else None
 
 

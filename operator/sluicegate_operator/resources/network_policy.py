@@ -1,6 +1,6 @@
 """NetworkPolicies: who may open connections to the nodes of a cluster.
 
-Listeners of clients are open to everybody, as are metrics and probes. What nodes say to each other is for brokers of
+Listeners of clients are open to everybody, as are metrics and probes. What nodes say to each other is for nodes of
 this cluster and for the operator: who reaches it could fence brokers, or get past the limits of every listener. They
 hold where the cluster's network enforces NetworkPolicies, and say nothing of outgoing connections.
 """
@@ -26,8 +26,9 @@ class OpenPorts:
 
 
 def network_policy(cluster: BrokerCluster, ports: OpenPorts, operator_namespace: str) -> dict[str, Any]:
-    # Controllers open connections to nobody.
-    brokers = {"podSelector": {"matchLabels": selector(cluster.name, BROKER)}}
+    # Controllers open connections to each other only: those on standby to the active one (decision 15).
+    roles = dict.fromkeys((BROKER, ports.role)) if cluster.spec.shares_journal else (BROKER,)
+    nodes = [{"podSelector": {"matchLabels": selector(cluster.name, role)}} for role in roles]
     operator = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}},
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": MANAGER}},
@@ -40,7 +41,7 @@ def network_policy(cluster: BrokerCluster, ports: OpenPorts, operator_namespace:
             "podSelector": {"matchLabels": selector(cluster.name, ports.role)},
             "policyTypes": ["Ingress"],
             "ingress": [
-                {"from": [brokers, operator], "ports": _ports(ports.within)},
+                {"from": [*nodes, operator], "ports": _ports(ports.within)},
                 {"ports": _ports(ports.to_all)},
             ],
         },

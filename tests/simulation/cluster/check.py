@@ -333,4 +333,5 @@ def figures(cluster: "Cluster") -> Mapping[str, int]:
     counts["chunks"] = cluster.network.figures.chunks
     if cluster.operator is not None:
         counts["fenced"], counts["stale orders"] = cluster.operator.accepted, cluster.operator.refused
+        counts["terms ended"] = cluster.operator.terms_ended
     return counts

@@ -53,6 +53,7 @@ class Network:
         self._listeners: dict[tuple[str, int], Listener] = {}
         self._connections: dict[int, tuple[End, End]] = {}
         self._cut: dict[tuple[str, str], None] = {}
+        self._refusing: set[tuple[str, int]] = set()
         self._slow: dict[str, float] = {}
         self._next_id = 0
 
@@ -64,12 +65,17 @@ class Network:
 
     def heal(self) -> None:
         self._cut.clear()
+        self._refusing.clear()
         self._slow.clear()
         for end in self._ends():
             end.release()
 
     def slow(self, host: str, extra_s: float) -> None:
         self._slow[host] = extra_s
+
+    def refuse(self, address: tuple[str, int], *, refuse: bool = True) -> None:
+        """Something in between says that nobody listens there."""
+        (self._refusing.add if refuse else self._refusing.discard)(address)
 
     @property
     def any_cut(self) -> bool:
@@ -137,7 +143,7 @@ class Network:
                 break
             await asyncio.sleep(_SYN_RETRY_S)
         listener = self._listeners.get((host, port))
-        if listener is None:
+        if listener is None or (host, port) in self._refusing:
             raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
         self._next_id += 1
         near = End(self, self._next_id, owner)

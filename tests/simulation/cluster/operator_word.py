@@ -1,4 +1,5 @@
-"""The operator of a simulated cluster: it tells the active controller which brokers are gone (its real plan decides).
+"""The operator of a simulated cluster: it tells the active controller which brokers are gone, and ends the Lease of one
+that is gone itself (its real plans decide).
 
 As the real one it reads the controller's view first and looks at the pods after it; both take a while, and some orders
 are repeated late, so that they meet a newer incarnation of their broker, which they must not touch. No link of it is
@@ -8,13 +9,16 @@ ever cut.
 import asyncio
 import json
 import random
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from broker_runtime.controller.journal.store import LeaseRecord
 from broker_runtime.controller.overview import overview
 from broker_runtime.controller_node import ControllerNode
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.versions import BROKER_HEARTBEAT
+from sluicegate_operator.planning.controller_lease import ADDRESS, JOURNAL_LABEL, lease_holder, why_holder_gone
 from sluicegate_operator.planning.fencing import BrokerPod, FenceOrder, plan_fencing
 from sluicegate_operator.planning.overview import BrokerOverview, ClusterOverview, parse_overview
 from tests.simulation.cluster.connection import Connection, Unanswered
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
 
 _HOST = "10.0.4.1"
-_CONTROLLER_PORT = 9093
+CONTROLLER_PORT = 9093
 _HEARTBEAT_VERSION = 1
 _ASK_TIMEOUT_S = 1.0
 _AGE_FACTOR = 3.0
@@ -37,7 +41,7 @@ class Operator:
     def __init__(self, cluster: "Cluster") -> None:
         self.owner = Owner("operator", _HOST)
         self.stopped = False
-        self.accepted = self.refused = 0
+        self.accepted = self.refused = self.terms_ended = 0
         self._cluster = cluster
         self._random = random.Random(f"{cluster.seed}/operator")
         self._late: set[asyncio.Task[None]] = set()
@@ -47,8 +51,11 @@ class Operator:
         mean_s = self._cluster.shape.operator_looks_s
         while not self.stopped:
             await asyncio.sleep(self._random.uniform(0.0, 2.0 * mean_s))
+            if self._random.random() < self._cluster.shape.operator_errs:
+                self._end_term("the operator errs", self._cluster.around.objects.lease)
             view, active = await self._view()
             if view is None or active is None:
+                await self._end_term_of_gone()
                 continue
             # What is seen in the pods is newer than the view; this order is what makes fencing safe.
             await asyncio.sleep(self._random.choice((0.0, self._random.uniform(0.0, 0.5))))
@@ -92,6 +99,28 @@ class Operator:
 
     # Telling
 
+    async def _end_term_of_gone(self) -> None:
+        """The Lease is read before the pods, and what is written is of the version that was read."""
+        lease = self._cluster.around.objects.lease
+        holder = None if lease is None else lease_holder(_as_object(lease))
+        if holder is None:
+            return
+        await asyncio.sleep(self._random.uniform(0.0, 0.1))
+        pods = {pod.broker_id: pod for pod in self._controller_pods()}
+        if why := why_holder_gone(holder, pods.get(holder.node_id)):
+            await asyncio.sleep(self._random.choice((0.0, self._random.uniform(0.0, 2.0))))
+            self._end_term(why, lease)
+
+    def _controller_pods(self) -> list[BrokerPod]:
+        alive = [process for process in self._cluster.controllers if process.alive]
+        return [BrokerPod(process.name, process.node_id, process.host) for process in alive]
+
+    def _end_term(self, why: str, lease: LeaseRecord | None) -> None:
+        objects = self._cluster.around.objects
+        if lease is not None and lease.holder and objects.put_lease(replace(lease, holder="")) is not None:
+            self._cluster.note(f"the operator ends the lease of {lease.holder}: {why}")
+            self.terms_ended += 1
+
     def _repeat_later(self, order: FenceOrder) -> None:
         task = self._cluster.loop.create_task(self._again(order), context=self.owner.context)
         self._late.add(task)
@@ -115,7 +144,7 @@ class Operator:
             "want_shut_down": True,
             "offline_log_dirs": (),
         }
-        connection = Connection((active.host, _CONTROLLER_PORT))
+        connection = Connection((active.host, CONTROLLER_PORT))
         try:
             answer = await connection.ask(BROKER_HEARTBEAT, _HEARTBEAT_VERSION, content)
         except Unanswered:
@@ -130,6 +159,12 @@ class Operator:
             self._cluster.around.mistake(
                 f"an order for epoch {order.epoch} of broker {order.broker_id} hit a later one"
             )
+
+
+def _as_object(lease: LeaseRecord) -> Mapping[str, Any]:
+    """The Lease as the API server has it."""
+    meta = {"name": "simulated", "labels": {JOURNAL_LABEL: "simulated"}, "annotations": {ADDRESS: lease.address}}
+    return {"metadata": meta, "spec": {"holderIdentity": lease.holder}}
 
 
 def _shown(node: ControllerNode, process: Process) -> ClusterOverview:

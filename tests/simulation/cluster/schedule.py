@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.cluster import check, damage, disk_faults, topic_changes
 from tests.simulation.cluster.kube import API_SERVER
+from tests.simulation.cluster.operator_word import CONTROLLER_PORT
 from tests.simulation.cluster.process import Process
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ async def run(cluster: "Cluster") -> None:
     end_s = cluster.loop.time() + cluster.shape.faults_s
     # A seed has its own few kinds of faults: all of them together rarely let anything interesting happen.
     chosen = list(cluster.shape.faults) or rng.sample(list(_ACTIONS), rng.randint(2, 6))
-    weights = [_ACTIONS[name][1] for name in chosen]
+    weights = [_BY_NAME[name][1] for name in chosen]
     supervisor = asyncio.ensure_future(keep_alive(cluster))
     pending: set[asyncio.Future[None]] = set()
     while cluster.loop.time() < end_s:
-        action = _ACTIONS[rng.choices(chosen, weights)[0]][0]
+        action = _BY_NAME[rng.choices(chosen, weights)[0]][0]
         pending.add(asyncio.ensure_future(action(cluster, rng)))
         mean_s = cluster.shape.fault_interval_s
         await asyncio.sleep(rng.choice((rng.uniform(0.0, mean_s / 3), rng.uniform(0.3 * mean_s, 3.0 * mean_s))))
@@ -156,6 +157,16 @@ async def _controlled_restart(cluster: "Cluster", rng: random.Random) -> None:
         await asyncio.sleep(0)
 
 
+async def _refuse_controller(cluster: "Cluster", rng: random.Random) -> None:
+    """As when its process has ended, only that it lives and goes on."""
+    process = cluster.active_controller() or rng.choice(cluster.controllers)
+    address = (process.host, CONTROLLER_PORT)
+    cluster.network.refuse(address)
+    cluster.note(f"{process.name} refuses, and {cluster.network.reset(process.host, 1.0)} of its connections are reset")
+    await asyncio.sleep(rng.uniform(0.2, 3.0))
+    cluster.network.refuse(address, refuse=False)
+
+
 _ACTIONS: dict[str, tuple[Callable[["Cluster", random.Random], Awaitable[None]], int]] = {
     "kill": (_kill, 4),
     "kill_controller": (_kill_controller, 2),
@@ -180,3 +191,5 @@ _ACTIONS: dict[str, tuple[Callable[["Cluster", random.Random], Awaitable[None]],
     "reassign": (topic_changes.reassign, 2),
     "elect_preferred": (topic_changes.elect_preferred, 1),
 }
+_BY_NAME = _ACTIONS | {"refuse_controller": (_refuse_controller, 3)}
+"""With those that a shape asks for; no seed chooses them by itself."""

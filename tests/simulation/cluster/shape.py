@@ -1,7 +1,7 @@
 """How large a simulated cluster is, and for how long faults befall it."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 NEVER = 2**63 - 1
 """Kafka's default of log.flush.interval.messages."""
@@ -34,6 +34,19 @@ class Shape:
     """With 1 any number of brokers may lose power at once."""
     operator_looks_s: float = 0.0
     """Mean time between two looks of the operator at pods and controllers; 0: there is none."""
+    operator_errs: float = 0.0
+    """In which part of its looks the operator ends the Lease of the active controller, whether that is gone or not."""
+
+
+HARSH = Shape(partitions=2, faults_s=20.0, fault_interval_s=0.5, pause_max_s=0.1, operator_looks_s=0.3)
+DEPOSED = replace(
+    HARSH,
+    controllers=3,
+    faults=("refuse_controller", "pause", "kill_controller", "new_topic", "topic_made_again", "reassign"),
+    delay_factor=5.0,
+    operator_errs=0.3,
+)
+"""Controllers that are well are told to be gone, by the operator and by their hosts' refusals."""
 
 
 def shape_of(seed: int) -> Shape:

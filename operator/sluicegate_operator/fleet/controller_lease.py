@@ -1,0 +1,36 @@
+"""Ends the term of an active controller whose process is gone: its Lease need not run out (decision 15)."""
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.fleet.finding_pods import all_pods
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeConflictError
+from sluicegate_operator.kube.kinds import LEASE
+from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, Role, journal_name
+from sluicegate_operator.planning.controller_lease import lease_holder, why_holder_gone
+from sluicegate_operator.planning.fencing import BrokerPod
+
+
+async def end_term_of_gone(kube: KubeClient, cluster: BrokerCluster) -> str:
+    """Why the Lease has nobody who holds it from now on; empty where it is as it was. Raises KubeError."""
+    name = journal_name(cluster)
+    lease = await kube.get(LEASE, cluster.namespace, name)
+    holder = None if lease is None else lease_holder(lease)
+    if lease is None or holder is None:
+        return ""
+    ordinals = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + cluster.spec.controller_count)
+    # One beyond them is on its way out by a change of scale, and was not asked for by name.
+    if holder.node_id not in ordinals:
+        return ""
+    pods = {pod.node_id: pod for pod in await all_pods(kube, cluster, None) if pod.role is Role.CONTROLLER}
+    pod = pods.get(holder.node_id)
+    found = None if pod is None else BrokerPod(pod.name, pod.node_id, pod.host, ended=pod.ended, uid=pod.uid)
+    why = why_holder_gone(holder, found)
+    if not why:
+        return ""
+    # Of the version that was read: one that was renewed since is its holder's.
+    ended = {**lease, "spec": {**lease["spec"], "holderIdentity": ""}}
+    try:
+        await kube.replace(LEASE, cluster.namespace, name, ended)
+    except KubeConflictError:
+        return ""
+    return why
