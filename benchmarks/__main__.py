@@ -1,7 +1,8 @@
-"""`make bench`: both subjects in turn, row by row, several rounds; writes a table and a picture to benchmarks/results/.
+"""`make bench`: two subjects in turn, row by row, several rounds; writes a table and a picture to benchmarks/results/.
 
-A ratio is taken within each round, so that a machine whose speed drifts does not bend it; the table gives the median
-ratio with its least and greatest, and both subjects' medians. Nothing is thrown away.
+The other subject is Apache Kafka, or this project as it was (`--before CHECKOUT`). A ratio is taken within each round,
+so that a machine whose speed drifts does not bend it; the table gives the median ratio with its least and greatest, and
+both subjects' medians. Nothing is thrown away.
 """
 
 import argparse
@@ -16,18 +17,23 @@ from typing import Any
 from benchmarks import controller_rows, replicated_rows
 from benchmarks.apply_to_enforced import measure_apply_to_enforced
 from benchmarks.replicated_rows import ClusterRow
-from benchmarks.report import write_picture, write_table
-from benchmarks.rows import ROWS, SUBJECTS, Row, machine, needs
+from benchmarks.report import APACHE_KAFKA, write_picture, write_table
+from benchmarks.rows import ROOT, ROWS, Row, apache_kafka, machine, needs, production_python, sluicegate
 
 MEMORY = Path("/dev/shm")
 RESULTS = Path(__file__).parent / "results"
+NOT_SLOWER = 0.97
+"""What every row has to reach beside this project as it was, whatever its floor beside Apache Kafka."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("benchmarks")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--rows", default="", help="only rows whose name contains this")
+    parser.add_argument("--rows", default="", help="only rows whose name contains this; nothing is written then")
+    parser.add_argument("--before", type=Path, help="compare with another checkout of this project, not with Kafka")
     options = parser.parse_args(arguments)
+    if options.before is not None and not Path(production_python(options.before)).exists():
+        parser.error(f"run `make .venv-runtime/.installed` in {options.before} first")
     RESULTS.mkdir(exist_ok=True)
     if MEMORY.is_dir():
         # The disk of the machine is not what is compared: its write-back throttles both subjects alike.
@@ -35,60 +41,76 @@ def main(arguments: Sequence[str] | None = None) -> int:
     enforced = measure_apply_to_enforced(changes=100, brokers=3)
     print("apply to enforced:", enforced, flush=True)
     missing = needs()
-    if missing:
+    if missing and options.before is None:
         print(f"the comparison with Apache Kafka is left out: {missing}")
         return 0
-    measured = {row.name: _measure(row, options.rounds) for row in ROWS if options.rows in row.name}
+    measured = {row.name: _measure(row, options) for row in ROWS if options.rows in row.name}
     for group in (*replicated_rows.ROWS, *controller_rows.ROWS):
         if any(options.rows in name for name in group.names):
-            measured |= _measure_clusters(group, options.rounds)
-    figures = {"machine": machine(), "rounds": options.rounds, "apply_to_enforced": enforced, "rows": measured}
+            measured |= _measure_clusters(group, options)
+    figures = {
+        "machine": machine(),
+        "beside": APACHE_KAFKA if options.before is None else "before",
+        "rounds": options.rounds,
+        "apply_to_enforced": enforced,
+        "rows": measured,
+    }
     if options.rows:
         print(json.dumps(figures, indent=1))
         return 0
-    (RESULTS / "latest.json").write_text(json.dumps(figures, indent=1) + "\n")
-    write_table(figures, RESULTS / "latest.md")
-    write_picture(figures, RESULTS / "latest.png")
-    print((RESULTS / "latest.md").read_text())
+    name = "latest" if options.before is None else "before"
+    (RESULTS / f"{name}.json").write_text(json.dumps(figures, indent=1) + "\n")
+    write_table(figures, RESULTS / f"{name}.md")
+    write_picture(figures, RESULTS / f"{name}.png")
+    print((RESULTS / f"{name}.md").read_text())
     return 0
 
 
-def _measure(row: Row, rounds: int) -> Mapping[str, object]:
-    values: dict[str, list[float]] = {name: [] for name in SUBJECTS}
-    for _ in range(rounds):
-        for name, make in SUBJECTS.items():
-            values[name].append(row.measure(make))
-            print(f"{row.name}: {name} {values[name][-1]:,.2f} {row.unit}", flush=True)
-    return _figures(values, row.unit, row.more_is_better, row.floor)
+def _measure(row: Row, options: argparse.Namespace) -> Mapping[str, object]:
+    makers = (sluicegate(ROOT), apache_kafka if options.before is None else sluicegate(options.before))
+    values: tuple[list[float], list[float]] = ([], [])
+    for _ in range(options.rounds):
+        for make, found in zip(makers, values, strict=True):
+            found.append(row.measure(make))
+        print(f"{row.name}: {values[0][-1]:,.2f} beside {values[1][-1]:,.2f} {row.unit}", flush=True)
+    floor = row.floor if options.before is None else _not_worse(row.more_is_better)
+    return _figures(*values, row.unit, row.more_is_better, floor)
 
 
-def _measure_clusters(row: ClusterRow[Any], rounds: int) -> Mapping[str, Mapping[str, object]]:
+def _measure_clusters(row: ClusterRow[Any], options: argparse.Namespace) -> Mapping[str, Mapping[str, object]]:
     missing = row.missing()
     if missing:
         print(f"{row.names}: left out: {missing}")
         return {}
-    values: list[dict[str, list[float]]] = [{name: [] for name in row.makers} for _ in row.names]
-    for _ in range(rounds):
-        for name, make in row.makers.items():
+    makers = (row.ours(ROOT), row.theirs if options.before is None else row.ours(options.before))
+    values: list[tuple[list[float], list[float]]] = [([], []) for _ in row.names]
+    for _ in range(options.rounds):
+        for subject, make in enumerate(makers):
             for found, kept in zip(row.measure(make), values, strict=True):
-                kept[name].append(found)
-            print(f"{row.names}: {name} {[kept[name][-1] for kept in values]} {row.unit}", flush=True)
+                kept[subject].append(found)
+        for name, (ours, theirs) in zip(row.names, values, strict=True):
+            print(f"{name}: {ours[-1]:,.2f} beside {theirs[-1]:,.2f} {row.unit}", flush=True)
+    floors = row.floors if options.before is None else [_not_worse(row.more_is_better)] * len(row.names)
     return {
-        name: _figures(kept, row.unit, row.more_is_better, floor)
-        for name, kept, floor in zip(row.names, values, row.floors, strict=True)
+        name: _figures(ours, theirs, row.unit, row.more_is_better, floor)
+        for name, (ours, theirs), floor in zip(row.names, values, floors, strict=True)
     }
 
 
+def _not_worse(more_is_better: bool) -> float:
+    return NOT_SLOWER if more_is_better else 1 / NOT_SLOWER
+
+
 def _figures(
-    values: Mapping[str, Sequence[float]], unit: str, more_is_better: bool, floor: float | None
+    ours: Sequence[float], theirs: Sequence[float], unit: str, more_is_better: bool, floor: float | None
 ) -> Mapping[str, object]:
-    ours, theirs = values.values()
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     return {
         "unit": unit,
         "more_is_better": more_is_better,
         "floor": floor,
-        "values": values,
+        "ours": ours,
+        "theirs": theirs,
         "ratio": {"median": median(ratios), "least": min(ratios), "greatest": max(ratios)},
     }
 

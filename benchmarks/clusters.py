@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from benchmarks.rows import production_python
 from tests.support.acknowledged import Partitions
 from tests.support.apache_kafka import CLIENT_LISTENER, CONTROLLER_LISTENER, ApacheKafka
 from tests.support.broker_process import BrokerGroup
 
-ROOT = Path(__file__).resolve().parents[1]
 TIMING = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -61,9 +61,8 @@ ClusterMaker = Maker[Cluster]
 
 
 @contextlib.contextmanager
-def sluicegate_cluster() -> Iterator[Cluster]:
-    python = str(ROOT / ".venv-runtime" / "bin" / "python")
-    with BrokerGroup(3, properties=TIMING, python=python) as group:
+def sluicegate_cluster(checkout: Path) -> Iterator[Cluster]:
+    with BrokerGroup(3, properties=TIMING, python=production_python(checkout), checkout=checkout) as group:
         yield Cluster(group.brokers)
 
 

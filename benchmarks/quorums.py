@@ -22,12 +22,12 @@ from benchmarks.clusters import (
     apache_kafka_brokers,
     apache_kafka_controllers,
 )
+from benchmarks.rows import production_python
 from e2e.cluster.binaries import ObtainError, binaries_folder
 from e2e.cluster.control_plane import ControlPlane
 from tests.support.apache_kafka import CONTROLLER_LISTENER, free_port
 from tests.support.broker_process import BrokerProcess
 
-ROOT = Path(__file__).resolve().parents[1]
 CONTROLLER_IDS = (1000, 1001, 1002)
 _OWN_TIMING = ("broker.session.timeout.ms", "broker.heartbeat.interval.ms", "replica.lag.time.max.ms")
 SETTINGS = {key: value for key, value in TIMING.items() if key not in _OWN_TIMING}
@@ -63,12 +63,12 @@ def missing() -> str | None:
 
 
 @contextlib.contextmanager
-def sluicegate_quorum() -> Iterator[Quorum]:
+def sluicegate_quorum(checkout: Path) -> Iterator[Quorum]:
     with contextlib.ExitStack() as running:
         plane = running.enter_context(ControlPlane())
         running.enter_context(_environment("KUBECONFIG", str(plane.kubeconfig)))
         folder = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="sluicegate-")))
-        controllers, brokers = _own_nodes(folder)
+        controllers, brokers = _own_nodes(folder, checkout)
         for node in (*controllers, *brokers):
             running.callback(node.kill)
             node.start(wait=False)
@@ -81,8 +81,7 @@ def sluicegate_quorum() -> Iterator[Quorum]:
         yield Quorum(brokers, controllers, active_id)
 
 
-def _own_nodes(folder: Path) -> tuple[Sequence[BrokerProcess], Sequence[BrokerProcess]]:
-    python = str(ROOT / ".venv-runtime" / "bin" / "python")
+def _own_nodes(folder: Path, checkout: Path) -> tuple[Sequence[BrokerProcess], Sequence[BrokerProcess]]:
     addresses = {node_id: f"127.0.0.1:{free_port()}" for node_id in CONTROLLER_IDS}
     shared = {
         **SETTINGS,
@@ -99,7 +98,13 @@ def _own_nodes(folder: Path) -> tuple[Sequence[BrokerProcess], Sequence[BrokerPr
     }
 
     def node(node_id: int, properties: Mapping[str, str]) -> BrokerProcess:
-        return BrokerProcess(node_id=node_id, folder=folder, python=python, properties={**shared, **properties})
+        return BrokerProcess(
+            node_id=node_id,
+            folder=folder,
+            python=production_python(checkout),
+            checkout=checkout,
+            properties={**shared, **properties},
+        )
 
     controllers = [
         node(node_id, {**journal, "listeners": f"{CONTROLLER_LISTENER}://{address}"})

@@ -3,8 +3,10 @@
 import contextlib
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Generic
 
 from benchmarks import workloads
@@ -14,7 +16,6 @@ from benchmarks.rows import resident_mb
 TOPIC = "replicated"
 MANY = "many"
 MANY_PARTITIONS = 2_000
-CLUSTERS: Mapping[str, ClusterMaker] = {"sluicegate": sluicegate_cluster, "Apache Kafka 4.3.0": apache_kafka_cluster}
 
 
 def _nothing() -> None:
@@ -30,7 +31,9 @@ class ClusterRow(Generic[ClusterT]):
     more_is_better: bool
     floors: tuple[float | None, ...]
     measure: Callable[[Maker[ClusterT]], tuple[float, ...]]
-    makers: Mapping[str, Maker[ClusterT]]
+    ours: Callable[[Path], Maker[ClusterT]]
+    """Of a checkout."""
+    theirs: Maker[ClusterT]
     missing: Callable[[], str | None] = _nothing
     """What this machine lacks for it, beyond what all rows need."""
 
@@ -106,20 +109,25 @@ def _many_partitions(make: ClusterMaker) -> tuple[float, ...]:
         return started, time.perf_counter() - began, resident_mb(broker.pid)
 
 
+def sluicegate(checkout: Path) -> ClusterMaker:
+    return partial(sluicegate_cluster, checkout)
+
+
+CLUSTERS = (sluicegate, apache_kafka_cluster)
 ROWS = (
-    ClusterRow(("acks=all, 3 replicas, 1 MB batches",), "MB/s", True, (1.0,), _produce_wire(1_000_000), CLUSTERS),
-    ClusterRow(("acks=all, 3 replicas, 64 KB batches",), "MB/s", True, (1.0,), _produce_wire(65_536), CLUSTERS),
+    ClusterRow(("acks=all, 3 replicas, 1 MB batches",), "MB/s", True, (1.0,), _produce_wire(1_000_000), *CLUSTERS),
+    ClusterRow(("acks=all, 3 replicas, 64 KB batches",), "MB/s", True, (1.0,), _produce_wire(65_536), *CLUSTERS),
     ClusterRow(
-        ("acks=all, 3 replicas, one 100 B message a batch",), "messages/s", True, (1.0,), _produce_small, CLUSTERS
+        ("acks=all, 3 replicas, one 100 B message a batch",), "messages/s", True, (1.0,), _produce_small, *CLUSTERS
     ),
-    ClusterRow(("kill -9 of a leader to the next acknowledgement",), "ms", False, (1.0,), _leader_killed, CLUSTERS),
+    ClusterRow(("kill -9 of a leader to the next acknowledgement",), "ms", False, (1.0,), _leader_killed, *CLUSTERS),
     ClusterRow(
         ("produce p99 while a broker restarts", "longest gap while a broker restarts"),
         "ms",
         False,
         (1.0, None),
         _restarted,
-        CLUSTERS,
+        *CLUSTERS,
     ),
     ClusterRow(
         (
@@ -131,6 +139,6 @@ ROWS = (
         False,
         (None, None, None),
         _many_partitions,
-        CLUSTERS,
+        *CLUSTERS,
     ),
 )

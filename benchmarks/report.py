@@ -9,22 +9,24 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter
 
 Figures = Mapping[str, Any]
+APACHE_KAFKA = "Apache Kafka 4.3.0"
 
 
 def write_table(figures: Figures, path: Path) -> None:
     lines = [
-        "# Side by side with Apache Kafka 4.3.0",
+        f"# Side by side with {_other(figures)}",
         "",
         f"{figures['machine']}; {figures['rounds']} rounds, medians; "
         "ratio = ours / theirs within a round (least to greatest).",
         "",
-        "| row | ours | Apache Kafka | ratio | floor | reached |",
+        f"| row | ours | {figures['beside']} | ratio | floor | reached |",
         "|---|---|---|---|---|---|",
     ]
     for name, row in figures["rows"].items():
-        ours, theirs = (median(values) for values in row["values"].values())
+        ours, theirs = median(row["ours"]), median(row["theirs"])
         ratio = row["ratio"]
         shown = f"{ratio['median']:.2f} ({ratio['least']:.2f} to {ratio['greatest']:.2f})"
         unit = row["unit"]
@@ -40,10 +42,14 @@ def write_table(figures: Figures, path: Path) -> None:
     path.write_text("\n".join(lines))
 
 
+def _other(figures: Figures) -> str:
+    return APACHE_KAFKA if figures["beside"] == APACHE_KAFKA else "this project as it was before"
+
+
 def _floor(row: Figures) -> str:
     if row["floor"] is None:
         return ""
-    return f"{'>=' if row['more_is_better'] else '<='} {row['floor']:g}"
+    return f"{'>=' if row['more_is_better'] else '<='} {row['floor']:.3g}"
 
 
 def _reached(row: Figures) -> str:
@@ -54,23 +60,34 @@ def _reached(row: Figures) -> str:
 
 
 def write_picture(figures: Figures, path: Path) -> None:
-    """How many times better, on a logarithmic axis, with the spread over the rounds."""
-    names, middle, low, high = [], [], [], []
-    for name, row in figures["rows"].items():
-        ratio = row["ratio"]
-        points = [ratio["median"], ratio["least"], ratio["greatest"]]
-        if not row["more_is_better"]:
-            points = [1 / point for point in points]
-        names.append(name)
-        middle.append(points[0])
-        low.append(points[0] - min(points))
-        high.append(max(points) - points[0])
-    figure, axes = plt.subplots(figsize=(9, 0.45 * len(names) + 1.5))
-    axes.barh(names, middle, xerr=[low, high], color="#3b7a9e", ecolor="#222222", capsize=3)
+    """How many times better, as points around 1 with the spread over the rounds and the median's number beside them."""
+    rows = figures["rows"]
+    better = [_times_better(row) for row in rows.values()]
+    figure, axes = plt.subplots(figsize=(10, 0.4 * len(rows) + 1.5))
+    for line, (least, middle, greatest) in enumerate(better):
+        color = "#2f7d4f" if middle >= 1 else "#b3402e"
+        axes.plot([least, greatest], [line, line], color=color, linewidth=2, solid_capstyle="butt")
+        axes.plot(middle, line, "o", color=color, markersize=6)
+        axes.annotate(
+            f"{middle:.3g}", (greatest, line), xytext=(8, 0), textcoords="offset points", va="center", fontsize=8
+        )
     axes.axvline(1, color="#222222", linewidth=1)
     axes.set_xscale("log")
-    axes.set_xlabel("times better than Apache Kafka 4.3.0 (1 is equal)")
+    ends = [end for least, _, greatest in better for end in (least, greatest)]
+    axes.set_xlim(min(0.5, *ends) / 1.2, max(2, *ends) * 3)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda times, _: f"{times:g}"))
+    axes.set_xlabel(f"times better than {_other(figures)} (1 is equal)")
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.grid(axis="y", color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
     axes.invert_yaxis()
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def _times_better(row: Figures) -> tuple[float, float, float]:
+    """Least, median and greatest."""
+    ratio = row["ratio"]
+    least, middle, greatest = float(ratio["least"]), float(ratio["median"]), float(ratio["greatest"])
+    return (least, middle, greatest) if row["more_is_better"] else (1 / greatest, 1 / middle, 1 / least)

@@ -41,17 +41,25 @@ class Subject(Protocol):
 Maker = Callable[[Mapping[str, str]], contextlib.AbstractContextManager[Subject]]
 
 
-def sluicegate(properties: Mapping[str, str]) -> contextlib.AbstractContextManager[Subject]:
-    """The broker as it is installed for production: without the packages of developers."""
-    python = str(ROOT / ".venv-runtime" / "bin" / "python")
-    return BrokerProcess(listeners=[LISTENER], properties=MESSAGE_MAX | dict(properties), python=python)
+def production_python(checkout: Path) -> str:
+    """Of a broker as it is installed for production, without the packages of developers; `make` has to have made it."""
+    return str(checkout / ".venv-runtime" / "bin" / "python")
+
+
+def sluicegate(checkout: Path) -> Maker:
+    def make(properties: Mapping[str, str]) -> contextlib.AbstractContextManager[Subject]:
+        return BrokerProcess(
+            listeners=[LISTENER],
+            properties=MESSAGE_MAX | dict(properties),
+            python=production_python(checkout),
+            checkout=checkout,
+        )
+
+    return make
 
 
 def apache_kafka(properties: Mapping[str, str]) -> contextlib.AbstractContextManager[Subject]:
     return ApacheKafka(listeners=[LISTENER], properties=MESSAGE_MAX | dict(properties), heap_mb=1024)
-
-
-SUBJECTS: Mapping[str, Maker] = {"sluicegate": sluicegate, "Apache Kafka 4.3.0": apache_kafka}
 
 
 @dataclass(frozen=True)

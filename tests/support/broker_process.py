@@ -45,12 +45,14 @@ class BrokerProcess:
         folder: Path | None = None,
         host: str = "127.0.0.1",
         python: str = sys.executable,
+        checkout: Path = ROOT,
         module: str = "broker_runtime",
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.node_id = node_id
         self.host = host
         self._python = python
+        self._checkout = checkout
         self._module = module
         self._environment = dict(environment or {})
         self._ports = {name: free_port() for name in (CLIENT_LISTENER, *listeners)}
@@ -110,7 +112,7 @@ class BrokerProcess:
         command = [self._python, "-m", self._module, "--config", str(path)]
         with (self.folder / f"node-{self.node_id}.log").open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=ROOT, env=os.environ | self._environment
+                command, stdout=log, stderr=log, cwd=self._checkout, env=os.environ | self._environment
             )
         if wait:
             self.wait_ready()
@@ -235,6 +237,7 @@ class BrokerGroup:
         listeners: Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         python: str = sys.executable,
+        checkout: Path = ROOT,
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="sluicegate-")
         folder = Path(self._temporary.name)
@@ -244,6 +247,7 @@ class BrokerGroup:
             node_id=1000,
             folder=folder,
             python=python,
+            checkout=checkout,
             properties=shared
             | {
                 "process.roles": "controller",
@@ -257,6 +261,7 @@ class BrokerGroup:
                 node_id=number,
                 folder=folder,
                 python=python,
+                checkout=checkout,
                 listeners=listeners,
                 properties=shared
                 | {
