@@ -20,6 +20,7 @@ from broker_runtime.metrics import (
     turn_families,
     unused_configs_family,
 )
+from broker_runtime.network.connection_states import states_page as connection_states_page
 from broker_runtime.network.metrics import NetworkFigures, collect
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
@@ -133,6 +134,7 @@ def _keys(keys: Mapping[str, ConfigKey]) -> str:
 PAGES = {
     "broker-configuration.md": broker_page,
     "broker-states.md": states_page,
+    "connection-states.md": connection_states_page,
     "metrics.md": metrics_page,
     "resources.md": render_reference,
 }

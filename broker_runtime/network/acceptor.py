@@ -35,8 +35,8 @@ class ListenerBindError(OSError):
 
 
 class ConnectionFactory(Protocol):
-    def __call__(self, fd: int, listener: str, peer: tuple[str, int], now_s: float) -> None:
-        """Take over `fd`, an admitted non-blocking socket."""
+    def __call__(self, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float) -> None:
+        """Take over an admitted socket that does not block."""
         ...
 
 
@@ -111,7 +111,7 @@ class Acceptor:
         self._now: Callable[[], float] = runtime.clock.monotonic
         self._accepts_per_wakeup = runtime.limits.accepts_per_wakeup
         self._turn_s = runtime.limits.turn_s
-        self._held: tuple[int, tuple[str, int]] | None = None
+        self._held: tuple[socket.socket, tuple[str, int]] | None = None
         self._accepting = False
         self._stopped = False
         self._paused: str | None = None
@@ -160,12 +160,11 @@ class Acceptor:
     # Accepting
 
     def _on_ready(self) -> None:
-        # The raw accept gives a bare descriptor: no socket object is made for a connection that lives a moment.
-        accept = self._listening._accept  # type: ignore[attr-defined]
+        accept = self._listening.accept
         stop_s = self._now() + self._turn_s
         for _ in range(self._accepts_per_wakeup):
             try:
-                fd, address = accept()
+                accepted, address = accept()
             except BlockingIOError:
                 break
             except OSError as error:
@@ -173,7 +172,7 @@ class Acceptor:
                     return
                 continue
             accepted_s = self._now()
-            self._decide(fd, (peer_host(address[0]), address[1]), accepted_s)
+            self._decide(accepted, (peer_host(address[0]), address[1]), accepted_s)
             if not self._accepting:
                 return
             if accepted_s >= stop_s:
@@ -206,31 +205,32 @@ class Acceptor:
         if line is not None:
             _log.warning("%s", line)
 
-    def _decide(self, fd: int, peer: tuple[str, int], now_s: float) -> None:
+    def _decide(self, accepted: socket.socket, peer: tuple[str, int], now_s: float) -> None:
         if self._paused is not None:
-            os.close(fd)
+            accepted.close()
             self._warn("paused", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {self._paused}")
             return
         decision = self._quotas.on_accepted(self.listener, peer[0], int(now_s * 1000))
         if decision.outcome is Outcome.ADMIT:
-            os.set_blocking(fd, False)
-            self._connect(fd, self.listener, peer, now_s)
+            accepted.setblocking(False)
+            self._connect(accepted, self.listener, peer, now_s)
         else:
-            self._carry_out(decision.outcome, decision.at_ms, fd, peer)
+            self._carry_out(decision.outcome, decision.at_ms, accepted, peer)
 
-    def _carry_out(self, outcome: Outcome, at_ms: int, fd: int, peer: tuple[str, int]) -> None:
+    def _carry_out(self, outcome: Outcome, at_ms: int, accepted: socket.socket, peer: tuple[str, int]) -> None:
         if outcome is Outcome.ADMIT:
-            os.set_blocking(fd, False)
-            self._connect(fd, self.listener, peer, self._now())
+            accepted.setblocking(False)
+            self._connect(accepted, self.listener, peer, self._now())
         elif outcome is Outcome.WAIT_UNTIL or outcome is Outcome.WAIT_FOR_SLOT:
-            self._held = (fd, peer)
+            self._held = (accepted, peer)
             self._pause_accepting()
             if outcome is Outcome.WAIT_UNTIL:
                 self._arm_wait(at_ms)
-        elif outcome is Outcome.REFUSE_DELAYED and self._delayed.add(fd, at_ms):
+        elif outcome is Outcome.REFUSE_DELAYED and self._delayed.add(accepted.fileno(), at_ms):
+            accepted.detach()
             self._arm_close(at_ms)
         else:
-            os.close(fd)
+            accepted.close()
 
     # Waiting
 
@@ -251,7 +251,7 @@ class Acceptor:
         if self._wait_timer is not None:
             self._wait_timer.cancel()
             self._wait_timer = None
-        fd, peer = self._held
+        accepted, peer = self._held
         decision = self._quotas.on_wait_over(self.listener, int(self._now() * 1000))
         if decision.outcome is Outcome.WAIT_UNTIL:
             self._arm_wait(decision.at_ms)
@@ -259,7 +259,7 @@ class Acceptor:
         if decision.outcome is Outcome.WAIT_FOR_SLOT:
             return
         self._held = None
-        self._carry_out(decision.outcome, decision.at_ms, fd, peer)
+        self._carry_out(decision.outcome, decision.at_ms, accepted, peer)
         self._resume_accepting()
         # Often the next client is already there; the loop's next turn would find it only after a poll.
         self._on_ready()
@@ -301,9 +301,9 @@ class Acceptor:
         if self._wait_timer is not None:
             self._wait_timer.cancel()
             self._wait_timer = None
-        fd, _ = self._held
+        held, _ = self._held
         self._held = None
-        os.close(fd)
+        held.close()
         self._quotas.on_wait_abandoned(self.listener, int(self._now() * 1000))
 
     def close(self) -> None:

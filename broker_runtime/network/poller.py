@@ -23,7 +23,7 @@ class Pollable(Protocol):
     def on_writable(self) -> None: ...
 
     def on_hang_up(self) -> None:
-        """The peer has gone, told while nothing is read."""
+        """The connection is gone in both directions, told while nothing is read."""
         ...
 
 
@@ -47,8 +47,7 @@ class Poller(Protocol):
 
 
 if hasattr(select, "epoll"):
-    _READ = select.EPOLLIN | select.EPOLLRDHUP
-    _GONE = select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
+    _GONE = select.EPOLLHUP | select.EPOLLERR
 
     class EpollPoller:
         """`now` gives seconds; a turn ends with the target that is told when `turn_s` is over."""
@@ -67,10 +66,11 @@ if hasattr(select, "epoll"):
 
         def watch(self, fd: int, target: Pollable) -> None:
             self._targets[fd] = target
-            self._epoll.register(fd, _READ)
+            self._epoll.register(fd, select.EPOLLIN)
 
         def change(self, fd: int, *, read: bool, write: bool) -> None:
-            wanted = select.EPOLLRDHUP | (select.EPOLLIN if read else 0) | (select.EPOLLOUT if write else 0)
+            # The end of the peer's side is met by reading, after what was sent before it: no EPOLLRDHUP.
+            wanted = (select.EPOLLIN if read else 0) | (select.EPOLLOUT if write else 0)
             self._epoll.modify(fd, wanted)
 
         def forget(self, fd: int) -> None:

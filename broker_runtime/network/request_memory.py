@@ -10,6 +10,7 @@ is kept for one of those that wait, the one that has waited longest: it may go b
 """
 
 from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
 
 _WORTH_READING_BYTES = 4_096
 _ORDINARY_BYTES = 2 * 1024 * 1024
@@ -18,7 +19,10 @@ _SECONDS_PER_BYTE = 1e-6
 """Who is let through beyond its share sends a megabyte a second at least."""
 
 
-class RequestMemory:
+_Holder = TypeVar("_Holder", bound=Hashable)
+
+
+class RequestMemory(Generic[_Holder]):
     """`limit` bytes for all together; requests have at most `largest` bytes."""
 
     __slots__ = (
@@ -29,8 +33,10 @@ class RequestMemory:
         "_shared",
         "_timeout_s",
         "_waiting",
+        "ample",
         "favoured",
         "favoured_until_s",
+        "holders",
         "used",
     )
 
@@ -39,26 +45,25 @@ class RequestMemory:
         self._timeout_s = timeout_s
         self._by_address: dict[str, int] = {}
         self._asked = 0
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[_Holder, int] = {}
         """In which order holders had to wait first, kept until their requests are done."""
-        self._waiting: set[Hashable] = set()
+        self._waiting: set[_Holder] = set()
         self.used = 0
         """Without what the favoured one has beyond its share."""
-        self._beyond = 0
-        self.favoured: Hashable | None = None
-        self.favoured_until_s = 0.0
-
-    @property
-    def ample(self) -> bool:
+        self.ample = True
         """Less than half of what is shared is in use."""
-        return 2 * self.used < self._shared
+        self._beyond = 0
+        self.holders: set[_Holder] = set()
+        """Who has bytes of an unfinished request."""
+        self.favoured: _Holder | None = None
+        self.favoured_until_s = 0.0
 
     @property
     def total(self) -> int:
         return self.used + self._beyond
 
     @property
-    def waiting(self) -> Iterable[Hashable]:
+    def waiting(self) -> Iterable[_Holder]:
         """Those that were told to wait, the first one first."""
         return sorted(self._waiting, key=self._numbers.__getitem__)
 
@@ -66,27 +71,33 @@ class RequestMemory:
         """How many wait."""
         return len(self._waiting)
 
-    def take(self, holder: Hashable, address: str, count: int) -> None:
+    def take(self, holder: _Holder, address: str, count: int) -> None:
+        self.holders.add(holder)
         if holder == self.favoured:
             self._beyond += count
             return
-        self.used += count
+        self._use(count)
         self._by_address[address] = self._by_address.get(address, 0) + count
 
-    def give_back(self, holder: Hashable, address: str, count: int) -> None:
+    def _use(self, count: int) -> None:
+        self.used += count
+        self.ample = 2 * self.used < self._shared
+
+    def give_back(self, holder: _Holder, address: str, count: int) -> None:
         """`holder` has its request as a whole, or gives it up."""
         if self.favoured == holder:
             count -= self._beyond
             self._beyond = 0
             self.favoured = None
-        self.used -= count
+        self._use(-count)
         self._by_address[address] -= count
         if not self._by_address[address]:
             del self._by_address[address]
+        self.holders.discard(holder)
         self._waiting.discard(holder)
         self._numbers.pop(holder, None)
 
-    def room(self, holder: Hashable, address: str, held: int, missing: int, now_s: float) -> int:
+    def room(self, holder: _Holder, address: str, held: int, missing: int, now_s: float) -> int:
         """How many bytes of the `missing` ones `holder`, which has `held`, may take now; 0: it waits."""
         # A byte more leaves a byte less to all, to the address and to the connection.
         if self.favoured == holder:

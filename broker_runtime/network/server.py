@@ -6,6 +6,7 @@ Knows neither APIs nor configuration text: requests go to the handler that it is
 
 import asyncio
 import logging
+import socket
 from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
@@ -17,6 +18,7 @@ from broker_runtime.network.poller import Poller, default_poller
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.transport import PlainTransport
 from broker_runtime.turn_lengths import TurnLengths
 
 _log = logging.getLogger(__name__)
@@ -120,13 +122,17 @@ class SocketServer:
 
     # Connections
 
-    def _connect(self, fd: int, listener: str, peer: tuple[str, int], now_s: float) -> None:
+    def _connect(self, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float) -> None:
         self._next_id += 1
-        connection = Connection(fd, (self._next_id, listener, peer, now_s), self._shared)
+        connection = Connection(PlainTransport(accepted), (self._next_id, listener, peer, now_s), self._shared)
         self._connections[connection.id] = connection
         if self.quotas.eviction_needed():
             self._evict_soon()
         connection.start()
+
+    def memory_freed(self, waiting: Iterable[int]) -> None:
+        for connection_id in waiting:
+            self._connections[connection_id].ask_turn()
 
     def connection_closed(self, connection: Connection) -> None:
         del self._connections[connection.id]
@@ -168,8 +174,8 @@ class SocketServer:
     def _sweep(self) -> None:
         self._sweep_timer = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
         now_s = self._now()
-        for connection in [c for c in self._shared.unfinished if c.frame_overdue(now_s)]:
-            connection.refuse_overdue()
+        for connection_id in list(self._shared.buffers.memory.holders):
+            self._connections[connection_id].refuse_overdue(now_s)
         if now_s >= self._next_idle_sweep_s:
             self._close_idle(now_s)
 
@@ -185,9 +191,10 @@ class SocketServer:
     # Figures
 
     def collect(self) -> Iterable[Sample]:
-        self.figures.buffered_bytes = self._shared.memory.total
-        self.figures.unfinished_requests = len(self._shared.unfinished)
-        self.figures.requests_without_memory = len(self._shared.memory)
+        memory = self._shared.buffers.memory
+        self.figures.buffered_bytes = memory.total
+        self.figures.unfinished_requests = len(memory.holders)
+        self.figures.requests_without_memory = len(memory)
         return collect(self.quotas, self.figures, self.refusals, self._acceptors.values(), self._now_ms())
 
     @property

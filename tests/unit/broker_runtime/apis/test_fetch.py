@@ -1,5 +1,6 @@
 """Fetch and Produce: what the handlers decide themselves, on a log in memory."""
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from broker_runtime.apis import fetch, produce
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode
-from broker_runtime.network.output import Output
+from broker_runtime.network.output import send
+from broker_runtime.network.transport import PlainTransport
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.header import read_header
@@ -130,8 +132,8 @@ def test_what_cannot_be_read_while_it_is_sent_is_an_error_of_its_partition_from_
     assert region is not None
     whole = segment.file.pread(segment.size, 0)
     segment.file.truncate(segment.size - 1)
-    with pytest.raises(OSError, match="shorter"):
-        Output([region]).flush(-1)
+    with socket.socket() as unused, pytest.raises(OSError, match="shorter"):
+        send(PlainTransport(unused), [region])
 
     failed, healthy = node.ask(FETCH, 12, of_both(0)).responses[0].partitions
     assert (failed.error_code, healthy.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE)

@@ -15,7 +15,7 @@ class Holders:
     """Connections that take all they may have; `held` by name."""
 
     def __init__(self, limit: int = 512 * MB, largest: int = 100 * MB) -> None:
-        self.memory = RequestMemory(limit, largest, timeout_s=30.0)
+        self.memory: RequestMemory[str] = RequestMemory(limit, largest, timeout_s=30.0)
         self.held: dict[str, int] = {}
 
     def offer(self, name: str, address: str, size: int, wanted: int | None = None) -> int:

@@ -1,0 +1,294 @@
+"""One connection without its socket: bytes in, requests and bytes out, strictly in order. Pure; times are given.
+
+The shell (`Connection`) asks where bytes may go (`space`), says how many came (`received`) and gets the requests that
+may be handled now. It appends their replies to `outgoing`, says how many it handled (`served`) and what the socket made
+of the replies (`sent`, `blocked`). `state` says what else may happen; `connection_states` is the table of it.
+
+Reads go into a scratch buffer that all connections share, and requests are handled where they lie; only what is left
+at the end of a turn is copied.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+
+from broker_runtime.errors import ProtocolError
+from broker_runtime.network.connection_states import AFTER, Event, State, unknown
+from broker_runtime.network.frames import SIZE_BYTES, UnfinishedFrame, check_size, frame_length, read_size
+from broker_runtime.network.request_memory import RequestMemory
+from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.wire.reply import Chunk
+
+SCRATCH_BYTES = 256 * 1024
+_DIRECT_BYTES = 16 * 1024
+"""A frame that misses at least so much is received into its own buffer instead of the scratch."""
+_SHORT_READ_BYTES = 16 * 1024
+"""Read at once while memory for unfinished requests is short, as more of it would have to be kept."""
+_PROGRESS_BYTES = 16 * 1024
+"""A request that gains so much within the time-out goes on arriving; a byte now and then does not count."""
+
+_READING = State.READING
+_AFTER_BYTES, _AFTER_SERVED = AFTER[Event.BYTES], AFTER[Event.SERVED]
+_NO_REQUESTS: Sequence[memoryview] = ()
+
+
+class Buffers:
+    """What the machines of one event loop share: the scratch, and the memory for unfinished requests.
+
+    `freed` is called when memory has been given back.
+    """
+
+    __slots__ = ("freed", "limits", "memory", "scratch", "short_scratch")
+
+    def __init__(self, limits: NetworkLimits, freed: Callable[[], None]) -> None:
+        self.freed = freed
+        self.limits = limits
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.short_scratch = self.scratch[:_SHORT_READ_BYTES]
+        self.memory: RequestMemory[int] = RequestMemory(
+            limits.max_buffered_bytes, limits.max_request_bytes, limits.frame_receive_timeout_s
+        )
+
+
+class ConnectionMachine:
+    """`holder` names the connection, and `address` its client, to the memory for requests.
+
+    `outgoing` is what the socket has still to take: whole replies in the order of their requests, and frames that
+    answer nothing between them. Raises UnknownEventError for what cannot happen in its state, and ProtocolError for
+    bytes that are no request; the connection has to end with both.
+    """
+
+    __slots__ = (
+        "_address",
+        "_buffers",
+        "_data",
+        "_deadline_s",
+        "_frame",
+        "_holder",
+        "_owing",
+        "_requests",
+        "_taken",
+        "outgoing",
+        "state",
+    )
+
+    def __init__(self, holder: int, address: str, buffers: Buffers) -> None:
+        self.state = _READING
+        self.outgoing: list[Chunk] = []
+        self._holder = holder
+        self._address = address
+        self._buffers = buffers
+        self._frame: UnfinishedFrame | None = None
+        self._deadline_s = inf
+        """When the unfinished request must have gone further; never while the client is muted."""
+        self._owing = False
+        """A reply comes later."""
+        self._data: memoryview | None = None
+        """What is being served, if something may be left of it; `_requests` of it end at `_taken`."""
+        self._requests = _NO_REQUESTS
+        self._taken = 0
+
+    def _tell(self, event: Event) -> None:
+        state = AFTER[event][self.state]
+        if state is None:
+            raise unknown(self.state, event)
+        self.state = state
+
+    def space(self, now_s: float) -> memoryview | None:
+        """Where the next bytes go, until `received` is called; None while there is no memory for them."""
+        buffers = self._buffers
+        frame = self._frame
+        if frame is None:
+            return buffers.scratch if buffers.memory.ample else buffers.short_scratch
+        room = self._room(frame, now_s)
+        if not room:
+            self._tell(Event.NO_MEMORY)
+            self._deadline_s = inf
+            return None
+        if _has_own_buffer(frame):
+            return frame.free_space()[:room]
+        filled = frame.filled
+        buffers.scratch[:filled] = memoryview(frame.buffer)[:filled]
+        return buffers.scratch[filled : filled + max(room, _SHORT_READ_BYTES)]
+
+    def received(self, count: int, now_s: float) -> list[memoryview]:
+        """`count` bytes are in `space`; the requests to be handled now, which are valid until `served`."""
+        state = _AFTER_BYTES[self.state]
+        if state is None:
+            raise unknown(self.state, Event.BYTES)
+        self.state = state
+        frame = self._frame
+        if frame is None:
+            return self._requests_in(self._buffers.scratch[:count])
+        if not _has_own_buffer(frame):
+            return self._requests_in(self._buffers.scratch[: frame.filled + count])
+        frame.filled += count
+        self._buffers.memory.take(self._holder, self._address, count)
+        if frame.missing == 0:
+            return self._requests_in(memoryview(frame.buffer))
+        if frame.filled - frame.noted >= _PROGRESS_BYTES:
+            self._restart_deadline(frame, now_s)
+        return []
+
+    def turn(self, now_s: float) -> list[memoryview]:
+        """Go on with what had to wait: for its turn, or for memory."""
+        frame = self._frame
+        assert frame is not None, "only what has arrived waits"
+        if self.state is State.SHORT_OF_MEMORY:
+            if self._room(frame, now_s):
+                self._tell(Event.MEMORY)
+                self._restart_deadline(frame, now_s)
+            return []
+        self._tell(Event.TURN)
+        return self._requests_in(frame.arrived)
+
+    def _requests_in(self, data: memoryview) -> list[memoryview]:
+        """As many as one turn allows. A size that is not allowed is met again when all before it have been handled."""
+        limits = self._buffers.limits
+        max_bytes, left = limits.max_request_bytes, limits.connection_turn_requests
+        requests: list[memoryview] = []
+        position, length = 0, len(data)
+        while length - position >= SIZE_BYTES and left:
+            (size,) = read_size(data, position)
+            if not 0 <= size <= max_bytes:
+                if not requests:
+                    check_size(size, max_bytes)
+                break
+            end = position + SIZE_BYTES + size
+            if end > length:
+                break
+            requests.append(data[position + SIZE_BYTES : end])
+            position = end
+            left -= 1
+        if position < length or len(requests) > 1 or self._frame is not None:
+            self._data, self._requests, self._taken = data, requests, position
+        return requests
+
+    def served(self, handled: int, now_s: float, *, deferred: bool = False) -> State:
+        """The first `handled` requests have been, and what `outgoing` has left waits for the socket.
+
+        `deferred`: the reply to the last of them comes later. The state that follows.
+        """
+        state = self.state
+        after = AFTER[Event.DEFERRED][state] if deferred else _AFTER_SERVED[state]
+        if after is None:
+            raise unknown(state, Event.DEFERRED if deferred else Event.SERVED)
+        self.state = after
+        if self._data is not None:
+            self._keep_rest(self._data, handled, now_s)
+        if after is State.CLOSED:
+            self.outgoing.clear()
+            return after
+        if deferred:
+            self._owing = True
+            self._deadline_s = inf
+        elif not self.outgoing:
+            return self.sent(now_s)
+        return after
+
+    def _keep_rest(self, data: memoryview, handled: int, now_s: float) -> None:
+        requests, position = self._requests, self._taken
+        self._data, self._requests = None, _NO_REQUESTS
+        if self.state is State.CLOSED:
+            return
+        for request in requests[handled:]:
+            position -= SIZE_BYTES + len(request)
+        if position < len(data):
+            self._keep(data[position:], position, now_s)
+        else:
+            self._forget_frame()
+
+    def replied(self, reply: Iterable[Chunk]) -> None:
+        """The reply that was to come later is there."""
+        self._tell(Event.REPLY)
+        self._owing = False
+        if self.state is not State.CLOSED:
+            self.outgoing.extend(reply)
+
+    def sent(self, now_s: float) -> State:
+        """The socket has taken all of `outgoing`. The state that follows."""
+        if self._owing:
+            return self.state
+        frame = self._frame
+        event = Event.SENT_WITH_MORE if frame is not None and frame.complete else Event.SENT
+        after = AFTER[event][self.state]
+        if after is None:
+            raise unknown(self.state, event)
+        self.state = after
+        if frame is not None:
+            if after is State.CLOSED:
+                self._forget_frame()
+            elif event is Event.SENT and self._deadline_s == inf:
+                self._restart_deadline(frame, now_s)
+        return after
+
+    def blocked(self) -> None:
+        """The socket takes no more of `outgoing` for now."""
+        self._deadline_s = inf
+
+    def _keep(self, rest: memoryview, handled: int, now_s: float) -> None:
+        """Copy what has no complete request yet, or none that may be handled yet, out of the shared buffer."""
+        needed = frame_length(rest, self._buffers.limits.max_request_bytes)
+        frame = self._frame
+        is_new = handled > 0 or frame is None
+        if frame is not None and frame.complete and 0 < needed <= len(rest):
+            # `rest` lies in this buffer: it is kept until its last complete request has been handled.
+            frame.skip(handled, needed)
+            return
+        self._forget_frame()
+        frame = self._frame = UnfinishedFrame(rest, needed)
+        self._buffers.memory.take(self._holder, self._address, frame.filled)
+        if frame.complete:
+            self._deadline_s = inf
+        elif is_new:
+            self._restart_deadline(frame, now_s)
+
+    def _forget_frame(self) -> None:
+        frame = self._frame
+        if frame is not None:
+            self._frame = None
+            self._buffers.memory.give_back(self._holder, self._address, frame.filled)
+            self._buffers.freed()
+
+    def _restart_deadline(self, frame: UnfinishedFrame, now_s: float) -> None:
+        self._deadline_s = now_s + self._buffers.limits.frame_receive_timeout_s
+        frame.noted = frame.filled
+
+    def _room(self, frame: UnfinishedFrame, now_s: float) -> int:
+        """How many bytes more may be kept of `frame`; 0 while memory is short and it is not this connection's turn."""
+        memory = self._buffers.memory
+        return memory.room(self._holder, self._address, frame.filled, max(frame.missing, 1), now_s)
+
+    def overdue(self, now_s: float) -> ProtocolError | None:
+        """Why the connection is to be refused, when its request has gone no further in time."""
+        if self.state is not _READING or self._frame is None:
+            return None
+        memory = self._buffers.memory
+        if memory.favoured == self._holder and now_s > min(self._deadline_s, memory.favoured_until_s):
+            text = "unfinished requests fill queued.max.request.bytes, and the one that was let through came too slowly"
+            return ProtocolError("frame-memory-full", text)
+        if now_s > self._deadline_s:
+            text = "a request went no further within sluicegate.frame.receive.timeout.ms"
+            return ProtocolError("frame-too-slow", text)
+        return None
+
+    def cut_off(self) -> ProtocolError | None:
+        """Why the connection is to be refused, when the client has ended its side now."""
+        return None if self._frame is None else _TRUNCATED
+
+    def end(self, event: Event) -> bool:
+        """Whether `event` closes the connection now."""
+        before = self.state
+        self._tell(event)
+        if self.state is not State.CLOSED or before is State.CLOSED:
+            return False
+        self._forget_frame()
+        self.outgoing.clear()
+        return True
+
+
+_TRUNCATED = ProtocolError("frame-truncated", "the client went away in the middle of a request")
+
+
+def _has_own_buffer(frame: UnfinishedFrame) -> bool:
+    """What a large frame misses is received into its buffer, without a copy."""
+    return frame.missing >= _DIRECT_BYTES or frame.filled > SCRATCH_BYTES // 2
