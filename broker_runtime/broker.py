@@ -320,7 +320,7 @@ class Broker:
         serving = self.broker or self.controller
         if serving is not None:
             yield from families(serving.server.collect())
-            yield from request_families(serving.dispatcher.collect())
+            yield from request_families(serving.request_metrics.collect())
             yield from self._turn_families()
             lag = 0 if self._follower is None else self._follower.lag
             yield from metadata_families(serving.image.offset, lag)

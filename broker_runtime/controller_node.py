@@ -12,9 +12,10 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol
 
-from broker_runtime.apis.context import ProducerIds, Timer
-from broker_runtime.apis.dispatch import Dispatcher, Peer
+from broker_runtime.apis.context import ControllerContext, Timer
+from broker_runtime.apis.dispatch import Dispatcher
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.request_metrics import RequestMetrics
 from broker_runtime.apis.table import CONTROLLER_APIS
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.identity import new_incarnation
@@ -23,48 +24,21 @@ from broker_runtime.config.effective import effective_config
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.service import ControllerService
-from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.limits import host_names, network_limits, quota_settings
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from broker_runtime.network.metrics import Sample
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import QuotaSettings
-from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.turn_lengths import TurnLengths
-from broker_runtime.wire.messages import Entity, Fields
-from broker_runtime.wire.reply import PendingReply, Reply
-from broker_runtime.wire.versions import (
-    ALLOCATE_PRODUCER_IDS,
-    ALTER_PARTITION,
-    API_VERSIONS,
-    BROKER_HEARTBEAT,
-    BROKER_REGISTRATION,
-    DESCRIBE_CLUSTER,
-    FETCH,
-    FETCH_SNAPSHOT,
-)
 
 log = logging.getLogger(__name__)
 
 JOURNAL_CONFIG = TopicConfig(retention_ms=-1, retention_bytes=-1)
 """Metadata is never deleted by age; what snapshots cover goes by the log's start."""
-
-_ANSWERED_ON_STANDBY = frozenset(
-    (
-        API_VERSIONS,
-        BROKER_REGISTRATION,
-        BROKER_HEARTBEAT,
-        ALTER_PARTITION,
-        ALLOCATE_PRODUCER_IDS,
-        DESCRIBE_CLUSTER,
-        FETCH,
-        FETCH_SNAPSHOT,
-    )
-)
-"""They carry NOT_CONTROLLER or NOT_LEADER_OR_FOLLOWER in their answers, or are about this process only."""
 
 
 class Server(Protocol):
@@ -110,7 +84,8 @@ class ControllerNode:
             backing(settings, self._journal, clock, parts), settings, clock, cluster_id
         )
         self._host_names = host_names(settings)
-        self.dispatcher = Dispatcher(self, CONTROLLER_APIS, None)
+        self.request_metrics = RequestMetrics(CONTROLLER_APIS)
+        self.dispatcher: Dispatcher[ControllerContext] = Dispatcher(self, CONTROLLER_APIS, self.request_metrics.on_call)
         self.server: Server = server if server is not None else self._own_server()
         self.ready = False
 
@@ -118,13 +93,7 @@ class ControllerNode:
         # The connection limits of clients are not for brokers: here only the limits of frames and idleness hold.
         effective = effective_config(self.settings, {}, {})
         static = network_limits(self.settings, quota_settings(self.settings, effective, {}))
-        return SocketServer(self.handle, replace(static, quotas=QuotaSettings()), self.clock, self._loop)
-
-    def handle(self, frame: memoryview, connection: Peer) -> Reply | PendingReply:
-        key = int.from_bytes(frame[:2], "big")
-        if not self.controller.active and key not in _ANSWERED_ON_STANDBY:
-            raise ProtocolError("not-controller", "this controller is not the active one; ask the next")
-        return self.dispatcher.handle(frame, connection)
+        return SocketServer(self.dispatcher.handle, replace(static, quotas=QuotaSettings()), self.clock, self._loop)
 
     async def start(self) -> None:
         """Replay the journal or go on standby, then open the controller's listeners.
@@ -150,44 +119,24 @@ class ControllerNode:
         if self._disk is not None:
             self._disk.shutdown()
 
-    # What handlers use
+    # What handlers use, see ControllerContext
 
     @property
     def image(self) -> MetadataImage:
         return self.controller.image
 
-    @property
-    def producer_ids(self) -> ProducerIds:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller hands out blocks of producer ids, not single ones")
-
     def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
-        """Brokers fetch metadata; the controller leads nothing else."""
         if topic != METADATA_TOPIC or partition != 0:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "a controller serves its metadata log only")
         if not self.controller.active:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this controller is not the active one")
         return self._journal, self.image.cluster.controller_epoch
 
-    def led(self, topic: str, partition: int) -> LeaderReplica:
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "a controller has no replicas of topics")
-
-    def run_aside(self, work: Callable[[], None]) -> asyncio.Future[None]:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a controller takes no records")
-
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)
 
-    def topic_config(self, topic: str) -> TopicConfig:
-        return TopicConfig.of(self.image.configs.of_topic(topic))
-
-    async def wait_until(self, seen: Callable[[MetadataImage], bool]) -> bool:
-        return seen(self.image)
-
     async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
         return await self._host_names.addresses(names)
-
-    async def send_to_controller(self, api_key: int, version: int, request: Fields) -> Entity:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "this is the controller")
 
 
 def has_file_journal(settings: BrokerSettings) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 
-from broker_runtime.apis.dispatch import RequestCount
+from broker_runtime.apis.request_metrics import RequestCount
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.network.metrics import Sample
 from broker_runtime.turn_lengths import BOUNDS_S, TurnLengths
@@ -35,10 +35,16 @@ def request_families(counts: Iterable[RequestCount]) -> Iterator[Metric]:
     failed = CounterMetricFamily(
         "kafka_network_request_errors_total", "Requests that ended their connection, by API", labels=("request",)
     )
+    time = CounterMetricFamily(
+        "kafka_network_request_time_seconds_total",
+        "Time from reading requests to answering them, waits included, by API",
+        labels=("request",),
+    )
     for count in counts:
         total.add_metric((count.request,), count.total)
         failed.add_metric((count.request,), count.failed)
-    yield from (total, failed)
+        time.add_metric((count.request,), count.time_s)
+    yield from (total, failed, time)
 
 
 def turn_families(turns: Iterable[TurnLengths], delays: TurnLengths, now_s: float) -> Iterator[Metric]:

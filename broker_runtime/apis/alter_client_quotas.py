@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, alter_quotas, hosts_to_resolve
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
@@ -14,17 +15,15 @@ _HOSTS_MAX = 100
 """Names that one request may have resolved; each is a DNS query of ours."""
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
     hosts = _hosts(request)
     try:
         if len(hosts) > _HOSTS_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"One request may name {_HOSTS_MAX} hosts that are no IP addresses."
             )
-        resolved = await node.resolve_hosts(hosts)
-        answers = await controller.submit(lambda image: _alter_all(request, resolved, image))
+        resolved = await context.resolve_hosts(hosts)
+        answers = await context.controller.submit(lambda image: _alter_all(request, resolved, image))
     except KafkaError as error:
         answers = [_answer(entry, error) for entry in request.entries]
     return {"entries": answers}
@@ -77,6 +76,5 @@ API = ApiSpec(
     name="AlterClientQuotas",
     versions=(0, 1),
     handle=handle,
-    runs_on="controller",
     slow=_names_hosts,
 )

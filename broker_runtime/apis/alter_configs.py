@@ -6,7 +6,8 @@ What IncrementalAlterConfigs has in common with it is here too: resources stand 
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.configs import replace_all
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
@@ -17,8 +18,8 @@ from broker_runtime.wire.versions import ALTER_CONFIGS
 AlterOne = Callable[[Entity, MetadataImage], Sequence[Record]]
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    return await alter_resources(request, node, _alter)
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+    return await alter_resources(request, context, _alter)
 
 
 def _alter(resource: Entity, image: MetadataImage) -> Sequence[Record]:
@@ -26,11 +27,9 @@ def _alter(resource: Entity, image: MetadataImage) -> Sequence[Record]:
     return replace_all((resource.resource_type, resource.resource_name), configs, image)
 
 
-async def alter_resources(request: Entity, node: Node, alter: AlterOne) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def alter_resources(request: Entity, context: ControllerContext, alter: AlterOne) -> Fields:
     try:
-        return {"responses": await controller.submit(lambda image: _alter_all(request, image, alter))}
+        return {"responses": await context.controller.submit(lambda image: _alter_all(request, image, alter))}
     except KafkaError as error:
         return {"responses": [_answer(resource, error) for resource in request.resources]}
 
@@ -60,4 +59,4 @@ def _answer(resource: Entity, error: KafkaError | None) -> Fields:
     }
 
 
-API = ApiSpec(key=ALTER_CONFIGS, name="AlterConfigs", versions=(0, 2), handle=handle, runs_on="controller")
+API = ApiSpec(key=ALTER_CONFIGS, name="AlterConfigs", versions=(0, 2), handle=handle)

@@ -6,7 +6,8 @@ Each partition stands for itself. Answers carry the state that the controller ha
 from collections.abc import Sequence
 from uuid import UUID
 
-from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ZERO_UUID, ApiSpec, ControllerContext
 from broker_runtime.controller.partition_changes import (
     EPOCH_UNKNOWN,
     RECOVERED,
@@ -22,11 +23,9 @@ from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import ALTER_PARTITION
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
     try:
-        topics = await controller.submit(lambda image: _alter_all(request, image))
+        topics = await context.controller.submit(lambda image: _alter_all(request, image))
     except KafkaError as error:
         return {"error_code": error.code, "topics": ()}
     return {"error_code": ErrorCode.NONE, "topics": topics}
@@ -92,4 +91,4 @@ def _refused(index: int, code: ErrorCode) -> Fields:
     }
 
 
-API = ApiSpec(key=ALTER_PARTITION, name="AlterPartition", versions=(2, 3), handle=handle, runs_on="controller")
+API = ApiSpec(key=ALTER_PARTITION, name="AlterPartition", versions=(2, 3), handle=handle, on_standby=True)

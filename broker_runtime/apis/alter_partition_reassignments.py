@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.capacity import Capacity, check_records
 from broker_runtime.controller.reassignments import reassign
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -13,12 +14,10 @@ from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
     answer: dict[str, object] = {"allow_replication_factor_change": _factor_may_change(request), "responses": ()}
     try:
-        responses = await controller.submit(lambda image: _reassign_all(request, image))
+        responses = await context.controller.submit(lambda image: _reassign_all(request, image))
     except KafkaError as error:
         return answer | {"error_code": error.code, "error_message": error.message}
     return answer | {"error_code": ErrorCode.NONE, "error_message": None, "responses": responses}
@@ -64,5 +63,4 @@ API = ApiSpec(
     name="AlterPartitionReassignments",
     versions=(0, 1),
     handle=handle,
-    runs_on="controller",
 )

@@ -2,18 +2,19 @@
 
 from pathlib import Path
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import ALTER_REPLICA_LOG_DIRS
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
     results = [
         {
             "topic_name": topic.name,
             "partitions": [
-                {"partition_index": index, "error_code": _moved(topic.name, index, folder.path, node)}
+                {"partition_index": index, "error_code": _moved(topic.name, index, folder.path, context)}
                 for index in topic.partitions
             ],
         }
@@ -23,12 +24,12 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     return {"results": results}
 
 
-def _moved(topic: str, index: int, folder: str, node: Node) -> ErrorCode:
-    if Path(folder).absolute() != Path(node.settings.log_dir).absolute():
+def _moved(topic: str, index: int, folder: str, context: BrokerContext) -> ErrorCode:
+    if Path(folder).absolute() != Path(context.settings.log_dir).absolute():
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if node.logs.get(topic, index) is not None:
+    if context.logs.get(topic, index) is not None:
         return ErrorCode.NONE
-    known = node.image.topics.get(topic)
+    known = context.image.topics.get(topic)
     if known is None or index not in known.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.REPLICA_NOT_AVAILABLE

@@ -8,10 +8,12 @@ Not implemented: features (none are finalized), version 5's cluster check.
 import re
 from collections.abc import Iterable
 from struct import Struct
+from typing import Any, TypeVar
 
+from broker_runtime.apis.call import Call, ClientSoftware
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.errors import ErrorCode
-from broker_runtime.wire.header import RequestHeader, response_prefix
+from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.versions import API_VERSIONS, PRODUCE
@@ -23,12 +25,14 @@ _ERROR = Struct(">h")
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_LENGTH_MAX = 1024
 
+C = TypeVar("C")
+
 
 class ApiVersionsAnswers:
     """The encoded answers of one kind of listener."""
 
-    def __init__(self, served: Iterable[ApiSpec]) -> None:
-        ranges = sorted((api.key, *advertised_versions(api)) for api in served)
+    def __init__(self, served: Iterable[ApiSpec[Any]]) -> None:
+        ranges = sorted([(API_VERSIONS, *VERSIONS), *((api.key, *advertised_versions(api)) for api in served)])
         self._bodies = {
             version: {code: _body(ranges, version, code) for code in (ErrorCode.NONE, ErrorCode.INVALID_REQUEST)}
             for version in range(VERSIONS[0], VERSIONS[1] + 1)
@@ -36,19 +40,34 @@ class ApiVersionsAnswers:
         own = [(API_VERSIONS, *VERSIONS)]
         self._unsupported = _body(own, 0, ErrorCode.UNSUPPORTED_VERSION)
 
-    def answer(self, frame: memoryview, header: RequestHeader) -> Reply:
-        by_code = self._bodies.get(header.version)
-        if by_code is None:
-            body = self._unsupported
-            return (response_prefix(API_VERSIONS, 0, header.correlation_id, len(body)) + body,)
+    def handle(self, reader: RequestReader, call: Call, context: object) -> Reply:
+        """Versions from 3 on tell the client's software, which is kept with the connection."""
+        by_code = self._bodies.get(call.version)
         code = ErrorCode.NONE
-        if header.version >= 3 and not _names_its_software(frame, header):
-            code = ErrorCode.INVALID_REQUEST
-        body = by_code[code]
-        return (response_prefix(API_VERSIONS, header.version, header.correlation_id, len(body)) + body,)
+        if by_code is None:
+            code, body = ErrorCode.UNSUPPORTED_VERSION, self._unsupported
+        else:
+            if call.version >= 3:
+                software = ClientSoftware(reader.string(), reader.string())
+                if _is_named(software):
+                    call.connection.state = software
+                else:
+                    code = ErrorCode.INVALID_REQUEST
+            body = by_code[code]
+        call.error = code
+        return (response_prefix(API_VERSIONS, call.version, call.correlation_id, len(body)) + body,)
 
 
-def advertised_versions(api: ApiSpec) -> tuple[int, int]:
+def with_api_versions(*served: ApiSpec[C]) -> tuple[ApiSpec[C], ...]:
+    """What one kind of listener serves, and the API that tells of it."""
+    answers = ApiVersionsAnswers(served)
+    own: ApiSpec[C] = ApiSpec(
+        API_VERSIONS, "ApiVersions", VERSIONS, answers.handle, reads="frame", any_version=True, on_standby=True
+    )
+    return (*served, own)
+
+
+def advertised_versions(api: ApiSpec[Any]) -> tuple[int, int]:
     """Produce is advertised from 0, as Kafka does, because librdkafka before 2.11.1 looks for it."""
     low, high = api.versions
     return (0, high) if api.key == PRODUCE else (low, high)
@@ -63,7 +82,5 @@ def _body(ranges: list[tuple[int, int, int]], version: int, code: ErrorCode) -> 
     return _ERROR.pack(code) + array_length(count, flexible) + listed + throttle + end
 
 
-def _names_its_software(frame: memoryview, header: RequestHeader) -> bool:
-    reader = RequestReader(frame, header.body, flexible=True)
-    names = reader.string(), reader.string()
-    return all(len(name) <= _SOFTWARE_LENGTH_MAX and _SOFTWARE.fullmatch(name) for name in names)
+def _is_named(software: ClientSoftware) -> bool:
+    return all(len(name) <= _SOFTWARE_LENGTH_MAX and _SOFTWARE.fullmatch(name) for name in software)

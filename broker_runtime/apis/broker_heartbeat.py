@@ -1,15 +1,14 @@
 """BrokerHeartbeat (63), versions 0 to 1 (KIP-631)."""
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.registration import Heartbeat
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import BROKER_HEARTBEAT
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
     beat = Heartbeat(
         request.broker_id,
         request.broker_epoch,
@@ -18,7 +17,7 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
         request.want_shut_down,
     )
     try:
-        answer = await controller.heartbeat(beat)
+        answer = await context.controller.heartbeat(beat)
     except KafkaError as error:
         return {"error_code": error.code, "is_caught_up": False, "is_fenced": True, "should_shut_down": False}
     return {
@@ -29,4 +28,4 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     }
 
 
-API = ApiSpec(key=BROKER_HEARTBEAT, name="BrokerHeartbeat", versions=(0, 1), handle=handle, runs_on="controller")
+API = ApiSpec(key=BROKER_HEARTBEAT, name="BrokerHeartbeat", versions=(0, 1), handle=handle, on_standby=True)

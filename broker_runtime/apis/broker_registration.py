@@ -3,7 +3,8 @@
 Features are checked against the finalized levels. Who comes to migrate from ZooKeeper is refused, as by Kafka 4.
 """
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.registration import Registration
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import BrokerEndpoint
@@ -14,9 +15,7 @@ _EPOCH_UNKNOWN = -1
 """Versions below 3 do not tell (KIP-966)."""
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
     wanted = Registration(
         request.broker_id,
         request.cluster_id,
@@ -29,10 +28,10 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     if getattr(request, "is_migrating_zk_broker", False):
         return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "broker_epoch": -1}
     try:
-        epoch = await controller.register(wanted)
+        epoch = await context.controller.register(wanted)
     except KafkaError as error:
         return {"error_code": error.code, "broker_epoch": -1}
     return {"error_code": ErrorCode.NONE, "broker_epoch": epoch}
 
 
-API = ApiSpec(key=BROKER_REGISTRATION, name="BrokerRegistration", versions=(0, 4), handle=handle, runs_on="controller")
+API = ApiSpec(key=BROKER_REGISTRATION, name="BrokerRegistration", versions=(0, 4), handle=handle, on_standby=True)

@@ -1,49 +1,37 @@
-"""What every API handler is given and how an API is described.
+"""How an API is described, and what its handler may use: the context of the role that serves it.
 
-A handler reads `request` (kio's entity of whichever version came), looks at or changes the `Node`, and returns Fields
-or an awaitable of them. It knows no sockets, no versions' encodings and no correlation ids.
+A handler reads `request` (kio's entity of whichever version came), looks at or changes what its context holds, and
+returns Fields or an awaitable of them. It knows no sockets, no versions' encodings and no correlation ids; who asks and
+how is in its `Call`. Where an API has a shorter way, its handler gets a RequestReader, and returns the packed reply or
+the call itself, which it completes later.
 """
 
-from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, Protocol, TypeVar
 from uuid import UUID
 
+from broker_runtime.apis.call import Call
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.clock import Clock
-from broker_runtime.config import BrokerSettings, TopicConfig
+from broker_runtime.config import BrokerSettings
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
-
-
-@dataclass(slots=True)
-class RequestContext:
-    """Who asks: the listener decides which addresses Metadata shows, the rest is for logs and messages."""
-
-    api_key: int
-    version: int
-    client_id: str | None
-    listener: str
-    peer_host: str
-
-
-class ProducerIds(Protocol):
-    async def next_id(self) -> int:
-        """A producer id that no other producer of the cluster has."""
-        ...
+from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.versions import FORMATS
 
 
 class Timer(Protocol):
     def cancel(self) -> None: ...
 
 
-class Node(Protocol):
-    """The parts of a broker or controller process that handlers may use."""
+class NodeContext(Protocol):
+    """What handlers may use on brokers and on controllers."""
 
     @property
     def settings(self) -> BrokerSettings: ...
@@ -52,9 +40,16 @@ class Node(Protocol):
     def clock(self) -> Clock: ...
 
     @property
+    def cluster_id(self) -> str: ...
+
+    @property
     def image(self) -> MetadataImage:
         """Metadata as far as this node has it."""
         ...
+
+
+class FetchContext(NodeContext, Protocol):
+    """What Fetch uses on brokers and on controllers."""
 
     @property
     def logs(self) -> LogManager: ...
@@ -62,53 +57,83 @@ class Node(Protocol):
     @property
     def fetch_sessions(self) -> FetchSessionCache: ...
 
-    @property
-    def controller(self) -> ControllerService | None:
-        """Present where this process is the active controller."""
+    def led_log(self, topic: str, partition: int, /) -> tuple[Log, int]:
+        """The log of a partition that this node leads, and its leader epoch.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
+        """
         ...
+
+    def call_later(self, delay_s: float, callback: Callable[[], None], /) -> Timer: ...
+
+
+class ControllerRequests(Protocol):
+    """Requests of this broker to the active controller; they raise KafkaError when it cannot be reached."""
+
+    async def request(self, api_key: int, version: int, content: Fields) -> Entity: ...
+
+    async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
+        """The controller's response body to a client's request body."""
+        ...
+
+
+class ProducerIds(Protocol):
+    async def next_id(self) -> int:
+        """A producer id that no other producer of the cluster has."""
+        ...
+
+
+class TopicCreation(Protocol):
+    def ask_for(self, names: Collection[str], /) -> None:
+        """Have topics made that a client has asked for; nobody waits for them."""
+        ...
+
+
+class BrokerContext(FetchContext, Protocol):
+    """What handlers may use on a broker."""
 
     @property
     def producer_ids(self) -> ProducerIds: ...
 
     @property
-    def cluster_id(self) -> str: ...
+    def auto_topic_creation(self) -> TopicCreation: ...
 
-    def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
-        """The log of a partition that this node leads, and the leader epoch; on the hot path.
+    @property
+    def controller(self) -> ControllerRequests: ...
 
-        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.
-        """
+    @property
+    def slow_controller(self) -> ControllerRequests:
+        """For requests that wait for others than the controller: on one link answers come in the order of requests."""
         ...
 
-    def led(self, topic: str, partition: int) -> LeaderReplica:
-        """The same with its followers; only brokers have it. Raises the same."""
+    def led(self, topic: str, partition: int, /) -> LeaderReplica:
+        """As `led_log`, with the followers; on the hot path. Raises the same."""
         ...
 
-    def run_aside(self, work: Callable[[], None]) -> Future[None]:
+    def run_aside(self, work: Callable[[], None], /) -> asyncio.Future[None]:
         """Run what takes long in another thread, a few at a time.
 
         Raises KafkaError, which makes a client try again, when too much waits already.
         """
         ...
 
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
 
-    def topic_config(self, topic: str) -> TopicConfig:
-        """The effective configuration of a topic on this broker."""
-        ...
+class ControllerContext(FetchContext, Protocol):
+    """What handlers may use on a controller, be it active or on standby. It leads the log of the metadata only."""
 
-    async def wait_until(self, seen: Callable[[MetadataImage], bool]) -> bool:
-        """Whether `seen` came true of this node's metadata within request.timeout.ms."""
-        ...
+    @property
+    def controller(self) -> ControllerService: ...
 
-    async def resolve_hosts(self, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    async def resolve_hosts(self, names: Iterable[str], /) -> Mapping[str, Sequence[str]]:
         """The addresses of those host names that have any, all asked for at once and within a time."""
         ...
 
-    async def send_to_controller(self, api_key: int, version: int, request: Fields) -> Entity: ...
 
+C = TypeVar("C", contravariant=True)
 
-Handler = Callable[[Entity, RequestContext, Node], Fields | Awaitable[Fields]]
+Answer = Fields | Reply | PendingReply
+Handler = Callable[[Any, Call, C], Answer | Awaitable[Fields | Reply]]
+"""ProtocolError ends the connection: for a request that is none, and where a client can be told in no other way."""
 
 
 def _never(_: Entity) -> bool:
@@ -116,19 +141,27 @@ def _never(_: Entity) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ApiSpec:
-    """`runs_on` controller: a broker that is not the active controller forwards the request as it came.
+class ApiSpec(Generic[C]):
+    """One API as a kind of listener serves it; `C` is the context of its handler.
 
-    `slow` says of a request that its answer waits for others than the controller, such as a name server: it goes by a
-    link of its own, for on one link answers come in the order of the requests.
+    `reads`: what the handler gets, kio's entity or a RequestReader. `any_version`: the handler answers versions outside
+    of `versions`, too. `on_standby`: a controller that is not the active one answers too, by NOT_CONTROLLER or another
+    code that says so, or because the answer is about this process only. `slow` says of a request that its answer waits
+    for others than the controller, such as a name server.
     """
 
     key: int
     name: str
     versions: tuple[int, int]
-    handle: Handler
-    runs_on: Literal["broker", "controller"] = "broker"
+    handle: Handler[C]
+    reads: Literal["entity", "frame"] = "entity"
+    any_version: bool = False
+    on_standby: bool = False
     slow: Callable[[Entity], bool] = _never
+    flexible_from: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "flexible_from", FORMATS[self.key].flexible_from)
 
 
 ZERO_UUID = UUID(int=0)

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.capacity import Capacity, check_records
 from broker_runtime.controller.topics import grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -13,11 +14,9 @@ from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import CREATE_PARTITIONS
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
     try:
-        results = await controller.submit(lambda image: _grow_all(request, image))
+        results = await context.controller.submit(lambda image: _grow_all(request, image))
     except KafkaError as error:
         results = [_result(name, error) for name in dict.fromkeys(topic.name for topic in request.topics)]
     return {"results": results}
@@ -55,4 +54,4 @@ def _result(name: str, error: KafkaError | None) -> Fields:
     }
 
 
-API = ApiSpec(key=CREATE_PARTITIONS, name="CreatePartitions", versions=(0, 3), handle=handle, runs_on="controller")
+API = ApiSpec(key=CREATE_PARTITIONS, name="CreatePartitions", versions=(0, 3), handle=handle)

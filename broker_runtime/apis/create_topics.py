@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from uuid import uuid4
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.capacity import Capacity, check_partitions, check_records
 from broker_runtime.controller.topics import (
     CreatedTopic,
@@ -22,18 +23,18 @@ from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import CREATE_TOPICS
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
     try:
-        topics = await controller.submit(lambda image: _create_all(request, image, node))
+        topics = await context.controller.submit(lambda image: _create_all(request, image, context))
     except KafkaError as error:
         topics = [_refused(topic.name, error) for topic in request.topics]
     return {"topics": topics}
 
 
-def _create_all(request: Entity, image: MetadataImage, node: Node) -> tuple[Sequence[Record], Sequence[Fields]]:
-    settings = node.settings
+def _create_all(
+    request: Entity, image: MetadataImage, context: ControllerContext
+) -> tuple[Sequence[Record], Sequence[Fields]]:
+    settings = context.settings
     defaults = TopicDefaults(settings.config.num_partitions, settings.config.default_replication_factor)
     counts = Counter(topic.name for topic in request.topics)
     records: list[Record] = []
@@ -54,7 +55,7 @@ def _create_all(request: Entity, image: MetadataImage, node: Node) -> tuple[Sequ
             answers.append(_refused(topic.name, error))
             continue
         taken[collision_key(topic.name)] = topic.name
-        answers.append(_created(topic.name, created, image, node))
+        answers.append(_created(topic.name, created, image, context))
     check_records(len(records))
     return ((), answers) if request.validate_only else (records, answers)
 
@@ -69,7 +70,7 @@ def _wanted(topic: Entity) -> NewTopic:
     )
 
 
-def _created(name: str, created: CreatedTopic, image: MetadataImage, node: Node) -> Fields:
+def _created(name: str, created: CreatedTopic, image: MetadataImage, context: ControllerContext) -> Fields:
     return {
         "name": name,
         "topic_id": created.id,
@@ -85,7 +86,7 @@ def _created(name: str, created: CreatedTopic, image: MetadataImage, node: Node)
                 "config_source": entry.source,
                 "is_sensitive": entry.key.sensitive,
             }
-            for entry in describe_topic(created.configs, image, node.settings)
+            for entry in describe_topic(created.configs, image, context.settings)
         ],
     }
 
@@ -102,4 +103,4 @@ def _refused(name: str, error: KafkaError) -> Fields:
     }
 
 
-API = ApiSpec(key=CREATE_TOPICS, name="CreateTopics", versions=(2, 7), handle=handle, runs_on="controller")
+API = ApiSpec(key=CREATE_TOPICS, name="CreateTopics", versions=(2, 7), handle=handle)

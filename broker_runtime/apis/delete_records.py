@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.wire.messages import Entity, Fields
@@ -56,14 +57,14 @@ class _Noting:
 _Outcomes = Sequence[tuple[str, Sequence[tuple[int, _Deletion | KafkaError]]]]
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields | Awaitable[Fields]:
-    with node.logs.gathered_log_starts():
+def handle(request: Entity, call: Call, context: BrokerContext) -> Fields | Awaitable[Fields]:
+    with context.logs.gathered_log_starts():
         outcomes = [
-            (topic.name, [(part.partition_index, _delete(topic.name, part, node)) for part in topic.partitions])
+            (topic.name, [(part.partition_index, _delete(topic.name, part, context)) for part in topic.partitions])
             for topic in request.topics
         ]
     noting = _Noting()
-    node.logs.note_log_starts(noting.done)
+    context.logs.note_log_starts(noting.done)
     waiting = [done for _, parts in outcomes for _, done in parts if isinstance(done, _Deletion) and done.waits]
     if not waiting and noting.over.is_set():
         return _answer(_unless_failed(outcomes, noting.error))
@@ -81,9 +82,9 @@ def _unless_failed(outcomes: _Outcomes, error: Exception | None) -> _Outcomes:
     ]
 
 
-def _delete(topic: str, part: Entity, node: Node) -> _Deletion | KafkaError:
+def _delete(topic: str, part: Entity, context: BrokerContext) -> _Deletion | KafkaError:
     try:
-        leader = node.led(topic, part.partition_index)
+        leader = context.led(topic, part.partition_index)
         log = leader.log
         if "delete" not in log.config.cleanup_policy:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{topic} is compacted only; records cannot be deleted")

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
 
-from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ZERO_UUID, ApiSpec, ControllerContext
 from broker_runtime.controller.topics import delete_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
@@ -15,15 +16,13 @@ from broker_runtime.wire.versions import DELETE_TOPICS
 _Wanted = tuple[str | None, UUID | None]
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
-    wanted = _wanted(request, ctx.version)
-    if not node.settings.config.delete_topic_enable:
-        code = ErrorCode.TOPIC_DELETION_DISABLED if ctx.version >= 3 else ErrorCode.INVALID_REQUEST
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+    wanted = _wanted(request, call.version)
+    if not context.settings.config.delete_topic_enable:
+        code = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
         return {"responses": [_answer(item, KafkaError(code, "Topic deletion is disabled.")) for item in wanted]}
     try:
-        return {"responses": await controller.submit(lambda image: _delete_all(wanted, image))}
+        return {"responses": await context.controller.submit(lambda image: _delete_all(wanted, image))}
     except KafkaError as error:
         return {"responses": [_answer(item, error) for item in wanted]}
 
@@ -70,4 +69,4 @@ def _answer(item: _Wanted, error: KafkaError | None) -> Fields:
     }
 
 
-API = ApiSpec(key=DELETE_TOPICS, name="DeleteTopics", versions=(1, 6), handle=handle, runs_on="controller")
+API = ApiSpec(key=DELETE_TOPICS, name="DeleteTopics", versions=(1, 6), handle=handle)

@@ -1,16 +1,17 @@
 """DescribeClientQuotas (48), versions 0 to 1 (KIP-546): any broker answers from its metadata."""
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import Component, describe_quotas
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DESCRIBE_CLIENT_QUOTAS
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
     components = [Component(c.entity_type, c.match_type, c.match) for c in request.components]
     try:
-        found = describe_quotas(components, request.strict, node.image)
+        found = describe_quotas(components, request.strict, context.image)
     except KafkaError as error:
         return {"error_code": error.code, "error_message": error.message, "entries": None}
     return {

@@ -7,7 +7,8 @@ Authorized operations are not implemented: always the "not asked" value.
 
 from typing import Any
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DESCRIBE_CLUSTER
@@ -17,27 +18,27 @@ _KINDS = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 _OPERATIONS_NOT_ASKED = -(2**31)
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
     asked = getattr(request, "endpoint_type", _BROKERS)
-    mine = _CONTROLLERS if ctx.listener in node.settings.controller_listeners else _BROKERS
+    mine = _CONTROLLERS if call.listener in context.settings.controller_listeners else _BROKERS
     if asked not in _KINDS:
-        return _refused(node, mine, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}")
+        return _refused(context, mine, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}")
     if asked != mine:
         return _refused(
-            node,
+            context,
             mine,
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             f"The request was sent to an endpoint of type {_KINDS[mine]}, but we wanted an endpoint of type "
             f"{_KINDS[asked]}",
         )
     if mine == _CONTROLLERS:
-        return _answer(node, mine, node.image.cluster.controller_id, _controllers(ctx, node))
-    brokers = _brokers(ctx, node, getattr(request, "include_fenced_brokers", False))
+        return _answer(context, mine, context.image.cluster.controller_id, _controllers(call, context))
+    brokers = _brokers(call, context, getattr(request, "include_fenced_brokers", False))
     controller_id = min((broker["broker_id"] for broker in brokers if not broker["is_fenced"]), default=-1)
-    return _answer(node, mine, controller_id, brokers)
+    return _answer(context, mine, controller_id, brokers)
 
 
-def _brokers(ctx: RequestContext, node: Node, with_fenced: bool) -> list[dict[str, Any]]:
+def _brokers(call: Call, context: NodeContext, with_fenced: bool) -> list[dict[str, Any]]:
     return [
         {
             "broker_id": broker.id,
@@ -46,39 +47,39 @@ def _brokers(ctx: RequestContext, node: Node, with_fenced: bool) -> list[dict[st
             "rack": broker.rack,
             "is_fenced": broker.fenced,
         }
-        for _, broker in sorted(node.image.brokers.items())
-        if (with_fenced or not broker.fenced) and (endpoint := broker.endpoint(ctx.listener)) is not None
+        for _, broker in sorted(context.image.brokers.items())
+        if (with_fenced or not broker.fenced) and (endpoint := broker.endpoint(call.listener)) is not None
     ]
 
 
-def _controllers(ctx: RequestContext, node: Node) -> list[dict[str, Any]]:
+def _controllers(call: Call, context: NodeContext) -> list[dict[str, Any]]:
     return [
         {
-            "broker_id": node.settings.node_id,
+            "broker_id": context.settings.node_id,
             "host": endpoint.host,
             "port": endpoint.port,
             "rack": None,
             "is_fenced": False,
         }
-        for endpoint in node.settings.listeners
-        if endpoint.listener == ctx.listener
+        for endpoint in context.settings.listeners
+        if endpoint.listener == call.listener
     ]
 
 
-def _answer(node: Node, kind: int, controller_id: int, brokers: list[dict[str, Any]]) -> Fields:
+def _answer(context: NodeContext, kind: int, controller_id: int, brokers: list[dict[str, Any]]) -> Fields:
     return {
         "error_code": ErrorCode.NONE,
         "error_message": None,
         "endpoint_type": kind,
-        "cluster_id": node.cluster_id,
+        "cluster_id": context.cluster_id,
         "controller_id": controller_id,
         "brokers": brokers,
         "cluster_authorized_operations": _OPERATIONS_NOT_ASKED,
     }
 
 
-def _refused(node: Node, kind: int, code: ErrorCode, message: str) -> Fields:
-    return {**_answer(node, kind, -1, []), "error_code": code, "error_message": message}
+def _refused(context: NodeContext, kind: int, code: ErrorCode, message: str) -> Fields:
+    return {**_answer(context, kind, -1, []), "error_code": code, "error_message": message}
 
 
-API = ApiSpec(key=DESCRIBE_CLUSTER, name="DescribeCluster", versions=(0, 2), handle=handle)
+API = ApiSpec(key=DESCRIBE_CLUSTER, name="DescribeCluster", versions=(0, 2), handle=handle, on_standby=True)

@@ -1,23 +1,24 @@
 """DescribeConfigs (32), versions 1 to 4 (KIP-133, KIP-226 synonyms, KIP-569 types and documentation)."""
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_configs import Described, describe_resource
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DESCRIBE_CONFIGS
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
     with_documentation = getattr(request, "include_documentation", False)
     return {
         "results": [
-            _result(resource, node, request.include_synonyms, with_documentation)
+            _result(resource, context, request.include_synonyms, with_documentation)
             for resource in dict.fromkeys(request.resources)
         ]
     }
 
 
-def _result(resource: Entity, node: Node, with_synonyms: bool, with_documentation: bool) -> Fields:
+def _result(resource: Entity, context: NodeContext, with_synonyms: bool, with_documentation: bool) -> Fields:
     code: ErrorCode = ErrorCode.NONE
     message: str | None = ""
     entries: list[Fields] = []
@@ -26,8 +27,8 @@ def _result(resource: Entity, node: Node, with_synonyms: bool, with_documentatio
         found = describe_resource(
             (resource.resource_type, resource.resource_name),
             None if keys is None else frozenset(keys),
-            node.image,
-            node.settings,
+            context.image,
+            context.settings,
         )
         entries = [_entry(entry, with_synonyms, with_documentation) for entry in found]
     except KafkaError as error:

@@ -4,7 +4,8 @@ Kafka's tool for reassignments asks for it. There is one folder, and nothing mov
 volume is not told: -1, the protocol's "not known".
 """
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.wire.messages import Entity, Fields
@@ -13,12 +14,12 @@ from broker_runtime.wire.versions import DESCRIBE_LOG_DIRS
 _NOT_KNOWN = -1
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     topics: dict[str, list[Fields]] = {}
-    for log in node.logs.logs():
+    for log in context.logs.logs():
         if log.topic != METADATA_TOPIC and (wanted is None or (log.topic, log.partition) in wanted):
             topics.setdefault(log.topic, []).append(
                 {
@@ -30,7 +31,7 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
             )
     folder = {
         "error_code": ErrorCode.NONE,
-        "log_dir": node.settings.log_dir,
+        "log_dir": context.settings.log_dir,
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
         "total_bytes": _NOT_KNOWN,
         "usable_bytes": _NOT_KNOWN,

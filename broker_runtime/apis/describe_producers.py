@@ -1,20 +1,24 @@
 """DescribeProducers (61), version 0 (KIP-664): the idempotent producers that the leader of a partition remembers."""
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import DESCRIBE_PRODUCERS
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
     topics = [
-        {"name": topic.name, "partitions": [_described(topic.name, index, node) for index in topic.partition_indexes]}
+        {
+            "name": topic.name,
+            "partitions": [_described(topic.name, index, context) for index in topic.partition_indexes],
+        }
         for topic in request.topics
     ]
     return {"topics": topics}
 
 
-def _described(topic: str, index: int, node: Node) -> Fields:
+def _described(topic: str, index: int, context: BrokerContext) -> Fields:
     answer: dict[str, object] = {
         "partition_index": index,
         "error_code": ErrorCode.NONE,
@@ -22,7 +26,7 @@ def _described(topic: str, index: int, node: Node) -> Fields:
         "active_producers": [],
     }
     try:
-        log, _ = node.led_log(topic, index)
+        log, _ = context.led_log(topic, index)
     except KafkaError as error:
         return answer | {"error_code": error.code, "error_message": error.message}
     producers = [

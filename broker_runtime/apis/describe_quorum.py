@@ -6,7 +6,8 @@ no copy that counts. So the active controller is the only voter, and every broke
 
 from typing import Any
 
-from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ZERO_UUID, ApiSpec, ControllerContext
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
@@ -16,28 +17,27 @@ from broker_runtime.wire.versions import DESCRIBE_QUORUM
 _UNKNOWN = -1
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+    controller = context.controller
     if not controller.active:
         return _answer(ErrorCode.NOT_CONTROLLER, [], [])
     topics = [
         {
             "topic_name": topic.topic_name,
             "partitions": [
-                _partition(topic.topic_name, asked.partition_index, controller, node) for asked in topic.partitions
+                _partition(topic.topic_name, asked.partition_index, controller, context) for asked in topic.partitions
             ],
         }
         for topic in request.topics
     ]
-    return _answer(ErrorCode.NONE, topics, [{"node_id": node.settings.node_id, "listeners": _listeners(node)}])
+    return _answer(ErrorCode.NONE, topics, [{"node_id": context.settings.node_id, "listeners": _listeners(context)}])
 
 
 def _answer(code: ErrorCode, topics: list[dict[str, Any]], nodes: list[dict[str, Any]]) -> Fields:
     return {"error_code": code, "error_message": None, "topics": topics, "nodes": nodes}
 
 
-def _partition(topic: str, index: int, controller: ControllerService, node: Node) -> dict[str, Any]:
+def _partition(topic: str, index: int, controller: ControllerService, context: ControllerContext) -> dict[str, Any]:
     known = topic == METADATA_TOPIC and index == 0
     answer: dict[str, Any] = {
         "partition_index": index,
@@ -53,17 +53,17 @@ def _partition(topic: str, index: int, controller: ControllerService, node: Node
         return answer
     end = controller.committed_end_offset
     return answer | {
-        "leader_id": node.settings.node_id,
+        "leader_id": context.settings.node_id,
         "leader_epoch": controller.controller_epoch,
         "high_watermark": end,
-        "current_voters": [_replica(node.settings.node_id, end, _UNKNOWN, node.clock.wall_ms())],
-        "observers": _observers(controller, end, node),
+        "current_voters": [_replica(context.settings.node_id, end, _UNKNOWN, context.clock.wall_ms())],
+        "observers": _observers(controller, end, context),
     }
 
 
-def _observers(controller: ControllerService, end: int, node: Node) -> list[dict[str, Any]]:
+def _observers(controller: ControllerService, end: int, context: ControllerContext) -> list[dict[str, Any]]:
     """As of their last heartbeats."""
-    now_s, now_ms = node.clock.monotonic(), node.clock.wall_ms()
+    now_s, now_ms = context.clock.monotonic(), context.clock.wall_ms()
     found = []
     for broker_id, broker in sorted(controller.image.brokers.items()):
         age_s = controller.sessions.age(broker_id, now_s)
@@ -84,12 +84,12 @@ def _replica(replica_id: int, end_offset: int, fetched_ms: int, caught_up_ms: in
     }
 
 
-def _listeners(node: Node) -> list[dict[str, Any]]:
+def _listeners(context: ControllerContext) -> list[dict[str, Any]]:
     return [
         {"name": endpoint.listener, "host": endpoint.host, "port": endpoint.port}
-        for endpoint in node.settings.listeners
-        if endpoint.listener in node.settings.controller_listeners
+        for endpoint in context.settings.listeners
+        if endpoint.listener in context.settings.controller_listeners
     ]
 
 
-API = ApiSpec(key=DESCRIBE_QUORUM, name="DescribeQuorum", versions=(0, 2), handle=handle, runs_on="controller")
+API = ApiSpec(key=DESCRIBE_QUORUM, name="DescribeQuorum", versions=(0, 2), handle=handle)

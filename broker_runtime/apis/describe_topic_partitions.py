@@ -6,7 +6,8 @@ operations are not implemented: always the "not asked" value.
 
 from collections.abc import Iterator
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.metadata import partition_fields
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import check_topic_name
@@ -19,10 +20,10 @@ _PARTITIONS_MAX = 2_000
 _OPERATIONS_NOT_ASKED = -(2**31)
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
     start = ("", 0) if request.cursor is None else (request.cursor.topic_name, request.cursor.partition_index)
     asked = {topic.name for topic in request.topics}
-    names = sorted(name for name in asked or node.image.topics if name >= start[0])
+    names = sorted(name for name in asked or context.image.topics if name >= start[0])
     if start[1] < 0 or (asked and request.cursor is not None and names[:1] != [start[0]]):
         refused = [_absent(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics]
         return {"topics": refused, "next_cursor": None}
@@ -31,13 +32,13 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     for name in names:
         if left == 0:
             return {"topics": answers, "next_cursor": {"topic_name": name, "partition_index": 0}}
-        topic = node.image.topics.get(name)
+        topic = context.image.topics.get(name)
         if topic is None:
             answers.append(_absent(name, _why_absent(name)))
             continue
         first = start[1] if name == start[0] else 0
         indexes = [index for index in sorted(topic.partitions) if index >= first]
-        answers.append(_described(topic, indexes[:left], ctx, node))
+        answers.append(_described(topic, indexes[:left], call, context))
         if len(indexes) > left:
             return {"topics": answers, "next_cursor": {"topic_name": name, "partition_index": indexes[left]}}
         left -= len(indexes)
@@ -52,15 +53,17 @@ def _why_absent(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _described(topic: Topic, indexes: list[int], ctx: RequestContext, node: Node) -> Fields:
-    return _topic(topic.name, topic.id, ErrorCode.NONE) | {"partitions": list(_partitions(topic, indexes, ctx, node))}
+def _described(topic: Topic, indexes: list[int], call: Call, context: BrokerContext) -> Fields:
+    return _topic(topic.name, topic.id, ErrorCode.NONE) | {
+        "partitions": list(_partitions(topic, indexes, call, context))
+    }
 
 
-def _partitions(topic: Topic, indexes: list[int], ctx: RequestContext, node: Node) -> Iterator[Fields]:
+def _partitions(topic: Topic, indexes: list[int], call: Call, context: BrokerContext) -> Iterator[Fields]:
     for index in indexes:
         part = topic.partitions[index]
         yield {
-            **partition_fields(index, part, ctx.listener, node.image),
+            **partition_fields(index, part, call.listener, context.image),
             "eligible_leader_replicas": part.elr,
             "last_known_elr": (),
         }

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.elections import ElectionType, elect
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
@@ -11,12 +12,10 @@ from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import ELECT_LEADERS
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
     try:
         kind = _kind(getattr(request, "election_type", ElectionType.PREFERRED))
-        results = await controller.submit(lambda image: _elect_all(request, kind, image))
+        results = await context.controller.submit(lambda image: _elect_all(request, kind, image))
     except KafkaError as error:
         return _refused(request, error)
     return {"error_code": ErrorCode.NONE, "replica_election_results": results}
@@ -92,4 +91,4 @@ def _answer(results: _Results) -> Sequence[Fields]:
     ]
 
 
-API = ApiSpec(key=ELECT_LEADERS, name="ElectLeaders", versions=(0, 2), handle=handle, runs_on="controller")
+API = ApiSpec(key=ELECT_LEADERS, name="ElectLeaders", versions=(0, 2), handle=handle)

@@ -11,8 +11,9 @@ Records leave as regions of the files: the connection sends them without a copy,
 
 from collections.abc import Iterable
 
-from broker_runtime.apis.context import Node
-from broker_runtime.apis.fetch_messages import FetchRequest, pack_answer, read_request
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, FetchContext
+from broker_runtime.apis.fetch_messages import CONSUMER, FetchRequest, pack_answer, read_request
 from broker_runtime.apis.fetch_sessions import (
     FINAL_EPOCH,
     FULL_EPOCH,
@@ -25,26 +26,41 @@ from broker_runtime.apis.list_offsets import check_epoch
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.storage.log import Log
-from broker_runtime.wire.header import RequestHeader
+from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.versions import FETCH
 
 
-def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | PendingReply:
-    request = read_request(frame, header)
-    request.max_bytes = min(request.max_bytes, node.settings.config.fetch_max_bytes)
-    session = _session(request, node)
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply:
+    request = read_request(reader, call)
+    session = _session(request, context)
     if isinstance(session, ErrorCode):
         return pack_answer(request, (), NO_SESSION, session)
-    fetch = _Fetch(request, session, node)
+    return _answer((_FollowersFetch if session.is_followers else _Fetch)(request, session, context), context)
+
+
+def handle_metadata(reader: RequestReader, call: Call, context: ControllerContext) -> Reply | PendingReply:
+    """Brokers follow the metadata as consumers do: nobody waits for them, and what is not committed they do not get."""
+    request = read_request(reader, call)
+    request.replica = CONSUMER
+    session = _session(request, context)
+    if isinstance(session, ErrorCode):
+        return pack_answer(request, (), NO_SESSION, session)
+    return _answer(_Fetch(request, session, context), context)
+
+
+def _answer(fetch: "_Fetch", context: FetchContext) -> Reply | PendingReply:
+    request = fetch.request
+    request.max_bytes = min(request.max_bytes, context.settings.config.fetch_max_bytes)
     found, urgent = fetch.look()
-    if found >= request.min_bytes or urgent or request.max_wait_ms <= 0 or not session.partitions:
+    if found >= request.min_bytes or urgent or request.max_wait_ms <= 0 or not fetch.session.partitions:
         return fetch.answer()
-    return _LongPoll(fetch, node).reply
+    return _LongPoll(fetch, context).call
 
 
-def _session(request: FetchRequest, node: Node) -> FetchSession | ErrorCode:
+def _session(request: FetchRequest, context: FetchContext) -> FetchSession | ErrorCode:
     """The session that the request goes on with or would begin, or what is wrong with it."""
-    cache, now_s = node.fetch_sessions, node.clock.monotonic()
+    cache, now_s = context.fetch_sessions, context.clock.monotonic()
     if request.session_epoch in (FULL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
             cache.remove(request.session_id)
@@ -74,12 +90,12 @@ def _session(request: FetchRequest, node: Node) -> FetchSession | ErrorCode:
 class _Fetch:
     """One request: what is there for it, and the answer from that."""
 
-    __slots__ = ("_node", "_session", "request")
+    __slots__ = ("_context", "_session", "request")
 
-    def __init__(self, request: FetchRequest, session: FetchSession, node: Node) -> None:
+    def __init__(self, request: FetchRequest, session: FetchSession, context: FetchContext) -> None:
         self.request = request
         self._session = session
-        self._node = node
+        self._context = context
 
     @property
     def session(self) -> FetchSession:
@@ -122,31 +138,18 @@ class _Fetch:
 
     def _readable(self, part: FetchPartition) -> tuple[Log, int]:
         """The log and where it ends for who asks. Raises KafkaError."""
-        node, session = self._node, self._session
         name = self._name(part)
-        if session.is_followers:
-            leader = node.led(name, part.index)
-            log, epoch = leader.log, leader.leader_epoch
-            if part.leader_epoch == epoch and part.offset <= log.log_end_offset:
-                # It has everything below what it asks for.
-                leader.on_fetch(session.replica, session.broker_epoch, part.offset, session.asked_s, part.log_start)
-            part.leader = leader
-            up_to = log.log_end_offset
-        else:
-            log, epoch = node.led_log(name, part.index)
-            up_to = log.high_watermark
-        if part.log is not log:
-            part.unwatch()
-            part.log = log
+        log, epoch = self._context.led_log(name, part.index)
+        _read_from(log, part)
         check_epoch(part.leader_epoch, epoch)
         if name == METADATA_TOPIC and part.last_epoch >= 0:
             _check_history(part, log)
-        return log, up_to
+        return log, log.high_watermark
 
     def _name(self, part: FetchPartition) -> str:
         if isinstance(part.topic, str):
             return part.topic
-        known = self._node.image.topics.by_id(part.topic)
+        known = self._context.image.topics.by_id(part.topic)
         if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {part.topic}")
         return known.name
@@ -159,7 +162,7 @@ class _Fetch:
             _note_told(session.to_look)
             _note_told(session.to_tell)
         else:
-            kept = request.session_epoch == FULL_EPOCH and self._node.fetch_sessions.keep(session, session.asked_s)
+            kept = request.session_epoch == FULL_EPOCH and self._context.fetch_sessions.keep(session, session.asked_s)
             reply = pack_answer(request, session.partitions.values(), session.id)
             if kept:
                 _note_told(session.partitions.values())
@@ -176,6 +179,35 @@ class _Fetch:
         for part in session.to_tell:
             if part not in session.to_look:
                 yield part
+
+
+class _FollowersFetch(_Fetch):
+    """Of a follower: by what it asks for it says what it has."""
+
+    __slots__ = ("_led",)
+
+    def __init__(self, request: FetchRequest, session: FetchSession, context: BrokerContext) -> None:
+        super().__init__(request, session, context)
+        self._led = context.led
+
+    def _readable(self, part: FetchPartition) -> tuple[Log, int]:
+        session = self._session
+        leader = self._led(self._name(part), part.index)
+        log, epoch = leader.log, leader.leader_epoch
+        if part.leader_epoch == epoch and part.offset <= log.log_end_offset:
+            # It has everything below what it asks for.
+            leader.on_fetch(session.replica, session.broker_epoch, part.offset, session.asked_s, part.log_start)
+        part.leader = leader
+        up_to = log.log_end_offset
+        _read_from(log, part)
+        check_epoch(part.leader_epoch, epoch)
+        return log, up_to
+
+
+def _read_from(log: Log, part: FetchPartition) -> None:
+    if part.log is not log:
+        part.unwatch()
+        part.log = log
 
 
 def _note_told(parts: Iterable[FetchPartition]) -> None:
@@ -199,16 +231,16 @@ def _check_history(part: FetchPartition, log: Log) -> None:
 class _LongPoll:
     """Waits for data or for max_wait_ms, whichever comes first, then answers with what is there."""
 
-    __slots__ = ("_fetch", "_look_asked", "_on_change", "_session", "_timer", "_wakes", "reply")
+    __slots__ = ("_fetch", "_look_asked", "_on_change", "_session", "_timer", "_wakes", "call")
 
-    def __init__(self, fetch: _Fetch, node: Node) -> None:
+    def __init__(self, fetch: _Fetch, context: FetchContext) -> None:
         self._fetch = fetch
         self._session = session = fetch.session
-        self._wakes = node.logs.wakes
+        self._wakes = context.logs.wakes
         self._look_asked = False
-        self.reply = PendingReply(on_cancel=self._abandon)
-        self._timer = node.call_later(fetch.request.max_wait_ms / 1000, self.reply.guarded(self._finish))
-        self._on_change = self.reply.guarded(self._look_again)
+        self.call = fetch.request.call.later(self._abandon)
+        self._timer = context.call_later(fetch.request.max_wait_ms / 1000, self.call.guarded(self._finish))
+        self._on_change = self.call.guarded(self._look_again)
         session.on_change = self._look_soon
         session.on_replaced = self._replaced
         self._watch()
@@ -226,7 +258,7 @@ class _LongPoll:
 
     def _look_again(self) -> None:
         self._look_asked = False
-        if self.reply.done:
+        if self.call.done:
             return
         found, urgent = self._fetch.look()
         if found >= self._fetch.request.min_bytes or urgent:
@@ -240,16 +272,16 @@ class _LongPoll:
 
     def _answer(self) -> None:
         self._stop()
-        self.reply.complete(self._fetch.answer())
+        self.call.complete(self._fetch.answer())
 
     def _replaced(self, error: ErrorCode) -> None:
         """Another request goes on with the session, or the session is over."""
         self._stop()
         if error == ErrorCode.NONE:
             self._fetch.look()
-            self.reply.complete(self._fetch.answer())
+            self.call.complete(self._fetch.answer())
         else:
-            self.reply.complete(pack_answer(self._fetch.request, (), self._session.id, error))
+            self.call.complete(pack_answer(self._fetch.request, (), self._session.id, error))
 
     def _abandon(self) -> None:
         """The client has gone. What it has asked for is kept if that is a session's, for it may come back."""
@@ -260,3 +292,9 @@ class _LongPoll:
     def _stop(self) -> None:
         self._timer.cancel()
         self._session.on_change = self._session.on_replaced = None
+
+
+API = ApiSpec(key=FETCH, name="Fetch", versions=(4, 15), handle=handle, reads="frame")
+METADATA_API = ApiSpec(
+    key=FETCH, name="Fetch", versions=(4, 15), handle=handle_metadata, reads="frame", on_standby=True
+)

@@ -11,15 +11,15 @@ from operator import attrgetter
 from struct import Struct
 from uuid import UUID
 
+from broker_runtime.apis.call import Call
 from broker_runtime.apis.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPartition, PartitionKey
-from broker_runtime.wire.header import RequestHeader, response_prefix
+from broker_runtime.wire.header import prefix
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Chunk, Reply
-from broker_runtime.wire.versions import FETCH, is_flexible
 from broker_runtime.wire.writer import array_length, bytes_length, string
 
 _BY_ID_SINCE = 13
-_CONSUMER = -1
+CONSUMER = -1
 _HEAD_V4 = Struct(">iiiib")
 _HEAD_V7 = Struct(">iiiibii")
 _HEAD_V15 = Struct(">iiibii")
@@ -43,13 +43,12 @@ _TOPIC = attrgetter("topic")
 class FetchRequest:
     """Times in ms. Of a version without sessions: the final epoch, which asks for none."""
 
-    version: int
-    correlation_id: int
+    call: Call
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
     read_committed: bool
-    replica: int = _CONSUMER
+    replica: int = CONSUMER
     broker_epoch: int = -1
     session_id: int = NO_SESSION
     session_epoch: int = FINAL_EPOCH
@@ -58,23 +57,20 @@ class FetchRequest:
 
     @property
     def uses_topic_ids(self) -> bool:
-        return self.version >= _BY_ID_SINCE
+        return self.call.version >= _BY_ID_SINCE
 
 
-def read_request(frame: memoryview, header: RequestHeader) -> FetchRequest:
+def read_request(reader: RequestReader, call: Call) -> FetchRequest:
     """Raises ProtocolError."""
-    version = header.version
-    reader = RequestReader(frame, header.body, is_flexible(FETCH, version))
-    replica, session_id, session_epoch = _CONSUMER, NO_SESSION, FINAL_EPOCH
+    version = call.version
+    replica, session_id, session_epoch = CONSUMER, NO_SESSION, FINAL_EPOCH
     if version >= 15:
         wait, min_bytes, max_bytes, isolation, session_id, session_epoch = reader.fixed(_HEAD_V15)
     elif version >= 7:
         replica, wait, min_bytes, max_bytes, isolation, session_id, session_epoch = reader.fixed(_HEAD_V7)
     else:
         replica, wait, min_bytes, max_bytes, isolation = reader.fixed(_HEAD_V4)
-    request = FetchRequest(
-        version, header.correlation_id, wait, min_bytes, max_bytes, isolation == _READ_COMMITTED, replica
-    )
+    request = FetchRequest(call, wait, min_bytes, max_bytes, isolation == _READ_COMMITTED, replica)
     request.session_id, request.session_epoch = session_id, session_epoch
     parts = request.parts
     for _ in range(reader.array_length()):
@@ -107,7 +103,7 @@ def _read_partition(topic: str | UUID, reader: RequestReader, version: int) -> F
 
 def _read_forgotten(reader: RequestReader, request: FetchRequest) -> None:
     for _ in range(reader.array_length()):
-        topic: str | UUID = reader.uuid() if request.version >= _BY_ID_SINCE else reader.string()
+        topic: str | UUID = reader.uuid() if request.uses_topic_ids else reader.string()
         for _ in range(reader.array_length()):
             (index,) = reader.fixed(_INT32)
             request.forgotten.append((topic, index))
@@ -122,8 +118,8 @@ def _read_replica_state(reader: RequestReader, request: FetchRequest) -> None:
 
 def pack_answer(request: FetchRequest, parts: Iterable[FetchPartition], session_id: int, error: int = 0) -> Reply:
     """What was found of these partitions; neighbours of one topic share an entry."""
-    version = request.version
-    flexible = is_flexible(FETCH, version)
+    call = request.call
+    version, flexible, call.error = call.version, call.flexible, error
     end = b"\x00" if flexible else b""
     topics = [(topic, list(members)) for topic, members in groupby(parts, _TOPIC)]
     text = [_NO_THROTTLE, _ERROR_AND_SESSION.pack(error, session_id) if version >= 7 else b""]
@@ -135,6 +131,8 @@ def pack_answer(request: FetchRequest, parts: Iterable[FetchPartition], session_
         text.append(array_length(len(members), flexible))
         for part in members:
             text.append(_partition_head(part, request, flexible))
+            if part.code:
+                call.error = part.code
             if part.region is not None:
                 joined = b"".join(text)
                 size += len(joined) + part.region.length
@@ -144,13 +142,12 @@ def pack_answer(request: FetchRequest, parts: Iterable[FetchPartition], session_
         text.append(end)
     text.append(end)
     tail = b"".join(text)
-    prefix = response_prefix(FETCH, version, request.correlation_id, size + len(tail))
-    return (prefix, *chunks, tail)
+    return (prefix(call.correlation_id, size + len(tail), flexible), *chunks, tail)
 
 
 def _partition_head(part: FetchPartition, request: FetchRequest, flexible: bool) -> bytes:
     """An aborted transaction there never is: none for a client that reads committed records, null for the others."""
-    version = request.version
+    version = request.call.version
     log = part.log
     watermark = log.high_watermark if log is not None else -1
     start = log.log_start_offset if log is not None else -1

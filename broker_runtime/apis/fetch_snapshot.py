@@ -7,7 +7,8 @@ pieces.
 
 from typing import Any
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.journal.seam import Snapshot
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
@@ -18,20 +19,20 @@ NEWEST = -1
 PIECE_BYTES_MAX = 8 * 1024 * 1024
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    if request.cluster_id not in (None, node.cluster_id):
+def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+    if request.cluster_id not in (None, context.cluster_id):
         return {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID, "topics": []}
     left = min(request.max_bytes, PIECE_BYTES_MAX)
     topics = [
-        {"name": topic.name, "partitions": [_piece(topic.name, part, left, node) for part in topic.partitions]}
+        {"name": topic.name, "partitions": [_piece(topic.name, part, left, context) for part in topic.partitions]}
         for topic in request.topics
     ]
     return {"error_code": ErrorCode.NONE, "topics": topics}
 
 
-def _piece(topic: str, asked: Entity, max_bytes: int, node: Node) -> dict[str, Any]:
+def _piece(topic: str, asked: Entity, max_bytes: int, context: ControllerContext) -> dict[str, Any]:
     try:
-        snapshot = _snapshot(topic, asked, node)
+        snapshot = _snapshot(topic, asked, context)
     except KafkaError as error:
         return _answer(asked, asked.snapshot_id.end_offset, asked.snapshot_id.epoch, error.code)
     answer = _answer(asked, snapshot.end_offset, snapshot.epoch, ErrorCode.NONE)
@@ -39,9 +40,9 @@ def _piece(topic: str, asked: Entity, max_bytes: int, node: Node) -> dict[str, A
     return {**answer, "size": len(snapshot.payload), "unaligned_records": piece}
 
 
-def _snapshot(topic: str, asked: Entity, node: Node) -> Snapshot:
-    controller = node.controller
-    if controller is None or topic != METADATA_TOPIC or asked.partition != 0:
+def _snapshot(topic: str, asked: Entity, context: ControllerContext) -> Snapshot:
+    controller = context.controller
+    if topic != METADATA_TOPIC or asked.partition != 0:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not controller.active:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -68,4 +69,4 @@ def _answer(asked: Entity, end_offset: int, epoch: int, code: ErrorCode) -> dict
     }
 
 
-API = ApiSpec(key=FETCH_SNAPSHOT, name="FetchSnapshot", versions=(0, 0), handle=handle, runs_on="controller")
+API = ApiSpec(key=FETCH_SNAPSHOT, name="FetchSnapshot", versions=(0, 0), handle=handle, on_standby=True)

@@ -2,7 +2,8 @@
 and answers as `without_groups` says. Transactions have no coordinator, which clients retry.
 """
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import FIND_COORDINATOR
@@ -11,21 +12,21 @@ _KEYS_MAX = 10_000
 _GROUP, _TRANSACTION = 0, 1
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    answer = _coordinator(getattr(request, "key_type", _GROUP), ctx, node)
+def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
+    answer = _coordinator(getattr(request, "key_type", _GROUP), call, context)
     keys = dict.fromkeys(getattr(request, "coordinator_keys", ()))
     if len(keys) > _KEYS_MAX:
         raise ProtocolError("too-large", f"FindCoordinator for {len(keys)} keys; ask for at most {_KEYS_MAX} at once")
     return {**answer, "coordinators": [{"key": key, **answer} for key in keys]}
 
 
-def _coordinator(key_type: int, ctx: RequestContext, node: Node) -> Fields:
+def _coordinator(key_type: int, call: Call, context: BrokerContext) -> Fields:
     if key_type not in (_GROUP, _TRANSACTION):
         return _nowhere(ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
     if key_type == _TRANSACTION:
         return _nowhere(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served yet")
-    me = node.image.brokers.get(node.settings.node_id)
-    endpoint = None if me is None else me.endpoint(ctx.listener)
+    me = context.image.brokers.get(context.settings.node_id)
+    endpoint = None if me is None else me.endpoint(call.listener)
     if me is None or endpoint is None:
         return _nowhere(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker is not in the metadata; ask again")
     return {

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from broker_runtime.apis.alter_configs import alter_resources
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.configs import Change, alter_incrementally
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
@@ -11,8 +12,8 @@ from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import INCREMENTAL_ALTER_CONFIGS
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    return await alter_resources(request, node, _alter)
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+    return await alter_resources(request, context, _alter)
 
 
 def _alter(resource: Entity, image: MetadataImage) -> Sequence[Record]:
@@ -25,5 +26,4 @@ API = ApiSpec(
     name="IncrementalAlterConfigs",
     versions=(0, 1),
     handle=handle,
-    runs_on="controller",
 )

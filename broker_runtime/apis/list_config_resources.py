@@ -3,7 +3,8 @@
 Version 0 asks for client metrics subscriptions only; there are none, and no groups.
 """
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.wire.messages import Entity, Fields
@@ -12,9 +13,9 @@ from broker_runtime.wire.versions import LIST_CONFIG_RESOURCES
 _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 8, 16, 32
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    topics = sorted(node.image.topics)
-    brokers = [str(broker) for broker in sorted(node.image.brokers)]
+def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
+    topics = sorted(context.image.topics)
+    brokers = [str(broker) for broker in sorted(context.image.brokers)]
     names = {
         int(ResourceType.TOPIC): topics,
         int(ResourceType.BROKER): brokers,
@@ -22,7 +23,7 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
         _CLIENT_METRICS: [],
         _GROUP: [],
     }
-    wanted = (_CLIENT_METRICS,) if ctx.version == 0 else tuple(dict.fromkeys(request.resource_types)) or tuple(names)
+    wanted = (_CLIENT_METRICS,) if call.version == 0 else tuple(dict.fromkeys(request.resource_types)) or tuple(names)
     if any(kind not in names for kind in wanted):
         return {"error_code": ErrorCode.UNSUPPORTED_VERSION, "config_resources": []}
     found = [{"resource_name": name, "resource_type": kind} for kind in wanted for name in names[kind]]

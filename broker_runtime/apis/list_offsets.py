@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.time_search import FoundRecord, Search, Step, first_since, newest
@@ -45,7 +46,7 @@ class _Answer:
         }
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields | Awaitable[Fields]:
+def handle(request: Entity, call: Call, context: BrokerContext) -> Fields | Awaitable[Fields]:
     named = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     follower = request.replica_id >= 0
     searches: list[_PartitionSearch] = []
@@ -58,14 +59,14 @@ def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields | Awaitab
             try:
                 if named[topic.name, part.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition may be named once")
-                search = _answer(answer, topic.name, part, follower, ctx, node)
+                search = _answer(answer, topic.name, part, follower, call, context)
             except KafkaError as error:
                 answer.error_code = error.code
             else:
                 if search is not None:
                     searches.append(search)
         topics.append((topic.name, answers))
-    return _searched(topics, searches, node) if searches else _reply(topics)
+    return _searched(topics, searches, context) if searches else _reply(topics)
 
 
 def _reply(topics: Sequence[tuple[str, Sequence[_Answer]]]) -> Fields:
@@ -75,45 +76,45 @@ def _reply(topics: Sequence[tuple[str, Sequence[_Answer]]]) -> Fields:
 
 
 def _answer(
-    answer: _Answer, topic: str, part: Entity, follower: bool, ctx: RequestContext, node: Node
+    answer: _Answer, topic: str, part: Entity, follower: bool, call: Call, context: BrokerContext
 ) -> "_PartitionSearch | None":
     """What is known at once goes into `answer`; for a time the result looks it up. Raises KafkaError."""
-    leader = node.led(topic, part.partition_index)
+    leader = context.led(topic, part.partition_index)
     log, wanted = leader.log, part.timestamp
     check_epoch(getattr(part, "current_leader_epoch", UNKNOWN), leader.leader_epoch)
     if wanted != EARLIEST and not follower and log.high_watermark < leader.start_offset:
-        code = ErrorCode.OFFSET_NOT_AVAILABLE if ctx.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+        code = ErrorCode.OFFSET_NOT_AVAILABLE if call.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
         raise KafkaError(code, "the new leader does not know yet how far its records are replicated")
-    if wanted < 0 and ctx.version < _SINCE_VERSION.get(wanted, ctx.version + 1):
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{wanted} has no meaning in version {ctx.version}")
+    if wanted < 0 and call.version < _SINCE_VERSION.get(wanted, call.version + 1):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{wanted} has no meaning in version {call.version}")
     if wanted in (LATEST, EARLIEST, EARLIEST_LOCAL):
         latest = log.log_end_offset if follower else log.high_watermark
         answer.offset = latest if wanted == LATEST else log.log_start_offset
         answer.leader_epoch = leader.leader_epoch
         return None
-    limit = node.settings.config.sluicegate_record_validation_max_bytes
+    limit = context.settings.config.sluicegate_record_validation_max_bytes
     search = newest(log, limit) if wanted == MAX_TIMESTAMP else first_since(log, wanted, limit)
     return _PartitionSearch(answer, topic, leader, leader.leader_epoch, follower, search)
 
 
 async def _searched(
-    topics: Sequence[tuple[str, Sequence[_Answer]]], searches: Sequence["_PartitionSearch"], node: Node
+    topics: Sequence[tuple[str, Sequence[_Answer]]], searches: Sequence["_PartitionSearch"], context: BrokerContext
 ) -> Fields:
     for number in range(0, len(searches), _SEARCHES_PER_TURN):
-        await _search(searches[number : number + _SEARCHES_PER_TURN], node)
+        await _search(searches[number : number + _SEARCHES_PER_TURN], context)
     return _reply(topics)
 
 
-async def _search(searches: Sequence["_PartitionSearch"], node: Node) -> None:
-    waiting = [search for search in searches if search.go_on(node)]
+async def _search(searches: Sequence["_PartitionSearch"], context: BrokerContext) -> None:
+    waiting = [search for search in searches if search.go_on(context)]
     while waiting:
         try:
-            await node.run_aside(partial(_run_steps, waiting))
+            await context.run_aside(partial(_run_steps, waiting))
         except KafkaError as error:
             for search in waiting:
                 search.fail(error)
             return
-        waiting = [search for search in waiting if search.go_on(node)]
+        waiting = [search for search in waiting if search.go_on(context)]
 
 
 def _run_steps(searches: Sequence["_PartitionSearch"]) -> None:
@@ -143,14 +144,14 @@ class _PartitionSearch:
             except (KafkaError, OSError) as error:
                 self.error = error
 
-    def go_on(self, node: Node) -> bool:
+    def go_on(self, context: BrokerContext) -> bool:
         """Whether there is another step to run."""
         try:
             if self.error is not None:
                 raise self.error
             self.step = next(self.search) if self.step is None else self.search.send(self.found)
         except StopIteration as ended:
-            self._tell(ended.value, node)
+            self._tell(ended.value, context)
         except OSError as error:
             self.fail(self.leader.log.files.read_failed(error))
         except KafkaError as error:
@@ -159,11 +160,11 @@ class _PartitionSearch:
             return True
         return False
 
-    def _tell(self, found: FoundRecord | None, node: Node) -> None:
+    def _tell(self, found: FoundRecord | None, context: BrokerContext) -> None:
         """Unless the log has another leader by now: then what was found may be gone."""
         log = self.leader.log
         try:
-            if node.led(self.topic, self.answer.partition_index).leader_epoch != self.leader_epoch:
+            if context.led(self.topic, self.answer.partition_index).leader_epoch != self.leader_epoch:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it was elected anew meanwhile")
         except KafkaError as error:
             self.fail(error)

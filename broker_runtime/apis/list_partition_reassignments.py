@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.reassignments import under_way
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
@@ -11,11 +12,9 @@ from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import LIST_PARTITION_REASSIGNMENTS
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
     try:
-        topics = await controller.submit(lambda image: _list(request, image))
+        topics = await context.controller.submit(lambda image: _list(request, image))
     except KafkaError as error:
         return {"error_code": error.code, "error_message": error.message, "topics": ()}
     return {"error_code": ErrorCode.NONE, "error_message": None, "topics": topics}
@@ -44,5 +43,4 @@ API = ApiSpec(
     name="ListPartitionReassignments",
     versions=(0, 0),
     handle=handle,
-    runs_on="controller",
 )

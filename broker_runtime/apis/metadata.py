@@ -1,21 +1,22 @@
 """Metadata (3), versions 0 to 12: brokers, controller and topics as the listener's clients should see them.
 
 - Fenced brokers are left out, and so are brokers without the listener that was asked (LISTENER_NOT_FOUND).
-- An unknown topic is created when the request and auto.create.topics.enable allow it; the answer waits for it.
-- Whatever needs no such wait is answered in the same turn of the loop: clients ask at every connect.
+- An unknown topic is created when the request and auto.create.topics.enable allow it. As in Kafka the answer does not
+  wait for it: UNKNOWN_TOPIC_OR_PARTITION, on which clients ask again.
 - Authorized operations are not implemented: always the "not asked" value.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
-from broker_runtime.apis.context import ZERO_UUID, ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ZERO_UUID, ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.wire.messages import Entity, Fields
-from broker_runtime.wire.versions import CREATE_TOPICS, METADATA
+from broker_runtime.wire.versions import METADATA
 
 _OPERATIONS_NOT_ASKED = -(2**31)
 _NO_CLUSTER: Fields = {
@@ -28,43 +29,31 @@ _BY_ID_SINCE = 12
 API_VERSION_MAX = 12
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields | Awaitable[Fields]:
-    wanted = request.topics
-    if wanted is None or (ctx.version == 0 and not wanted):
-        return _answer([_topic(topic, ctx, node.image) for _, topic in sorted(node.image.topics.items())], ctx, node)
-    if any(_cannot_be_found(item, ctx.version) for item in wanted):
+def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
+    wanted, image = request.topics, context.image
+    if wanted is None or (call.version == 0 and not wanted):
+        return _answer([_topic(topic, call, image) for _, topic in sorted(image.topics.items())], call, context)
+    if any(_cannot_be_found(item, call.version) for item in wanted):
         return {**_NO_CLUSTER, "topics": [_refused(item) for item in wanted]}
     # Once for each, as in Kafka, however often it is named.
     wanted = tuple(dict.fromkeys(wanted))
-    if getattr(request, "allow_auto_topic_creation", True) and node.settings.config.auto_create_topics_enable:
-        missing = [item.name for item in wanted if _can_be_created(item, node.image)]
+    if getattr(request, "allow_auto_topic_creation", True) and context.settings.config.auto_create_topics_enable:
+        missing = [item.name for item in wanted if _can_be_created(item, image)]
         if missing:
-            return _answer_with_created(missing, wanted, ctx, node)
-    return _answer([_wanted_topic(item, {}, ctx, node.image) for item in wanted], ctx, node)
+            context.auto_topic_creation.ask_for(missing)
+    return _answer([_wanted_topic(item, call, image) for item in wanted], call, context)
 
 
-async def _answer_with_created(
-    names: Sequence[str], wanted: Sequence[Entity], ctx: RequestContext, node: Node
-) -> Fields:
-    problems: dict[str, ErrorCode] = {}
-    for name in names:
-        try:
-            await _create(name, node)
-        except KafkaError as error:
-            problems[name] = error.code
-    return _answer([_wanted_topic(item, problems, ctx, node.image) for item in wanted], ctx, node)
-
-
-def _answer(topics: Sequence[Fields], ctx: RequestContext, node: Node) -> Fields:
-    reachable = [b for b in node.image.brokers.values() if not b.fenced and b.endpoint(ctx.listener) is not None]
+def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext) -> Fields:
+    reachable = [b for b in context.image.brokers.values() if not b.fenced and b.endpoint(call.listener) is not None]
     brokers = [
         {"node_id": broker.id, "host": endpoint.host, "port": endpoint.port, "rack": broker.rack}
         for broker in reachable
-        if (endpoint := broker.endpoint(ctx.listener)) is not None
+        if (endpoint := broker.endpoint(call.listener)) is not None
     ]
     return {
         "brokers": brokers,
-        "cluster_id": node.cluster_id,
+        "cluster_id": context.cluster_id,
         "controller_id": min((broker.id for broker in reachable), default=-1),
         "topics": topics,
         "cluster_authorized_operations": _OPERATIONS_NOT_ASKED,
@@ -100,31 +89,15 @@ def _id_of(item: Entity) -> UUID | None:
     return None if topic_id == ZERO_UUID else topic_id
 
 
-def _wanted_topic(item: Entity, problems: Mapping[str, ErrorCode], ctx: RequestContext, image: MetadataImage) -> Fields:
-    """`problems` are those that topics could not be created for."""
+def _wanted_topic(item: Entity, call: Call, image: MetadataImage) -> Fields:
     topic_id, name = _id_of(item), item.name
     if topic_id is not None:
         known = image.topics.by_id(topic_id)
-        return _absent(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID) if known is None else _topic(known, ctx, image)
+        return _absent(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID) if known is None else _topic(known, call, image)
     topic = image.topics.get(name)
     if topic is not None:
-        return _topic(topic, ctx, image)
-    code = problems.get(name) or _name_problem(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return _absent(name, None, code)
-
-
-async def _create(name: str, node: Node) -> None:
-    """Ask the controller for the topic with the broker's defaults and wait until this node has heard of it."""
-    asked = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": (), "configs": ()}
-    answer = await node.send_to_controller(
-        CREATE_TOPICS,
-        7,
-        {"topics": [asked], "timeout": node.settings.config.request_timeout_ms, "validate_only": False},
-    )
-    code = ErrorCode(int(answer.topics[0].error_code))
-    if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-        raise KafkaError(code, answer.topics[0].error_message or "")
-    await node.wait_until(lambda image: name in image.topics)
+        return _topic(topic, call, image)
+    return _absent(name, None, _name_problem(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:
@@ -138,14 +111,14 @@ def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:
     }
 
 
-def _topic(topic: Topic, ctx: RequestContext, image: MetadataImage) -> Fields:
+def _topic(topic: Topic, call: Call, image: MetadataImage) -> Fields:
     return {
         "error_code": ErrorCode.NONE,
         "name": topic.name,
         "topic_id": topic.id,
         "is_internal": False,
         "partitions": [
-            partition_fields(index, part, ctx.listener, image, ctx.version)
+            partition_fields(index, part, call.listener, image, call.version)
             for index, part in sorted(topic.partitions.items())
         ],
         "topic_authorized_operations": _OPERATIONS_NOT_ASKED,

@@ -4,7 +4,8 @@ Followers cut their logs by it (KIP-101, KIP-279); consumers find out by it that
 (KIP-320). Both are told the same: a new leader's high watermark may be behind what a consumer has read rightly.
 """
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.list_offsets import check_epoch
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity, Fields
@@ -13,22 +14,22 @@ from broker_runtime.wire.versions import OFFSET_FOR_LEADER_EPOCH
 UNKNOWN = -1
 
 
-def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
     return {
         "topics": [
             {
                 "topic": topic.topic,
-                "partitions": [_partition(topic.topic, part, node) for part in topic.partitions],
+                "partitions": [_partition(topic.topic, part, context) for part in topic.partitions],
             }
             for topic in request.topics
         ]
     }
 
 
-def _partition(topic: str, part: Entity, node: Node) -> Fields:
+def _partition(topic: str, part: Entity, context: BrokerContext) -> Fields:
     code, epoch, end = ErrorCode.NONE, UNKNOWN, UNKNOWN
     try:
-        leader = node.led(topic, part.partition)
+        leader = context.led(topic, part.partition)
         check_epoch(part.current_leader_epoch, leader.leader_epoch)
         if part.leader_epoch == leader.leader_epoch:
             epoch, end = leader.leader_epoch, leader.log.log_end_offset

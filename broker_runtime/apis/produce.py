@@ -17,17 +17,17 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from broker_runtime.apis.context import Node
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.record_checks import Unchecked, look_aside
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError, RecordsRefusedError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import AppendResult
 from broker_runtime.storage.record_check import check_records, is_quick
 from broker_runtime.storage.validation import check_batch
-from broker_runtime.wire.header import RequestHeader, response_prefix
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
-from broker_runtime.wire.versions import PRODUCE, is_flexible
+from broker_runtime.wire.versions import PRODUCE
 from broker_runtime.wire.writer import array_length, nullable_string, string
 
 _ACKS_TIMEOUT = Struct(">hi")
@@ -51,11 +51,9 @@ class _Waiting(NamedTuple):
     done: AppendResult
 
 
-def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | PendingReply:
-    version = header.version
-    flexible = is_flexible(PRODUCE, version)
+def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply:
+    version, flexible = call.version, call.flexible
     end = b"\x00" if flexible else b""
-    reader = RequestReader(frame, header.body, flexible)
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.fixed(_ACKS_TIMEOUT)
     refusal = _refusal(transactional_id, acks)
@@ -76,9 +74,9 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
             try:
                 if refusal is not None:
                     raise refusal
-                leader = node.led(name, index)
-                if leader.log.config.checks_records and _takes_long(records, leader, node):
-                    unchecked.append(Unchecked(len(out), name, index, bytes(records or b"")))
+                leader = context.led(name, index)
+                if leader.log.config.checks_records and _takes_long(records, leader, context):
+                    unchecked.append(Unchecked(len(out), name, index, bytes(records or b""), leader.log.config))
                     out.append(b"")
                     continue
                 done = _append(leader, records, acks)
@@ -86,7 +84,7 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
                     waiting.append(_Waiting(len(out), leader, leader.leader_epoch, index, done))
                 out.append(_success(version, index, done))
             except KafkaError as error:
-                failed = error
+                failed, call.error = error, error.code
                 out.append(_failure(version, index, error))
         reader.end_struct()
         out.append(end)
@@ -94,12 +92,12 @@ def handle(frame: memoryview, header: RequestHeader, node: Node) -> Reply | Pend
         raise ProtocolError("acks_0_failed", f"a produce request with acks=0 failed: {failed}")
     out += (_THROTTLE, end)
     if unchecked:
-        return _WhenChecked(out, unchecked, waiting, header, node, acks, timeout_ms).reply
+        return _WhenChecked(out, unchecked, waiting, call, context, acks, timeout_ms).call
     if acks == 0:
         return NO_REPLY
     if waiting:
-        return _Wait(out, waiting, header, _timer(acks, timeout_ms, node)).reply
-    return _reply(out, header)
+        return _Wait(out, waiting, call.later(), _timer(acks, timeout_ms, context)).call
+    return call.packed(b"".join(out))
 
 
 def _safe_below(leader: LeaderReplica, acks: int) -> int:
@@ -107,21 +105,16 @@ def _safe_below(leader: LeaderReplica, acks: int) -> int:
     return leader.log.high_watermark if acks == -1 else leader.log.counted_end
 
 
-def _timer(acks: int, timeout_ms: int, node: Node) -> tuple[Node, float] | None:
-    return None if acks == 1 else (node, max(timeout_ms, 0) / 1000)
+def _timer(acks: int, timeout_ms: int, context: BrokerContext) -> tuple[BrokerContext, float] | None:
+    return None if acks == 1 else (context, max(timeout_ms, 0) / 1000)
 
 
-def _reply(out: Sequence[bytes], header: RequestHeader) -> Reply:
-    body = b"".join(out)
-    return (response_prefix(PRODUCE, header.version, header.correlation_id, len(body)) + body,)
-
-
-def _takes_long(records: memoryview | None, leader: LeaderReplica, node: Node) -> bool:
+def _takes_long(records: memoryview | None, leader: LeaderReplica, context: BrokerContext) -> bool:
     """Whether another thread should look at these records; others are looked at, and refused, here."""
     if not records:
         return False
     config = leader.log.config
-    check_batch(records, config, node.clock.wall_ms())
+    check_batch(records, config, context.clock.wall_ms())
     if not is_quick(records):
         return True
     check_records(records, config, len(records), f"{leader.topic}-{leader.index}")
@@ -136,58 +129,57 @@ class _WhenChecked:
         out: list[bytes],
         unchecked: Sequence[Unchecked],
         waiting: list[_Waiting],
-        header: RequestHeader,
-        node: Node,
+        call: Call,
+        context: BrokerContext,
         acks: int,
         timeout_ms: int,
     ) -> None:
-        self._out, self._waiting, self._header, self._node = out, waiting, header, node
+        self._out, self._waiting, self._context = out, waiting, context
         self._acks, self._timeout_ms = acks, timeout_ms
         self._failed = False
         # Who goes away is not answered; its records are appended, as if it had gone a moment later.
-        self.reply = PendingReply()
-        look_aside(unchecked, node, self.reply, self._append, self._finish)
+        self.call = call.later()
+        look_aside(unchecked, context, call, self._append, self._finish)
 
     def _append(self, item: Unchecked, refused: KafkaError | None) -> None:
-        version = self._header.version
+        version = self.call.version
         try:
             if refused is not None:
                 raise refused
-            leader = self._node.led(item.topic, item.partition)
+            leader = self._context.led(item.topic, item.partition)
             done = _append(leader, memoryview(item.records), self._acks)
             if _safe_below(leader, self._acks) <= done.last_offset:
                 self._waiting.append(_Waiting(item.place, leader, leader.leader_epoch, item.partition, done))
             self._out[item.place] = _success(version, item.partition, done)
         except KafkaError as error:
-            self._failed = True
+            self._failed, self.call.error = True, error.code
             self._out[item.place] = _failure(version, item.partition, error)
 
     def _finish(self) -> None:
         if self._acks == 0:
-            self.reply.complete(None if self._failed else NO_REPLY)
-        elif self._waiting and not self.reply.done:
-            timer = _timer(self._acks, self._timeout_ms, self._node)
-            self.reply.follow(_Wait(self._out, self._waiting, self._header, timer).reply)
+            self.call.complete(None if self._failed else NO_REPLY)
+        elif self._waiting and not self.call.done:
+            _Wait(self._out, self._waiting, self.call, _timer(self._acks, self._timeout_ms, self._context))
         else:
-            self.reply.complete(_reply(self._out, self._header))
+            self.call.complete(self.call.packed(b"".join(self._out)))
 
 
 class _Wait:
     """Answers when no partition of a request waits any more: its records are as safe as was asked for, or never will be
     as another broker leads or the disk has failed. With acks=all, for as many seconds as the timer says at most."""
 
-    __slots__ = ("_for_all", "_header", "_is_over", "_left", "_out", "_timer", "_undo", "_waiting", "reply")
+    __slots__ = ("_for_all", "_is_over", "_left", "_out", "_timer", "_undo", "_waiting", "call")
 
     def __init__(
-        self, out: list[bytes], waiting: Sequence[_Waiting], header: RequestHeader, timer: tuple[Node, float] | None
+        self, out: list[bytes], waiting: Sequence[_Waiting], call: Call, timer: tuple[BrokerContext, float] | None
     ) -> None:
         self._out = out
         self._waiting = waiting
-        self._header = header
         self._for_all = timer is not None
-        self.reply = PendingReply(on_cancel=self._stop)
-        self._timer = None if timer is None else timer[0].call_later(timer[1], self.reply.guarded(self._answer))
-        self._is_over = self.reply.guarded(self._one_less)
+        self.call = call
+        call.on_cancel = self._stop
+        self._timer = None if timer is None else timer[0].call_later(timer[1], call.guarded(self._answer))
+        self._is_over = call.guarded(self._one_less)
         # Of a log that has failed with the append itself nobody will be told any more.
         open_ones = [item for item in waiting if item.leader.log.failure is None]
         self._left = len(open_ones)
@@ -205,12 +197,13 @@ class _Wait:
 
     def _answer(self) -> None:
         self._stop()
-        version = self._header.version
+        version = self.call.version
         for item in self._waiting:
             error = self._not_done(item)
             if error is not None:
+                self.call.error = error.code
                 self._out[item.place] = _failure(version, item.partition, error)
-        self.reply.complete(_reply(self._out, self._header))
+        self.call.complete(self.call.packed(b"".join(self._out)))
 
     def _stop(self) -> None:
         if self._timer is not None:
@@ -291,3 +284,6 @@ def _result(
     if version == 8:
         return fixed + (_OK_TAIL_V8 if message is None else b"\x00\x00\x00\x00" + nullable_string(message, False))
     return fixed + (_OK_TAIL_V9 if message is None else b"\x01" + nullable_string(message, True) + b"\x00")
+
+
+API = ApiSpec(key=PRODUCE, name="Produce", versions=(3, 12), handle=handle, reads="frame")

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from broker_runtime.apis.context import Node
+from broker_runtime.apis.context import BrokerContext
+from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.record_check import check_records
 from broker_runtime.wire.reply import PendingReply
@@ -25,18 +26,19 @@ class Unchecked(NamedTuple):
     topic: str
     partition: int
     records: bytes
+    config: TopicConfig
 
 
 def look_aside(
     unchecked: Sequence[Unchecked],
-    node: Node,
+    context: BrokerContext,
     reply: PendingReply,
     append: Callable[[Unchecked, KafkaError | None], None],
     finish: Callable[[], None],
 ) -> None:
     """Calls `append` for each batch when it was looked at, with what is wrong with it, and `finish` after the last."""
     left = len(unchecked)
-    limit = node.settings.config.sluicegate_record_validation_max_bytes
+    limit = context.settings.config.sluicegate_record_validation_max_bytes
 
     def tell(item: Unchecked, error: KafkaError | None) -> None:
         nonlocal left
@@ -57,9 +59,9 @@ def look_aside(
         reply.guarded(partial(tell, item, error))()
 
     for item in unchecked:
-        config, partition = node.topic_config(item.topic), f"{item.topic}-{item.partition}"
+        partition = f"{item.topic}-{item.partition}"
         try:
-            looked = node.run_aside(partial(check_records, item.records, config, limit, partition))
+            looked = context.run_aside(partial(check_records, item.records, item.config, limit, partition))
         except KafkaError as error:
             tell(item, error)
         else:

@@ -1,4 +1,7 @@
-"""The explicit table of the APIs that each kind of listener serves."""
+"""The one table: from API key to module, for each kind of listener.
+
+Clients of a broker reach the controller through it; those of the controller's own listener are brokers and tools.
+"""
 
 from broker_runtime.apis import (
     allocate_producer_ids,
@@ -21,6 +24,7 @@ from broker_runtime.apis import (
     describe_quorum,
     describe_topic_partitions,
     elect_leaders,
+    fetch,
     fetch_snapshot,
     find_coordinator,
     incremental_alter_configs,
@@ -30,47 +34,44 @@ from broker_runtime.apis import (
     list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
+    produce,
     unregister_broker,
     update_features,
     without_groups,
 )
-from broker_runtime.apis.api_versions import VERSIONS as API_VERSIONS_RANGE
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
-from broker_runtime.wire.messages import Entity, Fields
-from broker_runtime.wire.versions import API_VERSIONS, FETCH, PRODUCE
+from broker_runtime.apis.api_versions import with_api_versions
+from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
+from broker_runtime.apis.forwarding import active_only, forwarded
 
+_ANY_NODE: tuple[ApiSpec[NodeContext], ...] = (
+    describe_configs.API,
+    describe_client_quotas.API,
+    describe_cluster.API,
+    list_config_resources.API,
+)
+"""Every node answers from its own metadata."""
 
-def _answered_by_the_dispatcher(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    raise AssertionError(f"API {ctx.api_key} has its own way through the dispatcher")
-
-
-_PRODUCE = ApiSpec(PRODUCE, "Produce", (3, 12), _answered_by_the_dispatcher)
-_FETCH = ApiSpec(FETCH, "Fetch", (4, 15), _answered_by_the_dispatcher)
-_API_VERSIONS = ApiSpec(API_VERSIONS, "ApiVersions", API_VERSIONS_RANGE, _answered_by_the_dispatcher)
-
-_ADMIN = (
+_ACTIVE_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
     create_topics.API,
     delete_topics.API,
     create_partitions.API,
     alter_configs.API,
     incremental_alter_configs.API,
     alter_client_quotas.API,
-    describe_configs.API,
-    describe_client_quotas.API,
-    describe_cluster.API,
     describe_quorum.API,
     elect_leaders.API,
     alter_partition_reassignments.API,
     list_partition_reassignments.API,
     unregister_broker.API,
     update_features.API,
-    list_config_resources.API,
 )
+"""Clients may send them to any broker, which forwards them."""
 
-BROKER_APIS: tuple[ApiSpec, ...] = (
-    _PRODUCE,
-    _FETCH,
-    _API_VERSIONS,
+_ACTIVE_ONLY: tuple[ApiSpec[ControllerContext], ...] = (*_ANY_NODE, *_ACTIVE_CONTROLLER)
+
+BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
+    produce.API,
+    fetch.API,
     metadata.API,
     list_offsets.API,
     offset_for_leader_epoch.API,
@@ -84,16 +85,16 @@ BROKER_APIS: tuple[ApiSpec, ...] = (
     without_groups.OFFSET_COMMIT_API,
     without_groups.JOIN_GROUP_API,
     init_producer_id.API,
-    *_ADMIN,
+    *_ANY_NODE,
+    *(forwarded(api) for api in _ACTIVE_CONTROLLER),
 )
 
-CONTROLLER_APIS: tuple[ApiSpec, ...] = (
-    _FETCH,
+CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(
+    fetch.METADATA_API,
     fetch_snapshot.API,
-    _API_VERSIONS,
     broker_registration.API,
     broker_heartbeat.API,
     alter_partition.API,
     allocate_producer_ids.API,
-    *_ADMIN,
+    *(active_only(api) for api in _ACTIVE_ONLY),
 )

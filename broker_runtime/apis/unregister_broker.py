@@ -1,15 +1,15 @@
 """UnregisterBroker (64), version 0 (KIP-631): takes a broker's registration away, whatever state it is in."""
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.registration import unregister
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import UNREGISTER_BROKER
 
 
-async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
-    controller = node.controller
-    assert controller is not None
+async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+    controller = context.controller
     try:
         await controller.submit(lambda image: unregister(request.broker_id, image, controller.sessions))
     except KafkaError as error:
@@ -18,4 +18,4 @@ async def handle(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     return {"error_code": ErrorCode.NONE, "error_message": ""}
 
 
-API = ApiSpec(key=UNREGISTER_BROKER, name="UnregisterBroker", versions=(0, 0), handle=handle, runs_on="controller")
+API = ApiSpec(key=UNREGISTER_BROKER, name="UnregisterBroker", versions=(0, 0), handle=handle)

@@ -7,7 +7,8 @@ begin where auto.offset.reset says; and nobody may commit one or join, which all
 
 from collections.abc import Iterable
 
-from broker_runtime.apis.context import ApiSpec, Node, RequestContext
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.versions import JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH
@@ -15,9 +16,9 @@ from broker_runtime.wire.versions import JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH
 NOT_SERVED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def fetch_offsets(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def fetch_offsets(request: Entity, call: Call, context: BrokerContext) -> Fields:
     """From version 8 on a request may ask for several groups."""
-    if ctx.version < 8:
+    if call.version < 8:
         return {"error_code": ErrorCode.NONE, "topics": _without_offsets(request.topics)}
     groups = [
         {"group_id": group.group_id, "topics": _without_offsets(group.topics), "error_code": ErrorCode.NONE}
@@ -46,7 +47,7 @@ def _without_offsets(topics: Iterable[Entity] | None) -> list[Fields]:
     ]
 
 
-def commit_offsets(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def commit_offsets(request: Entity, call: Call, context: BrokerContext) -> Fields:
     topics = [
         {
             "name": topic.name,
@@ -59,7 +60,7 @@ def commit_offsets(request: Entity, ctx: RequestContext, node: Node) -> Fields:
     return {"topics": topics}
 
 
-def join_group(request: Entity, ctx: RequestContext, node: Node) -> Fields:
+def join_group(request: Entity, call: Call, context: BrokerContext) -> Fields:
     return {
         "error_code": NOT_SERVED,
         "generation_id": -1,

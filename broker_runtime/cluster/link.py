@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, cast
 
+from broker_runtime.apis.context import ControllerContext
 from broker_runtime.apis.dispatch import Dispatcher
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.wire.header import response_prefix
@@ -147,8 +148,12 @@ class LoopbackLink:
     choices = 1
     server = None
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher[ControllerContext]) -> None:
         self._dispatcher = dispatcher
+        self.state: object = None
+
+    def refuse(self, kind: str, text: str) -> None:
+        """There is no connection to end: who asked hears that there is no answer."""
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         frame = memoryview(frame_request(api_key, version, 0, body))[_SIZE_BYTES:]

@@ -5,7 +5,6 @@ The response header is the correlation id, plus one byte of (no) tagged fields f
 always answers with the short one, so that a client that does not know the version yet can read it (KIP-511).
 """
 
-from dataclasses import dataclass
 from struct import Struct, error
 
 from broker_runtime.errors import ProtocolError
@@ -17,15 +16,8 @@ FIXED_SIZE = _FIXED.size
 _SIZE_AND_CORRELATION = Struct(">ii")
 
 
-@dataclass(slots=True)
-class RequestHeader:
-    """`body` is where the request's own fields begin; -1 when the API or the header is not known to us."""
-
-    api_key: int
-    version: int
-    correlation_id: int
-    client_id: str | None
-    body: int
+RequestHeader = tuple[int, int, int, str | None, int]
+"""API key, version, correlation id, client id, and where the request's own fields begin: -1 without an API we know."""
 
 
 def read_header(frame: memoryview) -> RequestHeader:
@@ -43,14 +35,20 @@ def read_header(frame: memoryview) -> RequestHeader:
         raise ProtocolError("malformed", "the client id is not UTF-8") from None
     form = FORMATS.get(api_key)
     if form is None:
-        return RequestHeader(api_key, version, correlation_id, client_id, -1)
+        return api_key, version, correlation_id, client_id, -1
     if version >= form.flexible_from:
         end = skip_tagged_fields(frame, end)
-    return RequestHeader(api_key, version, correlation_id, client_id, end)
+    return api_key, version, correlation_id, client_id, end
 
 
 def response_prefix(api_key: int, version: int, correlation_id: int, body_size: int) -> bytes:
     """Size field and response header for a body of `body_size` bytes."""
-    if version >= FORMATS[api_key].flexible_from and api_key != API_VERSIONS:
+    flexible = version >= FORMATS[api_key].flexible_from and api_key != API_VERSIONS
+    return prefix(correlation_id, body_size, flexible)
+
+
+def prefix(correlation_id: int, body_size: int, flexible: bool) -> bytes:
+    """The same for an API other than ApiVersions, of a version that is known to be flexible or not."""
+    if flexible:
         return _SIZE_AND_CORRELATION.pack(body_size + 5, correlation_id) + b"\x00"
     return _SIZE_AND_CORRELATION.pack(body_size + 4, correlation_id)

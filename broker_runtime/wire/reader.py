@@ -23,6 +23,10 @@ class RequestReader:
         self._at = at
         self.flexible = flexible
 
+    def rest(self) -> bytes:
+        """A copy of what has not been read."""
+        return bytes(self._frame[self._at :])
+
     def fixed(self, layout: Struct) -> tuple[int, ...]:
         """A run of fixed-size fields in one go."""
         at = self._at

@@ -3,7 +3,7 @@
 Knows nothing of sockets: `network.connection` writes replies, `apis` make them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -38,7 +38,7 @@ class FileRegion:
 
 
 Chunk = bytes | bytearray | memoryview | FileRegion
-Reply = Sequence[Chunk]
+Reply = tuple[Chunk, ...]
 """The whole response frame, size field included; empty when nothing is sent (produce with acks=0)."""
 
 NO_REPLY: Reply = ()
@@ -51,18 +51,20 @@ class PendingReply:
     client has gone, which runs the maker's `on_cancel` so that nothing waits for a closed connection.
     """
 
-    __slots__ = ("_callback", "_on_cancel", "_reply", "done")
+    __slots__ = ("_callback", "_reply", "done", "on_cancel")
 
     def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
         self.done = False
+        self.on_cancel = on_cancel
         self._reply: Reply | None = None
         self._callback: Callable[[Reply | None], None] | None = None
-        self._on_cancel = on_cancel
 
     def complete(self, reply: Reply | None) -> None:
         """Deliver the reply; None means that the connection must be closed instead."""
-        if self.done:
-            return
+        if not self.done:
+            self._deliver(reply)
+
+    def _deliver(self, reply: Reply | None) -> None:
         self.done = True
         self._reply = reply
         if self._callback is not None:
@@ -78,8 +80,8 @@ class PendingReply:
             try:
                 step()
             except Exception:
-                if not self.done and self._on_cancel is not None:
-                    self._on_cancel()
+                if not self.done and self.on_cancel is not None:
+                    self.on_cancel()
                 self.complete(None)
                 raise
 
@@ -92,14 +94,9 @@ class PendingReply:
         else:
             self._callback = callback
 
-    def follow(self, other: "PendingReply") -> None:
-        """Be what `other` becomes."""
-        self._on_cancel = other.cancel
-        other.on_complete(self.complete)
-
     def cancel(self) -> None:
         if self.done:
             return
         self.done = True
-        if self._on_cancel is not None:
-            self._on_cancel()
+        if self.on_cancel is not None:
+            self.on_cancel()

@@ -87,14 +87,14 @@ def resized(payload: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
-def well_formed(api: ApiSpec, version: int, rng: random.Random) -> bytes:
+def well_formed(api: ApiSpec[Any], version: int, rng: random.Random) -> bytes:
     kind = message_type(api.key, version, "Request")
     buffer = io.BytesIO()
     entity_writer(kind)(buffer, sample(kind, rng))
     return framed(api.key, version, buffer.getvalue())
 
 
-def hostile(api: ApiSpec, version: int, rng: random.Random) -> Iterator[bytes]:
+def hostile(api: ApiSpec[Any], version: int, rng: random.Random) -> Iterator[bytes]:
     for _ in range(MUTATIONS):
         changed = bytearray(well_formed(api, version, rng))
         for _ in range(rng.randrange(1, 4)):
@@ -147,7 +147,7 @@ def answer(port: int, frame: bytes) -> bytes:
             return b""
 
 
-def versions(apis: tuple[ApiSpec, ...]) -> Iterator[tuple[ApiSpec, int]]:
+def versions(apis: tuple[ApiSpec[Any], ...]) -> Iterator[tuple[ApiSpec[Any], int]]:
     for api in apis:
         for version in range(api.versions[0], api.versions[1] + 1):
             yield api, version

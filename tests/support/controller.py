@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from broker_runtime.apis.context import ApiSpec, RequestContext
+from broker_runtime.apis.context import ApiSpec
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts, backing
 from broker_runtime.controller.service import ControllerService
@@ -19,6 +19,7 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_I
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
+from tests.support.calls import a_call
 from tests.support.inline_executor import InlineExecutor
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -70,7 +71,7 @@ class Metadata:
 
 
 class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
-    """A ControllerService whose journal lies in memory, and the `Node` that handlers see. Restart keeps the journal."""
+    """A ControllerService whose journal lies in memory, for handlers to use. Restart keeps the journal."""
 
     def __init__(
         self,
@@ -120,11 +121,12 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         await self.write(registered, UnfenceBroker(broker_id, epoch))
         return epoch
 
-    async def ask(self, api: ApiSpec, version: int, content: dict[str, Any], node: Any = None) -> Any:
+    async def ask(self, api: ApiSpec[Any], version: int, content: dict[str, Any], node: Any = None) -> Any:
         """The handler's answer to an encoded request; that it can be encoded in this version is checked too."""
         body = memoryview(encode_request_body(api.key, version, content))
-        ctx = RequestContext(api.key, version, "test", "PLAINTEXT", "127.0.0.1")
-        answer: Any = api.handle(decode_request(api.key, version, body), ctx, cast("Any", node or self))
+        answer: Any = api.handle(
+            decode_request(api.key, version, body), a_call(api, version), cast("Any", node or self)
+        )
         if not isinstance(answer, dict):
             answer = await answer
         assert encode_response(api.key, version, 0, answer)

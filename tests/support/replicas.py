@@ -8,7 +8,6 @@ from typing import Any, cast
 from uuid import UUID
 
 from broker_runtime.apis import fetch, list_offsets, offset_for_leader_epoch
-from broker_runtime.apis.context import RequestContext
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
@@ -19,10 +18,11 @@ from broker_runtime.metadata.topics import Partition, PartitionRecord, TopicReco
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.waiters import AtOnce
-from broker_runtime.wire.header import read_header, response_prefix
+from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import decode_request, encode_response, frame_request
 from broker_runtime.wire.reply import FileRegion, PendingReply
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
+from tests.support.calls import a_call, handled
 from tests.support.logs import TOPIC_ID
 
 TOPIC = "orders"
@@ -124,7 +124,7 @@ class LinkTo:
         node = cast("Any", self.node)
         if api_key == FETCH:
             frame = memoryview(frame_request(api_key, version, 0, body))[4:]
-            reply = fetch.handle(frame, read_header(frame), node)
+            reply = handled(fetch.API, frame, node)
             if isinstance(reply, PendingReply):
                 for timer in self.node.timers:
                     timer()
@@ -132,8 +132,7 @@ class LinkTo:
             whole = b"".join(chunk.read() if isinstance(chunk, FileRegion) else bytes(chunk) for chunk in reply)
         else:
             api = list_offsets.API if api_key == LIST_OFFSETS else offset_for_leader_epoch.API
-            ctx = RequestContext(api_key, version, None, "INTERNAL", "127.0.0.1")
-            answer = api.handle(decode_request(api_key, version, memoryview(body)), ctx, node)
+            answer = api.handle(decode_request(api_key, version, memoryview(body)), a_call(api, version), node)
             whole = encode_response(api_key, version, 0, cast("Mapping[str, object]", answer))
         return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
 

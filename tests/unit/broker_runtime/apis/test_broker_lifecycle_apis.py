@@ -1,7 +1,7 @@
 """BrokerRegistration, BrokerHeartbeat, AllocateProducerIds, InitProducerId and DescribeCluster on every version."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -14,14 +14,14 @@ from broker_runtime.apis import (
     init_producer_id,
 )
 from broker_runtime.apis.context import ApiSpec
-from broker_runtime.apis.init_producer_id import ProducerIdBlocks
+from broker_runtime.apis.producer_ids import ProducerIdBlocks
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import FenceBroker
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from tests.support.controller import CLUSTER_ID, ControllerInMemory
 
 
-def versions(api: ApiSpec) -> range:
+def versions(api: ApiSpec[Any]) -> range:
     return range(api.versions[0], api.versions[1] + 1)
 
 
@@ -96,16 +96,14 @@ async def test_blocks_of_producer_ids_are_never_given_twice_not_even_after_a_kil
 class Broker:
     """The parts of a broker's node that InitProducerId uses."""
 
-    controller = None
-
     def __init__(self, node: ControllerInMemory) -> None:
         self.node = node
         self.settings, self.image = node.settings, node.image
         self.blocks_taken = 0
         self.code = ErrorCode.NONE
-        self.producer_ids = ProducerIdBlocks(self)  # type: ignore[arg-type]
+        self.producer_ids = ProducerIdBlocks(node.settings.node_id, node.image, cast("Any", self))
 
-    async def send_to_controller(self, api_key: int, version: int, request: dict[str, Any]) -> SimpleNamespace:
+    async def request(self, api_key: int, version: int, request: dict[str, Any]) -> SimpleNamespace:
         self.blocks_taken += 1
         answer = await self.node.ask(allocate_producer_ids.API, version, request)
         return SimpleNamespace(**(answer | ({"error_code": self.code} if self.code else {})))

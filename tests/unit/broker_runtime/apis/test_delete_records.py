@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.apis import delete_records
-from broker_runtime.apis.context import RequestContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica
@@ -17,6 +16,7 @@ from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.checkpoint import LOG_STARTS, read_offsets
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
+from tests.support.calls import a_call
 from tests.support.logs import LOG_DIR, LogHouse
 from tests.support.replicas import LeadingNode, broker_info, brokers, leading
 
@@ -41,10 +41,9 @@ class Scene:
         partitions = [{"partition_index": 0, "offset": offset} for offset in before]
         content = {"topics": [{"name": "orders", "partitions": partitions}], "timeout": timeout_ms}
         request = decode_request(21, VERSION, memoryview(encode_request_body(21, VERSION, content)))
-        ctx = RequestContext(21, VERSION, "test", "PLAINTEXT", "127.0.0.1")
         node: Any = LeadingNode(self.leader, self.house.clock)
         node.logs = self.house.logs
-        return delete_records.handle(request, ctx, node)
+        return delete_records.handle(request, a_call(delete_records.API, VERSION), node)
 
     async def begin(self, *before: int, timeout_ms: int = 60_000) -> "asyncio.Task[Any]":
         answer = self.ask(*before, timeout_ms=timeout_ms)
@@ -189,7 +188,7 @@ async def test_the_starts_of_many_partitions_are_noted_with_one_write_and_surviv
     content = {"topics": [{"name": "many", "partitions": partitions}], "timeout": 60_000}
     request = decode_request(21, VERSION, memoryview(encode_request_body(21, VERSION, content)))
     before = house.fs.fsyncs
-    answer = delete_records.handle(request, RequestContext(21, VERSION, "test", "PLAINTEXT", "127.0.0.1"), node)
+    answer = delete_records.handle(request, a_call(delete_records.API, VERSION), node)
     assert {code for code, _ in told(answer)} == {ErrorCode.NONE}
     assert house.fs.fsyncs - before <= 4, "the checkpoint and the ledger, and their names"
     starts = read_offsets(house.fs.power_loss(random.Random(1)), LOG_DIR / LOG_STARTS)

@@ -3,38 +3,29 @@
 import asyncio
 import logging
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from broker_runtime.apis import alter_client_quotas
-from broker_runtime.apis.context import ApiSpec, RequestContext
-from broker_runtime.apis.dispatch import Dispatcher, RequestCount
+from broker_runtime.apis import alter_client_quotas, broker_heartbeat, delete_topics
+from broker_runtime.apis.call import Call, Ending
+from broker_runtime.apis.context import ApiSpec
+from broker_runtime.apis.dispatch import Dispatcher
+from broker_runtime.apis.forwarding import active_only, forwarded
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS, API_VERSIONS, DELETE_TOPICS, FIND_COORDINATOR
-from tests.support.controller import ControllerInMemory
+from tests.support.calls import NotedConnection
+from tests.support.manual_clock import ManualClock
 from tests.support.request_frames import encode_request
 
 KEY_OF = {"key": "group", "key_type": 0}
 FIND = memoryview(encode_request(FIND_COORDINATOR, 3, 7, KEY_OF))[4:]
 DELETE = memoryview(encode_request(DELETE_TOPICS, 4, 7, {"topic_names": ["a"], "timeout": 0}))[4:]
 ANSWER = {"error_code": ErrorCode.NONE, "error_message": None, "node_id": 1, "host": "h", "port": 1}
-
-
-class LocalPeer:
-    listener = "CONTROLLER"
-    peer = ("127.0.0.1", 0)
-
-
-class SocketPeer(LocalPeer):
-    def __init__(self) -> None:
-        self.refusals: list[tuple[str, str]] = []
-
-    def refuse(self, kind: str, text: str) -> None:
-        self.refusals.append((kind, text))
 
 
 class Controller:
@@ -51,28 +42,32 @@ class Controller:
         return memoryview(b"answer")
 
 
-@pytest.fixture
-async def node() -> AsyncIterator[ControllerInMemory]:
-    async with ControllerInMemory() as started:
-        yield started
+class Node:
+    """A broker that forwards to these controllers, or a controller that is active or not."""
+
+    def __init__(self, controller: Any = None, slow_controller: Any = None) -> None:
+        self.clock = ManualClock()
+        self.controller = controller
+        self.slow_controller = slow_controller
 
 
-def find_coordinator(handle: Callable[[], Any]) -> ApiSpec:
-    def handler(request: object, ctx: RequestContext, node: object) -> Any:
-        return handle()
+class Ends:
+    """What an observer is told of each call."""
 
-    return ApiSpec(FIND_COORDINATOR, "FindCoordinator", (0, 4), handler)
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
 
-
-def unused() -> Fields:
-    raise AssertionError("not for this node")
-
-
-DELETE_API = ApiSpec(DELETE_TOPICS, "DeleteTopics", (1, 6), lambda *_: unused(), runs_on="controller")
+    @property
+    def told(self) -> list[Ending]:
+        return [call.ending for call in self.calls]
 
 
-def dispatcher(node: ControllerInMemory, api: ApiSpec, controller: Controller | None = None) -> Dispatcher:
-    return Dispatcher(cast("Any", node), [api], controller)
+def find_coordinator(handle: Callable[[Call], Any]) -> ApiSpec[Any]:
+    return ApiSpec(FIND_COORDINATOR, "FindCoordinator", (0, 4), lambda request, call, context: handle(call))
+
+
+def dispatcher(api: ApiSpec[Any], node: Node | None = None, ends: Ends | None = None) -> Dispatcher[Any]:
+    return Dispatcher(node or Node(), [api], (ends or Ends()).calls.append)
 
 
 async def finished(answer: Reply | PendingReply) -> Reply | None:
@@ -86,16 +81,16 @@ async def fails(error: Exception) -> Fields:
     raise error
 
 
-async def test_an_answer_that_comes_later(node: ControllerInMemory) -> None:
+async def test_an_answer_that_comes_later() -> None:
     async def handle() -> Fields:
         return ANSWER
 
-    dispatch, peer = dispatcher(node, find_coordinator(handle)), SocketPeer()
-    reply = await finished(dispatch.handle(FIND, peer))
+    ends, peer = Ends(), NotedConnection()
+    reply = await finished(dispatcher(find_coordinator(lambda _: handle()), ends=ends).handle(FIND, peer))
     assert reply is not None
     assert struct.unpack_from(">ii", b"".join(cast("Any", reply)))[1] == 7
     assert peer.refusals == []
-    assert list(dispatch.collect()) == [RequestCount("FindCoordinator", 1, 0)]
+    assert ends.told == [Ending.ANSWERED]
 
 
 @pytest.mark.parametrize(
@@ -106,92 +101,121 @@ async def test_an_answer_that_comes_later(node: ControllerInMemory) -> None:
         (ZeroDivisionError("ours"), "handler-failed", "ZeroDivisionError('ours')"),
     ],
 )
-async def test_a_request_that_turns_out_bad_later_is_refused(
-    node: ControllerInMemory, error: Exception, kind: str, text: str
-) -> None:
-    dispatch, peer = dispatcher(node, find_coordinator(lambda: fails(error))), SocketPeer()
+async def test_a_request_that_turns_out_bad_later_is_refused(error: Exception, kind: str, text: str) -> None:
+    ends, peer = Ends(), NotedConnection()
+    dispatch = dispatcher(find_coordinator(lambda _: fails(error)), ends=ends)
     assert await finished(dispatch.handle(FIND, peer)) is None
     ((found_kind, found_text),) = peer.refusals
     assert found_kind == kind
     assert text in found_text
-    assert list(dispatch.collect()) == [RequestCount("FindCoordinator", 1, 1)]
-    assert await finished(dispatch.handle(FIND, LocalPeer())) is None, "without a socket there is just no reply"
+    assert [(call.ending, call.refusal) for call in ends.calls] == [(Ending.REFUSED, kind)]
 
 
-async def test_our_own_mistakes_are_traced_now_and_then(
-    node: ControllerInMemory, caplog: pytest.LogCaptureFixture
-) -> None:
-    dispatch = dispatcher(node, find_coordinator(lambda: fails(ZeroDivisionError())))
+async def test_our_own_mistakes_are_traced_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node()
+    dispatch = dispatcher(find_coordinator(lambda _: fails(ZeroDivisionError())), node)
     for _ in range(3):
-        await finished(dispatch.handle(FIND, SocketPeer()))
+        await finished(dispatch.handle(FIND, NotedConnection()))
     traced = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert [record.getMessage() for record in traced] == [
         "the handler of FindCoordinator failed, its connection is closed"
     ]
     assert traced[0].exc_info is not None
     node.clock.advance(10)
-    await finished(dispatch.handle(FIND, SocketPeer()))
+    await finished(dispatch.handle(FIND, NotedConnection()))
     assert len(caplog.records) == 2
 
 
-async def test_what_a_client_that_has_gone_asked_is_given_up(node: ControllerInMemory) -> None:
-    begun, given_up = asyncio.Event(), asyncio.Event()
+class Waiting:
+    """A handler that waits until it is cancelled."""
 
-    async def handle() -> Fields:
-        begun.set()
+    def __init__(self) -> None:
+        self.begun, self.given_up = asyncio.Event(), asyncio.Event()
+        self.ends, self.peer = Ends(), NotedConnection()
+        self.dispatch = dispatcher(find_coordinator(lambda _: self._wait()), ends=self.ends)
+
+    async def _wait(self) -> Fields:
+        self.begun.set()
         try:
             await asyncio.Event().wait()
         finally:
-            given_up.set()
+            self.given_up.set()
         return ANSWER
 
-    dispatch, peer = dispatcher(node, find_coordinator(handle)), SocketPeer()
-    pending = dispatch.handle(FIND, peer)
-    await begun.wait()
-    assert isinstance(pending, PendingReply)
-    pending.cancel()
-    await given_up.wait()
-    await dispatch.close()
-    assert peer.refusals == []
+    async def ask(self) -> PendingReply:
+        pending = self.dispatch.handle(FIND, self.peer)
+        await self.begun.wait()
+        assert isinstance(pending, PendingReply)
+        return pending
 
 
-async def test_a_bad_request_is_not_forwarded(node: ControllerInMemory) -> None:
-    controller = Controller()
-    dispatch = dispatcher(node, DELETE_API, controller)
-    assert await finished(dispatch.handle(DELETE, SocketPeer())) is not None
+async def test_what_a_client_that_has_gone_asked_is_given_up() -> None:
+    waiting = Waiting()
+    (await waiting.ask()).cancel()
+    await waiting.given_up.wait()
+    await waiting.dispatch.close()
+    assert waiting.peer.refusals == []
+    assert waiting.ends.told == [Ending.CANCELLED]
+
+
+async def test_a_stop_cancels_what_waits_and_hangs_up() -> None:
+    waiting = Waiting()
+    pending = await waiting.ask()
+    await waiting.dispatch.close()
+    assert await finished(pending) is None
+    assert waiting.peer.refusals == []
+    assert waiting.ends.told == [Ending.CANCELLED]
+
+
+async def test_a_bad_request_is_not_forwarded() -> None:
+    controller, ends = Controller(), Ends()
+    dispatch = dispatcher(forwarded(delete_topics.API), Node(controller), ends)
+    reply = await finished(dispatch.handle(DELETE, NotedConnection()))
+    assert reply is not None
+    assert b"".join(bytes(cast("Any", chunk)) for chunk in reply) == b"\0\0\0\x0b\0\0\0\x07\0answer"
     assert len(controller.bodies) == 1
     with pytest.raises(ProtocolError) as refused:
-        dispatch.handle(DELETE[:-3], SocketPeer())
+        dispatch.handle(DELETE[:-3], NotedConnection())
     assert refused.value.kind == "truncated"
     assert len(controller.bodies) == 1
-    assert list(dispatch.collect()) == [RequestCount("DeleteTopics", 2, 1)]
+    assert ends.told == [Ending.ANSWERED, Ending.REFUSED]
+    assert ends.calls[0].request.topic_names == ("a",)
 
 
-async def test_a_controller_that_cannot_be_reached_ends_the_connection(node: ControllerInMemory) -> None:
-    controller = Controller(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no controller"))
-    peer = SocketPeer()
-    assert await finished(dispatcher(node, DELETE_API, controller).handle(DELETE, peer)) is None
+async def test_a_controller_that_cannot_be_reached_ends_the_connection() -> None:
+    node = Node(Controller(KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no controller")))
+    peer = NotedConnection()
+    assert await finished(dispatcher(forwarded(delete_topics.API), node).handle(DELETE, peer)) is None
     assert peer.refusals == [("not-answered", "DeleteTopics: BROKER_NOT_AVAILABLE: no controller")]
 
 
-async def test_what_is_not_served_is_refused(node: ControllerInMemory) -> None:
-    dispatch = dispatcher(node, DELETE_API)
+async def test_a_controller_on_standby_hangs_up_unless_its_answer_can_say_so() -> None:
+    node = Node(SimpleNamespace(active=False))
+    with pytest.raises(ProtocolError, match="not the active one") as refused:
+        dispatcher(active_only(delete_topics.API), node).handle(DELETE, NotedConnection())
+    assert refused.value.kind == "not-controller"
+    assert active_only(broker_heartbeat.API) is broker_heartbeat.API
+
+
+async def test_what_is_not_served_is_refused() -> None:
+    ends = Ends()
+    dispatch = dispatcher(delete_topics.API, ends=ends)
     with pytest.raises(ProtocolError, match="API key 10 is not served"):
-        dispatch.handle(FIND, LocalPeer())
+        dispatch.handle(FIND, NotedConnection())
     with pytest.raises(ProtocolError, match="DeleteTopics v0 is not served \\(1 to 6\\)"):
-        dispatch.handle(memoryview(struct.pack(">hhih", DELETE_TOPICS, 0, 1, -1)), LocalPeer())
+        dispatch.handle(memoryview(struct.pack(">hhih", DELETE_TOPICS, 0, 1, -1)), NotedConnection())
     with pytest.raises(ProtocolError, match="API key 18"):
-        dispatch.handle(memoryview(struct.pack(">hhih", API_VERSIONS, 0, 1, -1)), LocalPeer())
-    assert list(dispatch.collect()) == [RequestCount("DeleteTopics", 1, 1)]
+        dispatch.handle(memoryview(struct.pack(">hhih", API_VERSIONS, 0, 1, -1)), NotedConnection())
+    assert [(call.api.key, call.refusal) for call in ends.calls] == [(DELETE_TOPICS, "unsupported_version")]
 
 
-async def test_what_waits_for_name_servers_goes_by_a_link_of_its_own(node: ControllerInMemory) -> None:
+async def test_what_waits_for_name_servers_goes_by_a_link_of_its_own() -> None:
     common, own = Controller(), Controller()
-    dispatch = Dispatcher(cast("Any", node), [alter_client_quotas.API], common, own)
+    dispatch = dispatcher(forwarded(alter_client_quotas.API), Node(common, own))
     for name in ("10.0.0.1", "shop.example"):
         entity = [{"entity_type": "ip", "entity_name": name}]
         content = {"entries": [{"entity": entity, "ops": []}], "validate_only": False}
         frame = memoryview(encode_request(ALTER_CLIENT_QUOTAS, 1, 7, content))[4:]
-        assert await finished(dispatch.handle(frame, SocketPeer())) is not None
+        assert await finished(dispatch.handle(frame, NotedConnection())) is not None
     assert [b"10.0.0.1" in body for body in common.bodies] == [True]
     assert [b"shop.example" in body for body in own.bodies] == [True]

@@ -1,7 +1,6 @@
 """Fetch and Produce: what the handlers decide themselves, on a log in memory."""
 
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ from broker_runtime.network.output import send
 from broker_runtime.network.transport import PlainTransport
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.batch import encode_batch
-from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply
+from tests.support.calls import handled
 from tests.support.logs import LogHouse
 from tests.support.replicas import LeadingNode, leading
 from tests.support.request_frames import encode_request
@@ -31,9 +30,8 @@ class OneLogNode(LeadingNode):
         super().__init__(leading(self.house.log, *chosen, epoch=LEADER_EPOCH, isr=(1,)), self.house.clock)
 
     def ask(self, api_key: int, version: int, content: dict[str, Any]) -> Any:
-        handle: Callable[..., Any] = fetch.handle if api_key == FETCH else produce.handle
         frame = memoryview(encode_request(api_key, version, 1, content))[4:]
-        reply = handle(frame, read_header(frame), self)
+        reply = handled(fetch.API if api_key == FETCH else produce.API, frame, self)
         if isinstance(reply, PendingReply):
             raise AssertionError("nothing here waits")
         whole = b"".join(part.read() if isinstance(part, FileRegion) else part for part in reply)

@@ -11,9 +11,9 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
+from tests.support.calls import handled
 from tests.support.logs import LogHouse
 from tests.support.replicas import LeadingNode, brokers, leading
 from tests.support.request_frames import encode_request
@@ -76,7 +76,7 @@ class Client:
         frame = memoryview(encode_request(FETCH, self.version, 1, content))[4:]
         node: Any = self.node
         answer = Answer(self.version)
-        reply = fetch.handle(frame, read_header(frame), node)
+        reply = handled(fetch.API, frame, node)
         if isinstance(reply, PendingReply):
             answer.pending = reply
             reply.on_complete(answer.take)

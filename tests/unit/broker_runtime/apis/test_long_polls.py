@@ -7,9 +7,9 @@ import pytest
 from broker_runtime.apis import fetch
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
+from tests.support.calls import handled
 from tests.support.logs import LogHouse
 from tests.support.replicas import LeadingNode, brokers, leading
 from tests.support.request_frames import encode_request
@@ -45,7 +45,7 @@ class Waiting:
         }
         frame = memoryview(encode_request(FETCH, version, 1, content))[4:]
         node: Any = self.node
-        pending = fetch.handle(frame, read_header(frame), node)
+        pending = handled(fetch.API, frame, node)
         assert isinstance(pending, PendingReply)
         self.replies: list[Reply | None] = []
         pending.on_complete(self.replies.append)

@@ -1,5 +1,7 @@
 """Metadata: questions that cannot be answered."""
 
+from collections.abc import Collection
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -44,3 +46,27 @@ async def test_an_impossible_name_is_told_from_an_unknown_one() -> None:
         asked = {"topics": [{"name": "bad name"}, {"name": "unknown"}], "allow_auto_topic_creation": False}
         codes = [topic["error_code"] for topic in (await node.ask(API, 4, asked))["topics"]]
         assert codes == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+class Asked:
+    """Notes which topics are to be made."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def ask_for(self, names: Collection[str]) -> None:
+        self.names += names
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_topic_that_is_made_by_asking_is_unknown_in_the_answer(allowed: bool) -> None:
+    async with ControllerInMemory() as node:
+        created = Asked()
+        broker = SimpleNamespace(settings=node.settings, image=node.image, cluster_id="c", auto_topic_creation=created)
+        names = [{"name": name} for name in ("new", "bad name", "new")]
+        answer = await node.ask(API, 4, {"topics": names, "allow_auto_topic_creation": allowed}, broker)
+        assert [(topic["name"], topic["error_code"]) for topic in answer["topics"]] == [
+            ("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ]
+        assert created.names == (["new"] if allowed else [])

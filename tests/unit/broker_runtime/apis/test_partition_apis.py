@@ -7,12 +7,13 @@ from typing import Any, cast
 import pytest
 
 from broker_runtime.apis import delete_records, list_offsets
-from broker_runtime.apis.context import ApiSpec, RequestContext
+from broker_runtime.apis.context import ApiSpec
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.messages import decode_request, encode_request_body, encode_response
+from tests.support.calls import a_call
 from tests.support.logs import LogHouse
 from tests.support.packed_batches import timed
 from tests.support.replicas import leading
@@ -56,10 +57,9 @@ class Leader:
         return leader.log, leader.leader_epoch
 
 
-def ask(api: ApiSpec, version: int, content: dict[str, Any], node: Leader) -> Any:
+def ask(api: ApiSpec[Any], version: int, content: dict[str, Any], node: Leader) -> Any:
     body = memoryview(encode_request_body(api.key, version, content))
-    ctx = RequestContext(api.key, version, "test", "PLAINTEXT", "127.0.0.1")
-    handled = api.handle(decode_request(api.key, version, body), ctx, cast("Any", node))
+    handled = api.handle(decode_request(api.key, version, body), a_call(api, version), cast("Any", node))
     answer = asyncio.run(_awaited(handled)) if isinstance(handled, Awaitable) else handled
     assert encode_response(api.key, version, 0, cast("Any", answer))
     return answer

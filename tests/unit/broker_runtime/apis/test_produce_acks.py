@@ -9,9 +9,9 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.storage.batch import encode_batch
-from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import PendingReply, Reply
+from tests.support.calls import handled
 from tests.support.logs import LogHouse
 from tests.support.manual_disk import ManualDisk
 from tests.support.replicas import LeadingNode, brokers, leading
@@ -41,7 +41,7 @@ class Producer:
         }
         frame = memoryview(encode_request(PRODUCE, VERSION, 1, content))[4:]
         node: Any = self.node
-        return produce.handle(frame, read_header(frame), node)
+        return handled(produce.API, frame, node)
 
 
 class Answer:

@@ -10,9 +10,9 @@ from broker_runtime.apis import produce
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.storage.batch import encode_batch
-from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import PendingReply, Reply
+from tests.support.calls import handled
 from tests.support.logs import LogHouse
 from tests.support.packed_batches import packed
 from tests.support.replicas import LeadingNode, leading
@@ -45,7 +45,7 @@ class Node(LeadingNode):
             "topic_data": [{"name": "orders", "partition_data": parts}],
         }
         frame = memoryview(bytearray(encode_request(PRODUCE, version, 1, content)))[4:]
-        reply = produce.handle(frame, read_header(frame), cast("Any", self))
+        reply = handled(produce.API, frame, self)
         # The request's bytes are valid during the call only.
         frame[:] = bytes(len(frame))
         return reply

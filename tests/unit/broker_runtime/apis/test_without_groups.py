@@ -12,7 +12,7 @@ from tests.support.controller import ControllerInMemory
 TOPICS = [{"name": "orders", "partition_indexes": [0, 2]}]
 
 
-def versions(api: ApiSpec) -> range:
+def versions(api: ApiSpec[Any]) -> range:
     return range(api.versions[0], api.versions[1] + 1)
 
 

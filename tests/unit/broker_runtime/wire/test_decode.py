@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
+from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.decode import read_entity
@@ -31,7 +32,8 @@ from broker_runtime.wire.versions import (
     PRODUCE,
 )
 
-SERVED = {api.key: api for api in (*BROKER_APIS, *CONTROLLER_APIS)}
+APIS: tuple[ApiSpec[Any], ...] = (*BROKER_APIS, *CONTROLLER_APIS)
+SERVED = {api.key: api for api in APIS}
 KINDS = [
     pytest.param(key, direction, id=f"{api.name}{direction}")
     for key, api in SERVED.items()

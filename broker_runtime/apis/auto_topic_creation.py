@@ -1,0 +1,71 @@
+"""Topics that are made because somebody asks for them (auto.create.topics.enable).
+
+As in Kafka nobody waits: the topic is unknown in the answer, the client asks again, and by then this broker may have
+heard of it. What keeps a topic from being made is only logged: the client is told the same as before.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+
+from broker_runtime.apis.context import ControllerRequests
+from broker_runtime.clock import Clock
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.versions import CREATE_TOPICS
+
+log = logging.getLogger(__name__)
+
+_LOG_INTERVAL_S = 10.0
+_DONE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+class AutoTopicCreation:
+    """Owns the requests to the controller that are under way: at most `requests_max`, and one for each topic.
+
+    Who asks for a topic beyond that is answered as all others, and asks again.
+    """
+
+    def __init__(self, controller: ControllerRequests, clock: Clock, timeout_ms: int, requests_max: int) -> None:
+        self._controller = controller
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+        self._requests_max = requests_max
+        self._under_way: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._logged_s = float("-inf")
+
+    def ask_for(self, names: Collection[str]) -> None:
+        """Have topics made, with the controller's defaults; those that are being made already are not asked for."""
+        new = [name for name in names if name not in self._under_way]
+        if new and len(self._tasks) < self._requests_max:
+            self._under_way.update(new)
+            task = asyncio.get_running_loop().create_task(self._create(new))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _create(self, names: list[str]) -> None:
+        asked = [
+            {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": (), "configs": ()}
+            for name in names
+        ]
+        content = {"topics": asked, "timeout": self._timeout_ms, "validate_only": False}
+        try:
+            answer = await self._controller.request(CREATE_TOPICS, 7, content)
+            for topic in answer.topics:
+                if topic.error_code not in _DONE:
+                    self._log(topic.name, ErrorCode(int(topic.error_code)).name, topic.error_message)
+        except KafkaError as error:
+            self._log(names[0], error.code.name, error.message)
+        finally:
+            self._under_way.difference_update(names)
+
+    def _log(self, name: str, code: str, message: str | None) -> None:
+        now_s = self._clock.monotonic()
+        if now_s - self._logged_s >= _LOG_INTERVAL_S:
+            self._logged_s = now_s
+            log.warning("topic %s was asked for and could not be created: %s: %s", name, code, message)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

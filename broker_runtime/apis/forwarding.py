@@ -1,0 +1,48 @@
+"""What only the active controller can serve, as brokers serve it: the request goes there as it came, and so its answer.
+
+It is read here first: what is no such request must not reach the link that all clients of this broker share.
+"""
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any
+
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, ControllerRequests
+from broker_runtime.errors import ProtocolError
+from broker_runtime.wire.header import prefix
+from broker_runtime.wire.messages import decode_request
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import Reply
+
+
+def forwarded(api: ApiSpec[ControllerContext]) -> ApiSpec[BrokerContext]:
+    """`api` on a broker."""
+
+    def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+        body = memoryview(reader.rest())
+        call.request = decode_request(api.key, call.version, body)
+        link = context.slow_controller if api.slow(call.request) else context.controller
+        return _forward(body, call, link)
+
+    return ApiSpec(api.key, api.name, api.versions, handle, reads="frame")
+
+
+async def _forward(body: memoryview, call: Call, link: ControllerRequests) -> Reply:
+    answer = await link.forward(call.api.key, call.version, body)
+    return prefix(call.correlation_id, len(answer), call.flexible), answer
+
+
+def active_only(api: ApiSpec[ControllerContext]) -> ApiSpec[ControllerContext]:
+    """`api` on a controller: where its answers cannot say that the controller is on standby, the connection ends, so
+    that whoever asked goes to the next controller at once.
+    """
+    if api.on_standby:
+        return api
+
+    def handle(request: Any, call: Call, context: ControllerContext) -> Any:
+        if not context.controller.active:
+            raise ProtocolError("not-controller", "this controller is not the active one; ask the next")
+        return api.handle(request, call, context)
+
+    return replace(api, handle=handle)

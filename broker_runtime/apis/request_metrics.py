@@ -1,0 +1,47 @@
+"""Requests by API as Kafka counts them (kafka.network:type=RequestMetrics): how many, how many failed, how long.
+
+Pure: an observer of calls. A request counts when it has ended.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from broker_runtime.apis.call import Call, Ending
+from broker_runtime.apis.context import ApiSpec
+
+_REFUSED, _HUNG_UP = Ending.REFUSED, Ending.HUNG_UP
+
+
+class RequestCount(NamedTuple):
+    """`failed` of `total` ended their connection instead of being answered; `time_s` all took together."""
+
+    request: str
+    total: int
+    failed: int
+    time_s: float
+
+
+class _Figures:
+    __slots__ = ("failed", "time_s", "total")
+
+    def __init__(self) -> None:
+        self.total = self.failed = 0
+        self.time_s = 0.0
+
+
+class RequestMetrics:
+    def __init__(self, served: Iterable[ApiSpec[Any]]) -> None:
+        self._names = {api.key: api.name for api in served}
+        self._figures = {key: _Figures() for key in self._names}
+
+    def on_call(self, call: Call) -> None:
+        figures = self._figures[call.api.key]
+        figures.total += 1
+        figures.time_s += call.completed_s - call.received_s
+        if call.ending is _REFUSED or call.ending is _HUNG_UP:
+            figures.failed += 1
+
+    def collect(self) -> Iterator[RequestCount]:
+        """Requests so far of every API that is served."""
+        for key, figures in self._figures.items():
+            yield RequestCount(self._names[key], figures.total, figures.failed, figures.time_s)

@@ -1,0 +1,81 @@
+"""What the handlers of a broker use: its `BrokerContext`."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+
+from broker_runtime.apis.auto_topic_creation import AutoTopicCreation
+from broker_runtime.apis.context import ControllerRequests, Timer
+from broker_runtime.apis.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.producer_ids import ProducerIdBlocks
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerSettings
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.manager import LogManager
+
+_ASIDE_THREADS = 2
+
+
+class BrokerServices:
+    """Owns the fetch sessions, the block of producer ids, the threads that look at records, and what is asked of the
+    controller for topics that are made by asking; the rest it only passes on. Nothing of it is durable.
+    """
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        clock: Clock,
+        cluster_id: str,
+        image: MetadataImage,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        controllers: tuple[ControllerRequests, ControllerRequests],
+    ) -> None:
+        """`controllers`: the usual way to the controller, and the one of what would hold up others."""
+        self.settings = settings
+        self.clock = clock
+        self.cluster_id = cluster_id
+        self.image = image
+        self.logs = logs
+        self.controller, self.slow_controller = controllers
+        slots = settings.config.max_incremental_fetch_session_cache_slots
+        self.fetch_sessions = FetchSessionCache(slots, Random(clock.wall_ms()))
+        self.producer_ids = ProducerIdBlocks(settings.node_id, image, self.controller)
+        self.auto_topic_creation = AutoTopicCreation(
+            self.controller,
+            clock,
+            settings.config.request_timeout_ms,
+            settings.config.controller_request_queue_max,
+        )
+        # As it is: one call less for each partition of a produce request.
+        self.led = replicas.led
+        self._loop = asyncio.get_running_loop()
+        self._aside = ThreadPoolExecutor(_ASIDE_THREADS, "aside")
+        self._waiting_aside = 0
+
+    def led_log(self, topic: str, partition: int) -> tuple[Log, int]:
+        leader = self.led(topic, partition)
+        return leader.log, leader.leader_epoch
+
+    def run_aside(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        if self._waiting_aside >= self.settings.config.sluicegate_record_validation_queue_max:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too much waits for a look at records; try again")
+        self._waiting_aside += 1
+        done = self._loop.run_in_executor(self._aside, work)
+        done.add_done_callback(self._one_less_aside)
+        return done
+
+    def _one_less_aside(self, done: asyncio.Future[None]) -> None:
+        del done
+        self._waiting_aside -= 1
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        return self._loop.call_later(delay_s, callback)
+
+    async def close(self) -> None:
+        await self.auto_topic_creation.close()
+        self._aside.shutdown(wait=False, cancel_futures=True)

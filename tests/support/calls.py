@@ -1,0 +1,34 @@
+"""Requests for handlers without a dispatcher, and a connection that only notes what is done to it."""
+
+from typing import Any
+
+from broker_runtime.apis.call import Call, Completion
+from broker_runtime.apis.context import ApiSpec
+from broker_runtime.wire.header import read_header
+from broker_runtime.wire.reader import RequestReader
+from broker_runtime.wire.reply import PendingReply, Reply
+
+
+class NotedConnection:
+    listener = "PLAINTEXT"
+    peer = ("127.0.0.1", 50_000)
+
+    def __init__(self) -> None:
+        self.state: object = None
+        self.refusals: list[tuple[str, str]] = []
+
+    def refuse(self, kind: str, text: str) -> None:
+        self.refusals.append((kind, text))
+
+
+def a_call(api: ApiSpec[Any], version: int) -> Call:
+    return Call(api, version, 1, "test", NotedConnection(), Completion(lambda: 0.0))
+
+
+def handled(api: ApiSpec[Any], frame: memoryview, context: Any) -> Reply | PendingReply:
+    """What the handler of an API that reads its requests itself returns."""
+    _, version, correlation_id, client_id, body = read_header(frame)
+    call = Call(api, version, correlation_id, client_id, NotedConnection(), Completion(lambda: 0.0))
+    answer = api.handle(RequestReader(frame, body, call.flexible), call, context)
+    assert isinstance(answer, tuple | PendingReply)
+    return answer
