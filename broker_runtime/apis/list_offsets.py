@@ -153,7 +153,7 @@ class _PartitionSearch:
         except StopIteration as ended:
             self._tell(ended.value, context)
         except OSError as error:
-            self.fail(self.leader.log.files.read_failed(error))
+            self.fail(self.leader.log.files.health.failure("read", error))
         except KafkaError as error:
             self.fail(error)
         else:

@@ -107,7 +107,7 @@ class History:
     def _forget_before(self, snapshot: Snapshot) -> None:
         """The log keeps what the snapshot before it lacks, so that brokers that are close need no snapshot."""
         before, self.snapshot = self.snapshot, snapshot
-        self._log.roll()
+        self._log.files.roll()
         if before is not None:
             self._log.delete_records(before.end_offset)
         log.info("a snapshot of the metadata up to offset %d is durable", snapshot.end_offset)

@@ -23,6 +23,7 @@ from broker_runtime.replication.fetch_messages import (
 )
 from broker_runtime.replication.follower import FollowerReplica, cut_for
 from broker_runtime.replication.peer import PeerLink
+from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, decode_response, encode_request_body
 from broker_runtime.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
@@ -239,7 +240,7 @@ class LeaderFetcher:
                 *(replica, replica.log.log_end_offset, offset, self.leader, replica.leader_epoch),
             )
             try:
-                replica.log.truncate_to(offset)
+                FollowerLog(replica.log).truncate_to(offset)
             except (OSError, KafkaError) as error:
                 self._storage_failed(replica, error)
                 return
@@ -311,7 +312,7 @@ class LeaderFetcher:
         else:
             try:
                 if fetched.records:
-                    end = replica.log.append_as_follower(fetched.records)
+                    end = FollowerLog(replica.log).append(fetched.records)
                     if replica.log.waits_for_sync:
                         self._syncing.append(replica)
                         replica.log.add_sync_waiter(end - 1, self._woken.set)
@@ -329,7 +330,7 @@ class LeaderFetcher:
         moved, self._new_starts = [(r, start) for r, start in self._new_starts if self._is_followed(r)], []
         with self._logs.gathered_log_starts():
             for replica, start in moved:
-                replica.log.move_log_start(start)
+                FollowerLog(replica.log).move_start(start)
         noted: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self._logs.note_log_starts(lambda error: None if noted.done() else noted.set_result(error))
         error = await noted
@@ -367,7 +368,7 @@ class LeaderFetcher:
                 *(replica, part.offset, replica.log.log_end_offset),
             )
             try:
-                replica.log.restart_at(part.offset)
+                FollowerLog(replica.log).restart_at(part.offset)
             except (OSError, KafkaError) as error:
                 self._storage_failed(replica, error)
         else:

@@ -1,4 +1,1 @@
-"""Kafka's log on disk.
-
-Layers inside: manager > loader > log > log_files > truncation > recovery | snapshots > segment > index > filesystem.
-"""
+"""Kafka's log on disk. Which module may use which is a contract in pyproject.toml."""

@@ -121,7 +121,7 @@ class Checkpoints:
             self.ledger, self._ledger_is_on_its_way = entries, False
 
     def _entries(self) -> dict[Partition, Entry]:
-        begins = {key: Entry(log.topic_id, log.files.durable_base) for key, log in self._logs.items()}
+        begins = {key: Entry(log.topic_id, log.files.old.durable_base) for key, log in self._logs.items()}
         return {**self._kept_entries, **begins}
 
     def knows_begin(self, key: Partition, log: Log) -> bool:
@@ -136,7 +136,7 @@ class Checkpoints:
         elif name == HIGH_WATERMARKS:
             found = {key: log.high_watermark for key, log in logs}
         else:
-            found = {k: log.log_start_offset for k, log in logs if log.log_start_offset > log.files.durable_base}
+            found = {k: log.log_start_offset for k, log in logs if log.log_start_offset > log.files.old.durable_base}
         return {**self._kept[name], **found}
 
     def _write(self, name: str, offsets: dict[Partition, int], *, sync: bool) -> None:

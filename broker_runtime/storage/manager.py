@@ -18,6 +18,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 from broker_runtime.storage.checkpoint import PARTITION_METADATA, Partition, read_topic_id, write_topic_id
 from broker_runtime.storage.checkpoints import Checkpoints
+from broker_runtime.storage.cleaning import apply_retention
 from broker_runtime.storage.damaged import ACCEPT_LOSS, DamagedPartition
 from broker_runtime.storage.disk import Disk, Done, InlineDisk
 from broker_runtime.storage.filesystem import FileSystem
@@ -407,10 +408,11 @@ class LogManager:
 
     def _maintain(self, log: Log, now_ms: int) -> None:
         try:
-            log.apply_retention(now_ms)
-            log.flush_when_due(now_ms)
+            apply_retention(log, now_ms)
+            if log.files.syncs.is_due(now_ms, log.config.flush_ms):
+                log.files.syncs.begin()
             if self._checkpoints.knows_begin((log.topic, log.partition), log):
-                log.files.remove_renamed(now_ms - log.config.file_delete_delay_ms)
+                log.files.old.remove_renamed(now_ms - log.config.file_delete_delay_ms)
         except (OSError, KafkaError) as error:
             _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
         log.producers.expire(now_ms, self.producer_expiration_ms)
@@ -418,8 +420,8 @@ class LogManager:
 
     def _flush_sealed(self) -> None:
         """One segment at a time: it may be large, and others want the disk too."""
-        if self._sealing is None or not self._sealing.files.is_syncing:
-            self._sealing = next((log for log in self._logs.values() if log.files.sync_sealed_soon()), None)
+        if self._sealing is None or not self._sealing.files.syncs.is_under_way:
+            self._sealing = next((log for log in self._logs.values() if log.files.syncs.begin_sealed()), None)
 
     def _remove_one_doomed(self, now_ms: int) -> None:
         """Once nothing on disk says any more that it should be there."""

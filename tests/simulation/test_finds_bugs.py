@@ -128,7 +128,7 @@ def acknowledge_without_the_eligible(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def count_what_the_leader_has_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     """With flush.messages=1 the leader acknowledges while its own sync is still to come."""
-    real = Log._end_moved
+    real = Log.extend_to
 
     def at_once(self: Log, end: int) -> None:
         real(self, end)
@@ -136,7 +136,7 @@ def count_what_the_leader_has_not_synced(monkeypatch: pytest.MonkeyPatch) -> Non
             self.counted_end = end
             self.advance_high_watermark(end if self.sole_replica else 0)
 
-    monkeypatch.setattr(Log, "_end_moved", at_once)
+    monkeypatch.setattr(Log, "extend_to", at_once)
 
 
 def report_what_the_follower_has_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:

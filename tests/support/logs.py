@@ -7,6 +7,7 @@ from uuid import UUID
 from broker_runtime.config import TopicConfig
 from broker_runtime.storage.batch import NO_PRODUCER, Header, ProducerStamp, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.disk import Disk
+from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.storage.recovery import RecoveryReport
@@ -36,6 +37,10 @@ class LogHouse:
 
     def manager(self) -> LogManager:
         return LogManager(LOG_DIR, fs=self.fs, clock=self.clock, disk=self.disk)
+
+    @property
+    def follower(self) -> FollowerLog:
+        return FollowerLog(self.log)
 
     def restart(self) -> RecoveryReport:
         self.logs.close()

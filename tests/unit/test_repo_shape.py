@@ -19,8 +19,6 @@ TO_BE_SPLIT = {
     "broker_runtime/network/server.py:SocketServer",
     "broker_runtime/replication/leader.py:LeaderReplica",
     "broker_runtime/storage/checkpoints.py:Checkpoints",
-    "broker_runtime/storage/log.py:Log",
-    "broker_runtime/storage/log_files.py:LogFiles",
     "broker_runtime/storage/manager.py:LogManager",
     "operator/sluicegate_operator/kafka_admin/api.py:AdminApi",
     "operator/sluicegate_operator/kube/client.py:KubeClient",

@@ -27,6 +27,7 @@ from broker_runtime.controller.journal.store import OBJECT_BYTES_MAX, ObjectStor
 from broker_runtime.controller.journal.trouble import Trouble
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import iter_batches, parse_header
+from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.log import Log
 
 log = logging.getLogger(__name__)
@@ -106,8 +107,8 @@ class KubernetesJournal:
         return Snapshot(manifest.end_offset, manifest.epoch, payload)
 
     def _fill(self, start: int, pieces: Sequence[StoredObject]) -> None:
-        metadata = self._log
-        metadata.restart_at(start)
+        metadata, copy = self._log, FollowerLog(self._log)
+        copy.restart_at(start)
         for piece in sorted(pieces, key=lambda piece: piece.name):
             base = self._offset_of(piece.name)
             if base < start:
@@ -118,7 +119,7 @@ class KubernetesJournal:
                     "restore it, or every object of the journal from one backup"
                 )
             try:
-                end = metadata.append_as_follower(memoryview(piece.data))
+                end = copy.append(memoryview(piece.data))
             except KafkaError as error:
                 raise JournalDamagedError(f"the object {piece.name} holds no whole batches: {error}") from error
             if end != _end_of(piece.data):

@@ -12,7 +12,7 @@ from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for
-from broker_runtime.storage.log import Log
+from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.wire.versions import FETCH
 from tests.support import virtual_time
 from tests.support.logs import TOPIC_ID, LogHouse, values_of
@@ -105,7 +105,7 @@ def test_two_logs_that_know_different_epochs_are_compared_step_by_step() -> None
 def test_a_follower_that_is_behind_what_the_leader_kept_begins_anew() -> None:
     ours = written({0: [b"a", b"b", b"c"]})
     ours.log.high_watermark = 3
-    ours.log.roll()
+    ours.log.files.roll()
     ours.log.delete_records(3)
     extend(ours, {3: [b"d"]})
     pair = Pair(ours, LogHouse())
@@ -234,11 +234,11 @@ def refuse_appends(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The follower can store nothing; the monotonic times at which it tries."""
     tried: list[float] = []
 
-    def refuse(_log: Log, _records: memoryview) -> int:
+    def refuse(_log: FollowerLog, _records: memoryview) -> int:
         tried.append(pair.follower_house.clock.monotonic())
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "of no use")
 
-    monkeypatch.setattr(Log, "append_as_follower", refuse)
+    monkeypatch.setattr(FollowerLog, "append", refuse)
     return tried
 
 

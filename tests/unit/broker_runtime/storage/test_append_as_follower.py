@@ -30,7 +30,7 @@ def _follower(config: TopicConfig | None = None) -> LogHouse:
 
 def test_offsets_and_epochs_stay_the_leaders() -> None:
     house = _follower()
-    assert house.log.append_as_follower(memoryview(_bytes(FIRST, SECOND, THIRD))) == 5
+    assert house.follower.append(memoryview(_bytes(FIRST, SECOND, THIRD))) == 5
     assert stored(house.log) == [FIRST, SECOND, THIRD]
     assert house.log.latest_epoch == 5
     assert house.log.end_offset_for_epoch(4) == (3, 3)
@@ -39,7 +39,7 @@ def test_offsets_and_epochs_stay_the_leaders() -> None:
 
 def test_a_follower_that_becomes_the_leader_knows_the_producers() -> None:
     house = _follower()
-    house.log.append_as_follower(memoryview(_bytes(FIRST, SECOND, THIRD)))
+    house.follower.append(memoryview(_bytes(FIRST, SECOND, THIRD)))
     assert house.append(b"d", b"e", producer=ProducerStamp(9, 0, 3), leader_epoch=6) == 3
     with pytest.raises(KafkaError) as caught:
         house.append(b"g", producer=ProducerStamp(9, 0, 6), leader_epoch=6)
@@ -51,11 +51,11 @@ def test_batches_of_one_fetch_are_one_write() -> None:
     writes: list[int] = []
     house.fs.before_change = lambda: writes.append(house.log.size)
     later = ModelBatch(3, 3, (b"d",))
-    house.log.append_as_follower(memoryview(_bytes(FIRST, SECOND, later)))
+    house.follower.append(memoryview(_bytes(FIRST, SECOND, later)))
     epoch_file_and_batches = len(writes)
     writes.clear()
     more = [ModelBatch(4 + number, 3, (b"x",)) for number in range(20)]
-    house.log.append_as_follower(memoryview(_bytes(*more)))
+    house.follower.append(memoryview(_bytes(*more)))
     assert len(writes) == 1 < epoch_file_and_batches
     assert house.log.log_end_offset == 24
 
@@ -64,8 +64,8 @@ def test_batches_of_one_fetch_are_one_write() -> None:
 def test_a_batch_that_was_cut_off_is_left_for_the_next_fetch(cut: int) -> None:
     house = _follower()
     sent = _bytes(FIRST, SECOND, THIRD)
-    assert house.log.append_as_follower(memoryview(sent)[: len(sent) - cut]) == 3
-    assert house.log.append_as_follower(memoryview(_bytes(THIRD))) == 5
+    assert house.follower.append(memoryview(sent)[: len(sent) - cut]) == 3
+    assert house.follower.append(memoryview(_bytes(THIRD))) == 5
 
 
 def _checksum_wrong(batch: bytearray) -> None:
@@ -108,37 +108,37 @@ def test_a_bad_batch_and_what_follows_it_is_refused(damage: Callable[[bytearray]
     bad = _bytes(SECOND)
     damage(bad)
     with pytest.raises(KafkaError) as caught:
-        house.log.append_as_follower(memoryview(_bytes(FIRST) + bad + _bytes(THIRD)))
+        house.follower.append(memoryview(_bytes(FIRST) + bad + _bytes(THIRD)))
     assert caught.value.code == code
     assert stored(house.log) == [FIRST]
-    assert house.log.append_as_follower(memoryview(_bytes(SECOND, THIRD))) == 5
+    assert house.follower.append(memoryview(_bytes(SECOND, THIRD))) == 5
 
 
 def test_an_epoch_of_which_nothing_could_be_written_is_not_known() -> None:
     """Else batches of the epoch that really goes on there would be refused for ever."""
     house = _follower()
-    house.log.append_as_follower(memoryview(_bytes(FIRST)))
+    house.follower.append(memoryview(_bytes(FIRST)))
     used = house.fs.used_bytes()
     big = ModelBatch(2, 7, (b"x" * 500,))
     house.fs.capacity_bytes = used + 200
     with pytest.raises(KafkaError) as caught:
-        house.log.append_as_follower(memoryview(_bytes(big)))
+        house.follower.append(memoryview(_bytes(big)))
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     house.fs.capacity_bytes = None
     assert house.log.latest_epoch == 3
-    house.log.append_as_follower(memoryview(_bytes(SECOND, ModelBatch(3, 8, (b"y",)))))
+    house.follower.append(memoryview(_bytes(SECOND, ModelBatch(3, 8, (b"y",)))))
     house.kill()
     assert house.log.end_offset_for_epoch(7) == (3, 3)
 
 
 def test_fetched_records_follow_the_flush_policy_of_appended_ones() -> None:
     house = _follower(TopicConfig(flush_messages=3))
-    house.log.append_as_follower(memoryview(_bytes(FIRST)))
+    house.follower.append(memoryview(_bytes(FIRST)))
     assert house.log.recovery_point == 0
-    house.log.append_as_follower(memoryview(_bytes(SECOND)))
+    house.follower.append(memoryview(_bytes(SECOND)))
     assert house.log.recovery_point == 3
     by_time = _follower(TopicConfig(flush_ms=1000))
-    by_time.log.append_as_follower(memoryview(_bytes(FIRST)))
+    by_time.follower.append(memoryview(_bytes(FIRST)))
     by_time.clock.advance(2)
     by_time.logs.tick()
     assert by_time.log.recovery_point == 2
@@ -177,7 +177,7 @@ def _watermark_after(house: LogHouse) -> int:
 
 def test_the_high_watermark_survives_a_stop_and_is_at_most_late_after_a_kill() -> None:
     house = _follower()
-    house.log.append_as_follower(memoryview(_bytes(FIRST, SECOND, THIRD)))
+    house.follower.append(memoryview(_bytes(FIRST, SECOND, THIRD)))
     house.log.advance_high_watermark(3)
     house.logs.tick()
     house.log.advance_high_watermark(5)
@@ -195,7 +195,7 @@ def test_the_high_watermark_survives_a_stop_and_is_at_most_late_after_a_kill() -
 
 def test_without_a_checkpoint_the_high_watermark_is_the_start() -> None:
     house = _follower()
-    house.log.append_as_follower(memoryview(_bytes(FIRST, SECOND, THIRD)))
+    house.follower.append(memoryview(_bytes(FIRST, SECOND, THIRD)))
     house.log.advance_high_watermark(5)
     house.log.delete_records(2)
     house.logs.close()
@@ -206,12 +206,12 @@ def test_without_a_checkpoint_the_high_watermark_is_the_start() -> None:
 
 def test_deleting_records_stops_at_the_high_watermark() -> None:
     house = _follower()
-    house.log.append_as_follower(memoryview(_bytes(FIRST, SECOND)))
+    house.follower.append(memoryview(_bytes(FIRST, SECOND)))
     house.log.advance_high_watermark(2)
     with pytest.raises(KafkaError) as caught:
         house.log.delete_records(3)
     assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
-    house.log.move_log_start(3)
+    house.follower.move_start(3)
     assert (house.log.log_start_offset, house.log.high_watermark) == (3, 3)
 
 

@@ -15,6 +15,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.storage import recovery
 from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, checksum, encode_batch, iter_batches, iter_records
 from broker_runtime.storage.checkpoint import RECOVERY_POINTS, read_offsets, read_topic_id
+from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR, TOPIC_ID, values_of
@@ -285,7 +286,7 @@ def test_to_follow_a_leader_the_log_is_cut_at_the_damage() -> None:
     log = node.logs.cut_damaged("orders", 0, TOPIC_ID, CONFIG)
     assert (log.log_start_offset, log.log_end_offset, node.logs.damaged) == (3, base, {})
     assert read_offsets(node.fs, LOG_DIR / RECOVERY_POINTS) == {}
-    log.append_as_follower(_batches(base, 50))
+    FollowerLog(log).append(_batches(base, 50))
     node.kill()
     node.start()
     assert (values_of(node.log), node.log.log_start_offset) == (EVERYTHING[3:], 3)
@@ -389,7 +390,7 @@ def test_the_first_segment_is_missed_unless_it_was_taken_out_of_the_log(end: Cal
     assert "the log began at 0, and its first segment is that of" in node.reason
     node = Node()
     node.sync()
-    node.log.files.rename_away(2, node.clock.wall_ms(), lambda: None)
+    node.log.files.old.rename_away(2, node.clock.wall_ms(), lambda: None)
     for _ in range(3):
         end(node)
         node.start()

@@ -105,7 +105,7 @@ def test_what_is_appended_during_a_sync_is_left_to_the_next_one(moment: int) -> 
         calls.append(None)
         if len(calls) == moment:
             house.append(b"b")
-            house.log.roll()
+            house.log.files.roll()
             house.append(b"c")
 
     house.fs.before_change = append_and_roll

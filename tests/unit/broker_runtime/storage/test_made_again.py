@@ -145,7 +145,7 @@ def test_files_of_a_segment_that_could_not_be_renamed_whole_go_all_the_same() ->
     for number in range(30):
         house.append(b"%d" % number)
         if number % 10 == 9:
-            house.log.roll()
+            house.log.files.roll()
     failing = [True]
 
     def fail_once() -> None:
@@ -155,9 +155,9 @@ def test_files_of_a_segment_that_could_not_be_renamed_whole_go_all_the_same() ->
 
     house.fs.before_change = fail_once
     with pytest.raises(OSError, match="input/output"):
-        house.log.files.rename_away(2, 0, lambda: None)
+        house.log.files.old.rename_away(2, 0, lambda: None)
     house.fs.before_change = lambda: None
-    house.log.files.rename_away(2, 0, lambda: None)
+    house.log.files.old.rename_away(2, 0, lambda: None)
     assert house.log.segments[0].base_offset == 20
-    house.log.files.remove_renamed(1)
+    house.log.files.old.remove_renamed(1)
     assert not any(name.endswith(".deleted") for name in house.fs.listdir(LOG_DIR / "orders-0"))

@@ -55,7 +55,7 @@ class ReplicaOnFailingMachine(RuleBasedStateMachine):
         fetched = self._fetched(parts)
         sent = b"".join(batch.encoded(self.house.clock.wall_ms()) for batch in fetched)
         whole = fetched if cut == 0 else fetched[:-1]
-        end = self.house.log.append_as_follower(memoryview(sent)[: len(sent) - cut])
+        end = self.house.follower.append(memoryview(sent)[: len(sent) - cut])
         self.batches += whole
         assert end == self.end
 
@@ -75,7 +75,7 @@ class ReplicaOnFailingMachine(RuleBasedStateMachine):
         sent[bad][-1] ^= 1
         code = None
         try:
-            self.house.log.append_as_follower(memoryview(b"".join(sent)))
+            self.house.follower.append(memoryview(b"".join(sent)))
         except KafkaError as error:
             code = error.code
         assert code == ErrorCode.CORRUPT_MESSAGE
@@ -89,7 +89,7 @@ class ReplicaOnFailingMachine(RuleBasedStateMachine):
         fs.capacity_bytes = fs.used_bytes() + room
         code = None
         try:
-            self.house.log.append_as_follower(memoryview(sent))
+            self.house.follower.append(memoryview(sent))
         except KafkaError as error:
             code = error.code
         fs.capacity_bytes = None
@@ -103,7 +103,7 @@ class ReplicaOnFailingMachine(RuleBasedStateMachine):
     def truncate(self, back: int) -> None:
         at = max(0, self.end - back)
         has_nothing_below = at <= self.house.log.segments[0].base_offset
-        self.house.log.truncate_to(at)
+        self.house.follower.truncate_to(at)
         self.batches = [] if has_nothing_below else [batch for batch in self.batches if batch.end <= at]
         if not self.batches:
             self.start = at if has_nothing_below else self.house.log.segments[0].base_offset
@@ -111,7 +111,7 @@ class ReplicaOnFailingMachine(RuleBasedStateMachine):
 
     @rule(offset=st.integers(0, 300))
     def begin_anew(self, offset: int) -> None:
-        self.house.log.restart_at(offset)
+        self.house.follower.restart_at(offset)
         self.batches, self.start = [], offset
         self._was_cut()
 
@@ -122,7 +122,7 @@ class ReplicaOnFailingMachine(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def take_over_the_leaders_start(self, share: float) -> None:
-        self.house.log.move_log_start(self.start + int((self.synced - self.start) * share))
+        self.house.follower.move_start(self.start + int((self.synced - self.start) * share))
         self.start = self.house.log.log_start_offset
 
     @rule()

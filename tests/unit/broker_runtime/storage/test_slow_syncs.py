@@ -121,7 +121,7 @@ def test_a_sync_that_was_under_way_when_the_log_was_cut_vouches_for_nothing() ->
     house.log.sole_replica = False
     house.append(b"b", leader_epoch=1)
     house.append(b"c", leader_epoch=1)
-    house.log.truncate_to(1)
+    house.follower.truncate_to(1)
     house.append(b"x", leader_epoch=2)
     assert house.log.counted_end == 1
     house.slow_disk.finish_one()
@@ -135,7 +135,7 @@ def test_what_is_left_of_a_cut_log_is_synced_too() -> None:
     house.log.sole_replica = False
     for value in (b"a", b"b", b"c"):
         house.append(value, leader_epoch=1)
-    house.log.truncate_to(2)
+    house.follower.truncate_to(2)
     house.slow_disk.finish_all()
     assert house.log.counted_end == house.log.log_end_offset == 2
 
@@ -144,7 +144,7 @@ def test_a_log_that_begins_anew_counts_once_its_beginning_is_synced() -> None:
     house = SlowHouse()
     house.log.sole_replica = False
     house.append(b"a")
-    house.log.restart_at(40)
+    house.follower.restart_at(40)
     house.slow_disk.finish_all()
     assert (house.log.counted_end, house.log.recovery_point) == (40, 40)
 
@@ -241,7 +241,7 @@ def test_recovery_points_that_a_cut_has_lowered_are_not_raised_by_what_was_under
         house.slow_disk.finish_all()
     house.clock.advance(60)
     house.logs.tick()
-    house.log.truncate_to(1)
+    house.follower.truncate_to(1)
     assert recovery_points(house) == {("orders", 0): 1}
     house.slow_disk.finish_all()
     assert recovery_points(house) == {("orders", 0): 1}
@@ -331,8 +331,8 @@ def test_old_segments_may_come_back_until_the_last_of_two_syncs_has_ended() -> N
         house.log.delete_records(start)
         house.logs.tick()
     files = house.log.files
-    assert (house.slow_disk.busy, files.durable_base) == (2, 0)
+    assert (house.slow_disk.busy, files.old.durable_base) == (2, 0)
     house.slow_disk.finish_one()
-    assert files.durable_base == 2
+    assert files.old.durable_base == 2
     house.slow_disk.finish_one()
-    assert files.durable_base == 4
+    assert files.old.durable_base == 4

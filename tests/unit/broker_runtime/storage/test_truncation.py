@@ -36,7 +36,7 @@ def _reopened(fs: MemoryFileSystem, house: LogHouse) -> LogManager:
 def test_whole_batches_go_and_appending_goes_on(offset: int, end: int) -> None:
     house = _filled()
     before = stored(house.log)
-    house.log.truncate_to(offset)
+    house.follower.truncate_to(offset)
     assert house.log.log_end_offset == house.log.high_watermark == end
     assert stored(house.log) == [batch for batch in before if batch.end <= end]
     assert house.append(b"new", leader_epoch=7) == end
@@ -48,15 +48,15 @@ def test_whole_batches_go_and_appending_goes_on(offset: int, end: int) -> None:
 
 def test_nothing_is_cut_beyond_the_end() -> None:
     house = _filled()
-    house.log.truncate_to(30)
-    house.log.truncate_to(99)
+    house.follower.truncate_to(30)
+    house.follower.truncate_to(99)
     assert house.log.log_end_offset == 30
 
 
 def test_the_start_of_the_log_goes_down_with_its_end() -> None:
     house = _filled()
     house.log.delete_records(9)
-    house.log.truncate_to(7)
+    house.follower.truncate_to(7)
     assert (house.log.log_start_offset, house.log.log_end_offset, house.log.high_watermark) == (6, 6, 6)
     house.kill()
     assert (house.log.log_start_offset, house.log.log_end_offset) == (6, 6)
@@ -64,7 +64,7 @@ def test_the_start_of_the_log_goes_down_with_its_end() -> None:
 
 def test_a_producer_goes_on_after_what_was_cut() -> None:
     house = _filled()
-    house.log.truncate_to(20)
+    house.follower.truncate_to(20)
     with pytest.raises(KafkaError) as caught:
         house.append(b"x", producer=ProducerStamp(9, 0, 30), leader_epoch=5)
     assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -73,7 +73,7 @@ def test_a_producer_goes_on_after_what_was_cut() -> None:
 
 def test_beginning_anew_forgets_producers_epochs_and_the_old_start() -> None:
     house = _filled()
-    house.log.restart_at(500)
+    house.follower.restart_at(500)
     for again in (lambda: None, house.kill, house.restart):
         again()
         log = house.log
@@ -88,7 +88,7 @@ def test_offsets_behind_the_cut_do_not_vouch_for_what_is_written_next() -> None:
     house.log.flush()
     house.clock.advance(61)
     house.logs.tick()
-    house.log.truncate_to(10)
+    house.follower.truncate_to(10)
     for number in range(15):
         house.append(b"new%02d" % number, b"new", leader_epoch=9)
     house.fs.fsync_dir(LOG_DIR / "orders-0")
@@ -103,11 +103,11 @@ def test_offsets_behind_the_cut_do_not_vouch_for_what_is_written_next() -> None:
 
 
 def _cut(house: LogHouse) -> None:
-    house.log.truncate_to(15)
+    house.follower.truncate_to(15)
 
 
 def _anew(house: LogHouse) -> None:
-    house.log.restart_at(100)
+    house.follower.restart_at(100)
 
 
 @pytest.mark.parametrize("cut", [_cut, _anew])
@@ -145,7 +145,7 @@ def test_a_disk_that_fails_in_the_middle_stops_the_log() -> None:
     house = _filled()
     house.fs.failing_truncate = True
     with pytest.raises(KafkaError) as caught:
-        house.log.truncate_to(15)
+        house.follower.truncate_to(15)
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     house.fs.failing_truncate = False
     with pytest.raises(KafkaError, match="restart"):

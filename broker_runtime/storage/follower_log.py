@@ -1,0 +1,97 @@
+"""What a follower does to its log: takes batches as its leader has them, and cuts what the leader does not have."""
+
+from broker_runtime.storage.leaders_batches import Run, batch_around, leaders_batches
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.retention import is_roll_due
+from broker_runtime.storage.truncation import end_before
+
+
+class FollowerLog:
+    """Writes to a log of which another broker is the leader.
+
+    Methods raise KafkaError with KAFKA_STORAGE_ERROR when the disk fails. A cut is synced when it returns.
+    """
+
+    __slots__ = ("log",)
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+
+    def append(self, records: memoryview) -> int:
+        """Append whole batches as the leader sent them; the log's end after it.
+
+        Raises KafkaError at the first bad batch, CORRUPT_MESSAGE or OFFSET_OUT_OF_RANGE; those before it are stored.
+        """
+        log = self.log
+        if not log.files.health.usable:
+            log.files.make_usable()
+        start = log.log_start_offset
+        if start == log.log_end_offset:
+            self._begin_with_batch_around(start, records)
+        now_ms = log.place.clock.wall_ms()
+        run = Run(records)
+        try:
+            for header in leaders_batches(records, log.log_end_offset, log.latest_epoch):
+                if run.headers and header.leader_epoch != run.headers[-1].leader_epoch:
+                    self._append_run(run, now_ms)
+                size = run.size + header.size
+                last, timestamp = header.last_offset, header.max_timestamp
+                active = log.segments[-1]
+                if (active.size or run.size) and is_roll_due(active, log.config, size, last, timestamp, now_ms):
+                    self._append_run(run, now_ms)
+                    log.files.roll()
+                run.add(header)
+        finally:
+            self._append_run(run, now_ms)
+        if log.log_start_offset < start:
+            self.move_start(start)
+        return log.log_end_offset
+
+    def _begin_with_batch_around(self, offset: int, records: memoryview) -> None:
+        """Of an empty log: the leader's starts inside a batch, so this one begins where the batch does."""
+        base = batch_around(records, offset)
+        if base is not None:
+            self.restart_at(base)
+
+    def _append_run(self, run: Run, now_ms: int) -> None:
+        """Batches of one epoch that lie next to each other and go to one segment: one write."""
+        headers, data = run.take()
+        if not headers:
+            return
+        log, files = self.log, self.log.files
+        segment = log.segments[-1]
+        last = headers[-1].last_offset
+        if headers[0].leader_epoch > files.epochs.latest:
+            files.begin_epoch(headers[0].leader_epoch, headers[0].base_offset)
+        files.write(segment, [data])
+        for header in headers:
+            segment.commit(header.size, header.last_offset, header.max_timestamp, log.config.index_interval_bytes)
+            log.producers.replay(header, now_ms)
+        if segment.indexes.write_due:
+            files.write_indexes_soon(segment)
+        log.extend_to(last + 1)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop every batch that ends at or above `offset`, for good once it returns. Raises KafkaError."""
+        log = self.log
+        if offset >= log.log_end_offset:
+            return
+        if offset <= log.segments[0].base_offset:
+            self.restart_at(max(offset, 0))
+            return
+        end = end_before(log.segments, offset)
+        log.begin_cut(end)
+        log.files.cut_back(end, log.config.index_interval_bytes)
+        log.end_cut(log.segments[-1].next_offset)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything and go on at `offset`: the leader has nothing older any more. Raises KafkaError."""
+        log = self.log
+        log.begin_cut(min(offset, log.segments[0].base_offset))
+        log.files.begin_anew(offset)
+        log.high_watermark = log.log_start_offset = offset
+        log.end_cut(log.segments[-1].next_offset)
+
+    def move_start(self, offset: int) -> None:
+        """Take over the leader's log start."""
+        self.log.move_start(min(offset, self.log.log_end_offset))

@@ -1,0 +1,154 @@
+"""Which part of a log is on the disk for good, and the syncs that move that on.
+
+Syncs run beside the event loop, one at a time: each covers all that was written before it, and what comes meanwhile is
+the next one's.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.epochs import EPOCHS_FILE
+from broker_runtime.storage.log_health import LogHealth
+from broker_runtime.storage.place import LogPlace
+from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.sync import Sync
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class LogSyncs:
+    """A power loss takes nothing below `recovery_point`, whatever is written or begun meanwhile.
+
+    Whoever writes one of the small files without a sync says so, and so does who makes names in the folder; a cut is
+    counted before it begins, so that a sync that was under way says nothing of what comes in its place.
+    """
+
+    __slots__ = (
+        "_names_synced",
+        "_new_folder",
+        "_place",
+        "_segments",
+        "_under_way",
+        "cuts",
+        "epochs_are_synced",
+        "health",
+        "last_ended_ms",
+        "names_made",
+        "on_ended",
+        "recovery_point",
+        "unsynced_snapshot",
+    )
+
+    def __init__(
+        self, place: LogPlace, segments: list[Segment], health: LogHealth, recovery_point: int, *, is_new: bool
+    ) -> None:
+        self._place = place
+        self._segments = segments
+        self.health = health
+        self.recovery_point = recovery_point
+        self.last_ended_ms = place.clock.wall_ms()
+        self.on_ended: Callable[[], None] = _nothing
+        """Called when a sync has ended, well or not."""
+        self.cuts = 0
+        self.epochs_are_synced = True
+        self.unsynced_snapshot: Path | None = None
+        self._under_way = False
+        self._new_folder = is_new
+        """Until the first sync has ended: making a partition costs no sync."""
+        self.names_made = int(is_new)
+        self._names_synced = 0
+        """How many times names have come to the folder, and up to which of them a sync that has ended covers."""
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._under_way
+
+    def is_due(self, now_ms: int, flush_ms: int) -> bool:
+        return self.recovery_point < self._segments[-1].next_offset and now_ms - self.last_ended_ms >= flush_ms
+
+    def begin(self) -> None:
+        """Sync everything written so far, unless a sync is under way; `on_ended` is called at its end."""
+        self._begin(self._segments[-1])
+
+    def begin_sealed(self) -> bool:
+        """The same for the oldest sealed segment that is not synced; False when there is none or a sync runs."""
+        for segment in self._segments[:-1]:
+            if segment.next_offset > self.recovery_point:
+                return self._begin(segment)
+        return False
+
+    def flush(self) -> None:
+        """Make everything written so far survive a power loss before it returns. Raises KafkaError.
+
+        A controller calls it in a thread: what the event loop writes or begins meanwhile is left to the next one.
+        """
+        self.health.check()
+        if self.recovery_point >= self._segments[-1].next_offset and self._names_synced == self.names_made:
+            return
+        try:
+            sync = self._take(self._segments[-1])
+            sync.run()
+        except OSError as error:
+            raise self._failed(error) from error
+        self._is_synced(sync)
+
+    def _begin(self, through: Segment) -> bool:
+        if self._under_way or self.health.offline is not None:
+            return False
+        try:
+            sync = self._take(through)
+        except OSError as error:
+            self._failed(error)
+            self.on_ended()
+            return False
+        self._under_way = True
+        self._place.disk.submit(sync.run, partial(self._ended, sync))
+        return True
+
+    def _take(self, through: Segment) -> Sync:
+        """Everything up to the end of this segment, and what its batches need to be found. Raises OSError."""
+        end = through.next_offset
+        small_files = [] if self.epochs_are_synced else [self._place.folder / EPOCHS_FILE]
+        if self.unsynced_snapshot is not None:
+            small_files.append(self.unsynced_snapshot)
+        self.epochs_are_synced, self.unsynced_snapshot = True, None
+        # Not what another sync has taken on and may still be at: whoever flushes is told that it is durable.
+        names = self.names_made
+        files = []
+        for segment in list(self._segments):
+            if segment.next_offset > self.recovery_point or segment is through:
+                files += segment.take_unsynced()
+            if segment is through:
+                break
+        names_are_new = names > self._names_synced
+        return Sync(self._place, files, small_files, names, names_are_new, self._new_folder, end, self.cuts)
+
+    def _ended(self, sync: Sync, error: Exception | None) -> None:
+        self._under_way = False
+        if self.health.offline is not None:
+            # It was closed or deleted meanwhile: nobody asks what is synced.
+            return
+        if error is None:
+            self._is_synced(sync)
+        else:
+            self._failed(error)
+        self.on_ended()
+
+    def _is_synced(self, sync: Sync) -> None:
+        if sync.cuts == self.cuts:
+            self.recovery_point = max(self.recovery_point, sync.end)
+        self._names_synced = max(self._names_synced, sync.names)
+        self._new_folder = False
+        self.last_ended_ms = self._place.clock.wall_ms()
+
+    def _failed(self, error: Exception) -> KafkaError:
+        _LOGGER.error("fsync of %s failed: %s", self._place, error)
+        self.health.give_up("an fsync", error)
+        return self.health.failure("fsync", error)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,72 @@
+"""Segments that leave the log at its beginning: renamed at once, removed later, and known where they may come back."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from broker_runtime.storage.log_syncs import LogSyncs
+from broker_runtime.storage.place import LogPlace
+from broker_runtime.storage.segment import Segment
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class OldSegments:
+    """Renames become durable with a sync of the folder: before that a power loss brings the segments back."""
+
+    __slots__ = ("_going_base", "_place", "_renamed", "_segments", "_syncs")
+
+    def __init__(self, place: LogPlace, segments: list[Segment], syncs: LogSyncs, renamed: list[Path]) -> None:
+        self._place = place
+        self._segments = segments
+        self._syncs = syncs
+        self._going_base: int | None = None
+        self._renamed: list[tuple[int, list[Path]]] = [(0, renamed)] if renamed else []
+        """(wall ms, files) of segments that are no longer part of the log and whose files go later."""
+
+    def rename_away(self, count: int, now_ms: int, done: Callable[[], None]) -> None:
+        """Take the oldest segments, but not all, out of the log; `done` is called once they are gone for good.
+
+        Raises OSError.
+        """
+        for segment in self._segments[:count]:
+            paths: list[Path] = []
+            # Before it is tried: what a failure leaves renamed goes too.
+            self._renamed.append((now_ms, paths))
+            segment.rename_away(".deleted", paths)
+        self._going_base = self.durable_base
+        del self._segments[:count]
+        begin, fs = self._segments[0].base_offset, self._place.fs
+        gone = partial(self._are_gone, begin, self._syncs.cuts, done)
+        self._place.disk.submit(partial(fs.fsync_dir, self._place.folder), gone)
+
+    def _are_gone(self, begin: int, cuts: int, done: Callable[[], None], error: Exception | None) -> None:
+        if self._syncs.health.offline is not None or cuts != self._syncs.cuts:
+            return
+        if error is not None:
+            _LOGGER.error("old segments of %s may come back with a power loss: %s", self._place, error)
+            return
+        if self._going_base is not None and self._going_base < begin:
+            # Those that were taken out since may still come back.
+            self._going_base = begin if begin < self._segments[0].base_offset else None
+        self._syncs.recovery_point = max(self._syncs.recovery_point, begin)
+        done()
+
+    @property
+    def durable_base(self) -> int:
+        """Where the log may begin after a power loss: segments that are taken out come back until that is synced."""
+        return self._segments[0].base_offset if self._going_base is None else self._going_base
+
+    def are_gone_for_good(self) -> None:
+        """The log was begun anew, for good: none of its earlier segments can come back."""
+        self._going_base = None
+
+    def remove_renamed(self, until_ms: int) -> None:
+        """Remove what was renamed at or before `until_ms`; what fails is tried again. Raises OSError."""
+        while self._renamed and self._renamed[0][0] <= until_ms:
+            paths = self._renamed[0][1]
+            while paths:
+                self._place.fs.unlink(paths[-1])
+                paths.pop()
+            del self._renamed[0]
