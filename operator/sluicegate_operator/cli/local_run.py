@@ -157,7 +157,7 @@ class LocalRun:
 
     async def _enforce(self, name: str, cluster: DesiredCluster, began_s: float) -> EnforcementResult:
         known = self._clusters[name]
-        result = await enforce(known.pool, Enforcement(cluster.quotas.desired, began_s))
+        result = await enforce(known.pool, Enforcement(cluster.quotas.desired, began_s, closing=cluster.quotas.closing))
         known.result = result
         wait_s = cluster.resync_s if result.is_complete else RETRY_S
         known.due_s = asyncio.get_running_loop().time() + wait_s

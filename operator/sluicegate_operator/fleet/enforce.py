@@ -7,7 +7,7 @@ of the event loop's clock.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import TypeVar
@@ -22,12 +22,14 @@ from sluicegate_operator.planning.held_limits import hold
 from sluicegate_operator.planning.listeners import LISTENERS, listener_ports
 from sluicegate_operator.planning.quotas import (
     Action,
+    Closing,
     DesiredLimits,
     ObservedLimits,
     SetBrokerConfigs,
     SetIpQuota,
     TargetKey,
     diff_quotas,
+    while_open,
 )
 
 FIRST_PAUSE_S = 0.005
@@ -64,23 +66,27 @@ class Failure:
 @dataclass(frozen=True, slots=True)
 class Enforcement:
     """What is wanted and within which time: `started_at_s` is when the operator learned of it, `deadline_s` how long
-    brokers may take to show it. `released`: targets whose quota is gone, see diff_quotas. `hold`: see held_limits."""
+    brokers may take to show it. `released`: targets whose quota is gone, see diff_quotas. `hold`: see held_limits.
+    `closing`: what is wanted as well while brokers have certain listeners open."""
 
     desired: DesiredLimits
     started_at_s: float
     deadline_s: float = 5.0
     released: Collection[TargetKey] = ()
     hold: bool = False
+    closing: tuple[Closing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EnforcementResult:
-    """`changes` is what was found to differ, so it is empty when the resync finds no drift."""
+    """`changes` is what was found to differ, so it is empty when the resync finds no drift. `desired` is what was
+    wanted in the end: with what is held, and what counts until a listener is closed."""
 
     brokers: tuple[BrokerEnforcement, ...]
     started_at_s: float
     changes: tuple[Action, ...] = ()
     failures: tuple[Failure, ...] = ()
+    desired: DesiredLimits = field(default_factory=DesiredLimits)
 
     @property
     def enforced(self) -> int:
@@ -114,13 +120,14 @@ async def enforce(pool: BrokerPool, wanted: Enforcement) -> EnforcementResult:
     """The whole path once. Raises nothing that a broker can cause: the result says what went wrong where."""
     seen = await observe_limits(pool)
     answers = {broker_id: limits for broker_id, limits in seen.items() if isinstance(limits, ObservedLimits)}
+    wanted = replace(wanted, desired=while_open(wanted.desired, wanted.closing, answers))
     if wanted.hold:
         wanted = replace(wanted, desired=hold(wanted.desired, answers))
     actions = diff_quotas(wanted.desired, answers, wanted.released)
     pool = pool.doubting(seen)
     failures = await apply_actions(pool, actions)
     brokers = await read_back_until_enforced(pool, wanted, actions, failures)
-    return EnforcementResult(brokers, wanted.started_at_s, tuple(actions), failures)
+    return EnforcementResult(brokers, wanted.started_at_s, tuple(actions), failures, wanted.desired)
 
 
 async def observe_limits(

@@ -79,26 +79,25 @@ class QuotaReconciler:
             # Limits may follow from what cannot be read, so none was lifted or loosened.
             self._enforced.pop(key, None)
         else:
-            await self._note_drift(key, cluster, plan, result)
+            await self._note_drift(key, cluster, result)
         return await self._write_seen(cluster, snapshot, plan, _Seen(result, unreachable, held))
 
     async def _enforce(self, pool: BrokerPool, plan: QuotaPlan, *, hold: bool) -> EnforcementResult:
         started_s = asyncio.get_running_loop().time()
-        return await enforce(pool, Enforcement(plan.desired, started_s, READ_BACK_S, hold=hold))
+        wanted = Enforcement(plan.desired, started_s, READ_BACK_S, hold=hold, closing=plan.closing)
+        return await enforce(pool, wanted)
 
-    async def _note_drift(
-        self, key: ClusterKey, cluster: BrokerCluster, plan: QuotaPlan, result: EnforcementResult | None
-    ) -> None:
+    async def _note_drift(self, key: ClusterKey, cluster: BrokerCluster, result: EnforcementResult | None) -> None:
         if result is None:
             return
-        if result.changes and self._enforced.get(key) == plan.desired:
+        if result.changes and self._enforced.get(key) == result.desired:
             DRIFT_MENDED.inc(len(result.changes))
             changed = "; ".join(str(change) for change in result.changes[:5])
             await self._context.post(
                 cluster, "Warning", "QuotaDriftMended", f"limits were changed by hand on the brokers: {changed}"
             )
         if result.is_complete:
-            self._enforced[key] = plan.desired
+            self._enforced[key] = result.desired
         else:
             self._enforced.pop(key, None)
 

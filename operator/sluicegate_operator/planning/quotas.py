@@ -110,12 +110,22 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """Limits of a listener whose BrokerListener is gone: they stay until no broker has its port open, which takes a
+    restart of each."""
+
+    target: TargetKey
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaPlan:
     """`limits` is what is enforced on each target; `verdicts` by the quota's metadata.name."""
 
     desired: DesiredLimits
     limits: Mapping[TargetKey, Limits]
     verdicts: Mapping[str, Verdict]
+    closing: tuple[Closing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +182,12 @@ def plan_quotas(
     known = {listener.spec.name for listener in cluster_listeners(cluster, listeners)} if bundled else None
     verdicts: dict[str, Verdict] = {}
     by_target: dict[TargetKey, list[ConnectionQuota]] = {}
+    closing: dict[TargetKey, list[ConnectionQuota]] = {}
     for quota in sorted(own, key=_seniority):
         target = TargetKey.of(quota.spec.target)
         if target.kind is TargetKind.LISTENER and known is not None and target.name not in known:
             verdicts[quota.name] = _listener_missing(quota, target)
+            closing.setdefault(target, []).append(quota)
         elif target.kind in _OF_EVERYBODY and known is not None and not known:
             verdicts[quota.name] = _no_clients(quota, target)
         else:
@@ -183,9 +195,31 @@ def plan_quotas(
     limits = {}
     for target, rivals in sorted(by_target.items()):
         winners = {limit: _strictest(rivals, limit) for limit in LimitField}
-        limits[target] = Limits(winners[LimitField.RATE][0], winners[LimitField.COUNT][0])
+        limits[target] = _limits(winners)
         verdicts |= {quota.name: _verdict(quota, target, winners) for quota in rivals}
-    return QuotaPlan(_desired(limits, exclusive=bundled), limits, verdicts)
+    return QuotaPlan(_desired(limits, exclusive=bundled), limits, verdicts, _closing(closing))
+
+
+def _closing(by_target: Mapping[TargetKey, Sequence[ConnectionQuota]]) -> tuple[Closing, ...]:
+    return tuple(
+        Closing(target, _limits({limit: _strictest(rivals, limit) for limit in LimitField}))
+        for target, rivals in sorted(by_target.items())
+    )
+
+
+def while_open(
+    desired: DesiredLimits, closing: Sequence[Closing], observed: Mapping[int, ObservedLimits]
+) -> DesiredLimits:
+    """`desired`, and what counts until no broker that was seen has the port open."""
+    configs = dict(desired.configs)
+    for each in closing:
+        if any(has_open(each.target, seen) for seen in observed.values()):
+            configs |= {key: str(value) for key, value in _config_limits(each.target, each.limits).items()}
+    return replace(desired, configs=configs)
+
+
+def _limits(winners: Mapping[LimitField, tuple[int | None, str]]) -> Limits:
+    return Limits(winners[LimitField.RATE][0], winners[LimitField.COUNT][0])
 
 
 def _seniority(quota: ConnectionQuota) -> tuple[float, str]:

@@ -14,7 +14,9 @@ from sluicegate_operator.fleet.enforce import (
     observe_limits,
 )
 from sluicegate_operator.planning.quotas import (
+    Closing,
     DesiredLimits,
+    Limits,
     ObservedLimits,
     SetBrokerConfigs,
     SetIpQuota,
@@ -89,6 +91,18 @@ async def test_while_something_cannot_be_read_limits_become_stricter_and_none_is
         result = await enforce(pool, Enforcement(wanted, asyncio.get_running_loop().time(), hold=True))
     assert cluster.defaults == {EXTERNAL_RATE: "20", COUNT: "9", RATE: "7", overrides: "10.0.0.1:5,2001:db8::7:3"}
     assert cluster.ip_rates == {"127.0.1.7": 5.0, None: 30.0}
+    assert result.is_complete
+
+
+async def test_limits_of_a_listener_that_brokers_may_have_open_yet_are_not_lifted() -> None:
+    cluster = ScriptedCluster(brokers=2)
+    cluster.defaults = {EXTERNAL_RATE: "50", COUNT: "9"}
+    closing = (Closing(TargetKey(TargetKind.LISTENER, "EXTERNAL"), Limits(rate=50)),)
+    pool = cluster.pool()
+    async with pool.admin:
+        result = await enforce(pool, Enforcement(DesiredLimits(), asyncio.get_running_loop().time(), closing=closing))
+    assert cluster.defaults == {EXTERNAL_RATE: "50"}
+    assert result.desired.configs == {EXTERNAL_RATE: "50"}
     assert result.is_complete
 
 

@@ -27,6 +27,7 @@ from sluicegate_operator.planning.quotas import (
     is_limit_key,
     lagging_brokers,
     plan_quotas,
+    while_open,
 )
 from tests.support.bad_manifests import cluster, external, listener, quota
 
@@ -182,6 +183,24 @@ def test_a_missing_listener_is_told_by_name_and_limits_nothing() -> None:
     assert made.verdicts["q"].outcome is Outcome.LISTENER_MISSING
     assert "spec.name OTHER" in made.verdicts["q"].message
     assert made.desired == DesiredLimits()
+
+
+def test_the_limits_of_a_listener_that_was_deleted_stay_until_no_broker_has_it_open() -> None:
+    quotas = [a_quota("q", {"listener": "EXTERNAL"}, maxConnectionCreationRate=5), a_quota("b", {"broker": {}})]
+    made = plan_quotas(a_cluster(), [], quotas)
+    assert made.verdicts["q"].outcome is Outcome.LISTENER_MISSING
+    has_it = ObservedLimits({EXTERNAL_RATE: "5"}, listeners=frozenset({"INTERNAL", "EXTERNAL"}))
+    has_it_no_more = replace(has_it, listeners=frozenset({"INTERNAL"}))
+    before = dict.fromkeys(range(2), has_it)
+    half = before | {0: has_it_no_more}
+    for seen in (before, half):
+        wanted = while_open(made.desired, made.closing, seen)
+        assert wanted == DesiredLimits({EXTERNAL_RATE: "5"})
+        assert diff_quotas(wanted, seen) == []
+    after = dict.fromkeys(range(2), has_it_no_more)
+    wanted = while_open(made.desired, made.closing, after)
+    assert diff_quotas(wanted, after) == [SetBrokerConfigs(None, {}, (EXTERNAL_RATE,))]
+    assert plan_quotas(a_cluster(), [], []).closing == (), "the limits go with their ConnectionQuota"
 
 
 def test_the_listeners_of_a_cluster_elsewhere_are_not_known_and_are_trusted() -> None:
