@@ -54,7 +54,7 @@ def _partition(topic: str, index: int, controller: ControllerService, context: C
     end = controller.committed_end_offset
     return answer | {
         "leader_id": context.settings.node_id,
-        "leader_epoch": controller.controller_epoch,
+        "leader_epoch": controller.image.cluster.controller_epoch,
         "high_watermark": end,
         "current_voters": [_replica(context.settings.node_id, end, _UNKNOWN, context.clock.wall_ms())],
         "observers": _observers(controller, end, context),

@@ -9,16 +9,15 @@ import logging
 
 from broker_runtime.clock import Clock
 from broker_runtime.controller.journal.seam import Journal, JournalError, Snapshot
+from broker_runtime.coordination.replay import replay
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.codec import RecordFormatError, decode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.snapshots import SnapshotFormatError, load_image, snapshot_pieces
-from broker_runtime.storage.batch import iter_batches, iter_records
+from broker_runtime.storage.batch import Record as LogRecord
 from broker_runtime.storage.log import Log
 
 log = logging.getLogger(__name__)
-
-_REPLAY_READ_BYTES = 1024 * 1024
 
 
 class ReplayError(Exception):
@@ -38,8 +37,6 @@ class History:
         """Both since the newest snapshot was taken."""
         self._wanted: asyncio.Queue[MetadataImage] = asyncio.Queue(maxsize=1)
 
-    # Reading it
-
     async def load(self) -> MetadataImage:
         """Raises ReplayError, and what the journal raises."""
         snapshot = await self._journal.load()
@@ -48,30 +45,15 @@ class History:
         except SnapshotFormatError as error:
             raise ReplayError(f"the metadata snapshot is damaged: {error}") from error
         self.snapshot = snapshot
-        self._bytes = self._batches = 0
         # What the controller wanted when it was active before is of no use now.
         self._wanted = asyncio.Queue(maxsize=1)
-        await self._replay(image, self._log.log_start_offset if snapshot is None else snapshot.end_offset)
+        start = self._log.log_start_offset if snapshot is None else snapshot.end_offset
+        try:
+            found = await replay(self._log, start, self._log.log_end_offset, lambda item: _apply(image, item))
+        except KafkaError as error:
+            raise ReplayError(f"the metadata journal cannot be read: {error.message}") from error
+        self._bytes, self._batches = found
         return image
-
-    async def _replay(self, image: MetadataImage, start: int) -> None:
-        """What the log holds behind the snapshot."""
-        offset, end = start, self._log.log_end_offset
-        while offset < end:
-            region = self._log.read(offset, _REPLAY_READ_BYTES, min_one=True, up_to=end)
-            if region is None:
-                raise ReplayError(f"the metadata journal cannot be read at offset {offset}")
-            self._bytes += region.length
-            for header, batch in iter_batches(region.read()):
-                self._batches += 1
-                for item in iter_records(batch):
-                    if item.offset >= start:
-                        _apply(image, item.value, item.offset)
-                offset = header.last_offset + 1
-            # The lease is renewed meanwhile.
-            await asyncio.sleep(0)
-
-    # Keeping it short
 
     def appended(self, size: int) -> None:
         self._bytes += size
@@ -113,8 +95,8 @@ class History:
         log.info("a snapshot of the metadata up to offset %d is durable", snapshot.end_offset)
 
 
-def _apply(image: MetadataImage, value: bytes | None, offset: int) -> None:
+def _apply(image: MetadataImage, item: LogRecord) -> None:
     try:
-        image.apply(decode_record(value), offset)
+        image.apply(decode_record(item.value), item.offset)
     except (RecordFormatError, ValueError) as error:
-        raise ReplayError(f"the metadata journal is damaged at offset {offset}: {error}") from error
+        raise ReplayError(f"the metadata journal is damaged at offset {item.offset}: {error}") from error

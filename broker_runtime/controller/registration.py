@@ -1,4 +1,7 @@
-"""Broker registration, sessions and fencing (KIP-631, seed 004); pure: the time comes as an argument.
+"""Broker registration, sessions and fencing (KIP-631, seed 004); the time comes as an argument.
+
+Metadata is changed by records only. `Sessions` is soft state beside it, and decisions note there what they have heard
+before their records are durable: a controller that cannot make them durable ends its term, and its sessions with it.
 
 - States and the ways between them are the table in `broker_states`; here is what each way writes.
 - A broker that is silent for longer than the session timeout is fenced. Sessions are soft state: a controller that

@@ -1,53 +1,44 @@
 """The controller: on standby until it is elected, then the single writer of metadata (KIP-500, KIP-631).
 
-Requests wait in one bounded queue. Whatever waits is decided in order, each request against the metadata that the ones
-before it made; its records are one batch of the metadata log. One commit of the journal covers all of them (group
-commit); then brokers may read the records and the answers are given, refusals too, as they may come of what others of
-the group have changed. While a commit runs nothing is appended.
-
 An active controller begins by writing its own epoch, which deposes the one before. When it is deposed or cannot tell
 what is durable, it forgets what it has decided, goes back to standby and loads everything anew.
-What is decided is pure and lives in the other modules, `history` reads the journal and keeps it short; this one owns
-queue, timers and the two states.
+
+This module owns the terms: election, load, what runs during a term, the way back to standby. How requests are decided
+and answered is `coordination.runtime`'s; what is decided is pure and lives in the other modules; `history` keeps the
+journal short.
 """
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings
-from broker_runtime.controller import elections, registration
+from broker_runtime.controller import registration
 from broker_runtime.controller.history import History, ReplayError
 from broker_runtime.controller.journal.seam import (
+    Backing,
     DeposedError,
-    Election,
-    Journal,
     JournalDamagedError,
     JournalError,
     JournalUnavailableError,
 )
+from broker_runtime.controller.journal_log import JournalLog
+from broker_runtime.controller.metadata_shard import MetadataShard
+from broker_runtime.controller.rebalancing import ControllerTimers, LeaderRebalancing
 from broker_runtime.controller.registration import Heartbeat, HeartbeatAnswer, Registration, Sessions
-from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange
-from broker_runtime.metadata.image import ElectionDefaults, MetadataImage
+from broker_runtime.coordination.runtime import CoordinatorRuntime, Phase
+from broker_runtime.coordination.seam import Decision, Refusal
+from broker_runtime.errors import KafkaError
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.metadata.snapshots import in_batches
-from broker_runtime.storage.batch import encode_batch
-from broker_runtime.storage.log import Log
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Decision = Callable[[MetadataImage], tuple[Sequence[Record], T]]
-"""Decides one request: the records to write, and the answer once they are durable. Raises KafkaError to refuse."""
 
-_GROUP_MAX = 1_000
 _SESSION_CHECKS = 64
 """How often in a session timeout the sessions are looked at; Kafka looks 8 times."""
 _RETRY_DELAY_S = 0.5
@@ -55,77 +46,58 @@ _TROUBLE_SHOWN_S = 60.0
 """How long a journal that could not be used is told of: on standby nobody tries it again."""
 
 
-class Role(Enum):
-    STANDBY = "standby"
-    """From the start until elected and loaded, and again after it was deposed: refuses everything."""
-    ACTIVE = "active"
-    """From the commit of its own epoch until it is deposed, loses its lease or stops."""
-
-
-@dataclass(frozen=True, slots=True)
-class Backing:
-    """What a controller is built on: the log that brokers fetch, what makes it durable, and who may write."""
-
-    log: Log
-    journal: Journal
-    election: Election
-
-
-@dataclass(slots=True)
-class _Waiting:
-    decide: Decision[Any]
-    answer: asyncio.Future[Any]
-    decided: Any = None
-    refused: Exception | None = None
-
-
 class ControllerService:
+    """Owns its journal, its election and the runtime of the metadata. The journal is durable, and nothing else: image,
+    brokers' sessions and timers are made anew by each term."""
+
     def __init__(self, backing: Backing, settings: BrokerSettings, clock: Clock, cluster_id: str) -> None:
-        self.image = MetadataImage()
         self.cluster_id = cluster_id
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets the exception that ends the controller: the process must end with it."""
-        self.role = Role.STANDBY
-        self._log = backing.log
+        self.history = History(
+            backing.log, backing.journal, settings.config.metadata_log_max_record_bytes_between_snapshots, clock
+        )
         self._journal = backing.journal
         self._election = backing.election
         self._settings = settings
         self._clock = clock
-        self.sessions = self._new_sessions()
-        self._queue: deque[_Waiting] = deque()
-        self._queue_max = settings.config.controller_request_queue_max
-        self._wake = asyncio.Event()
+        self._log = JournalLog(backing, self.history, clock)
+        timers = ControllerTimers()
+        rebalancing = LeaderRebalancing(settings, timers)
+        own_broker = settings.node_id if settings.is_broker and backing.election.certain else None
+        self._shard = MetadataShard(self.history, self._log, rebalancing, settings, clock, cluster_id, own_broker)
+        self._runtime: CoordinatorRuntime[MetadataImage, Record] = CoordinatorRuntime(
+            self._shard, self._log, timers, MetadataImage(), settings.config.controller_request_queue_max
+        )
         self._activated = asyncio.Event()
-        self._leaders_wait = asyncio.Event()
-        """Preferred replicas could lead and do not."""
         self._running: asyncio.Task[None] | None = None
         self._unavailable: tuple[float, str] | None = None
         """(when, why) the journal could not be used last, unless this controller was active since."""
-        self.history = History(
-            backing.log, backing.journal, settings.config.metadata_log_max_record_bytes_between_snapshots, clock
-        )
-        # Brokers see a record only when it is durable, so the high watermark is moved here, not by each append.
-        self._log.sole_replica = False
 
-    def _new_sessions(self) -> Sessions:
-        return Sessions(self._settings.config.broker_session_timeout_ms / 1000)
+    @property
+    def image(self) -> MetadataImage:
+        """As it was decided last when this controller is active; then it may be ahead of what is durable."""
+        return self._runtime.state
 
-    # What others may know
+    @property
+    def sessions(self) -> Sessions:
+        """Of this term, or of the last one."""
+        return self._shard.sessions
 
     @property
     def active(self) -> bool:
         """Looks at the clock too: a process that slept through its lease is not active when it wakes up."""
-        return self.role is Role.ACTIVE and self._election.held
-
-    @property
-    def controller_epoch(self) -> int:
-        """Of the newest active controller that this one knows of."""
-        return self.image.cluster.controller_epoch
+        return self._runtime.active
 
     @property
     def committed_end_offset(self) -> int:
         """The offset after the last record that is durable."""
-        return self._log.high_watermark
+        return self._log.committed_end_offset
+
+    @property
+    def phase(self) -> Phase:
+        """On standby it is UNLOADED, also when this controller was active before."""
+        return self._runtime.phase
 
     @property
     def active_controller_id(self) -> int | None:
@@ -139,8 +111,6 @@ class ControllerService:
         if unavailable is not None and self._clock.monotonic() - unavailable[0] < _TROUBLE_SHOWN_S:
             return unavailable[1]
         return self._election.trouble
-
-    # Life
 
     async def start(self) -> None:
         """The only controller is active when this returns, one of several is on its way. Raises ReplayError."""
@@ -192,62 +162,19 @@ class ControllerService:
             await asyncio.sleep(_RETRY_DELAY_S)
 
     async def _govern(self) -> None:
-        await self._activate()
-        work = [self._write(), self._watch_sessions(), self.history.write_snapshots()]
-        if self._settings.config.auto_leader_rebalance_enable:
-            work.append(self._tend_leaders())
-        await _until_one_ends(*work)
-
-    def _step_down(self) -> None:
-        self.role = Role.STANDBY
-        self._activated.clear()
-        for waiting in self._queue:
-            _fail(waiting.answer, _not_active())
-        self._queue.clear()
-
-    # Becoming active
-
-    async def _activate(self) -> None:
-        image = self.image = await self.history.load()
-        config = self._settings.config
-        image.defaults = ElectionDefaults(
-            config.unclean_leader_election_enable, config.min_insync_replicas, config.sluicegate_broker_replicas_max
-        )
-        if image.cluster.id not in (None, self.cluster_id):
-            raise ReplayError(f"the metadata journal belongs to cluster {image.cluster.id}, not {self.cluster_id}")
-        # Until this is committed nothing is decided: it is what keeps the controller before from committing anything.
-        first: list[Record] = [] if image.cluster.id is not None else [ClusterRecord(self.cluster_id)]
-        self._append([*first, ControllerChange(self._settings.node_id, image.cluster.controller_epoch + 1)])
-        # The properties file may say something else than when the controller before was started.
-        self._append(elections.reviewed(image))
-        await self._make_durable()
-        self.sessions = self._new_sessions()
-        own = self._settings.node_id if self._settings.is_broker and self._election.certain else None
-        self.sessions.renew_all(image, self._clock.monotonic(), but=own)
-        self.role = Role.ACTIVE
+        """One term."""
+        await self._runtime.load()
         self._unavailable = None
         self._activated.set()
-        log.info(
-            "controller %d is active with epoch %d at metadata offset %d",
-            self._settings.node_id,
-            image.cluster.controller_epoch,
-            image.offset,
-        )
+        await _until_one_ends(self._runtime.run(), self._watch_sessions(), self.history.write_snapshots())
 
-    # Requests
+    def _step_down(self) -> None:
+        self._activated.clear()
+        self._runtime.unload()
 
-    async def submit(self, decide: Decision[T]) -> T:
+    async def submit(self, decide: Decision[MetadataImage, Record, T]) -> T:
         """The decision's answer, once its records are durable. Raises what the decision raised, or KafkaError."""
-        if not self.active:
-            raise _not_active()
-        if len(self._queue) >= self._queue_max:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, "controller.request.queue.max requests wait for the controller; try again"
-            )
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Waiting(decide, answer))
-        self._wake.set()
-        return await answer
+        return await self._runtime.submit(decide)
 
     async def register(self, wanted: Registration) -> int:
         """The broker's epoch."""
@@ -256,80 +183,11 @@ class ControllerService:
 
     async def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
         if not self.active:
-            raise _not_active()
+            raise self._shard.refuse(Refusal.UNLOADED)
         now_s = self._clock.monotonic()
         registration.registered(beat.broker_id, beat.epoch, self.image)
         self.sessions.touch(beat.broker_id, beat.epoch, now_s)
         return await self.submit(lambda image: registration.heartbeat(beat, image, self.sessions, now_s))
-
-    # The writer
-
-    async def _write(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._queue:
-                await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _GROUP_MAX))])
-                self.history.take_snapshot_when_due(self.image)
-
-    async def _commit(self, group: list[_Waiting]) -> None:
-        try:
-            for waiting in group:
-                self._decide(waiting)
-            if self._log.log_end_offset > self._log.high_watermark:
-                await self._make_durable()
-            elif not self.active:
-                raise DeposedError("the lease has run out")
-        except BaseException:
-            # Whether the records are durable is not known: the next active controller may have them.
-            for waiting in group:
-                _fail(waiting.answer, _not_active())
-            raise
-        for waiting in group:
-            if waiting.refused is not None:
-                _fail(waiting.answer, waiting.refused)
-            elif not waiting.answer.done():
-                waiting.answer.set_result(waiting.decided)
-
-    async def _make_durable(self) -> None:
-        end = self._log.log_end_offset
-        await self._journal.commit()
-        self._log.advance_high_watermark(end)
-        self.history.committed()
-
-    def _decide(self, waiting: _Waiting) -> None:
-        """Of what is refused nothing is written. An exception from here would be that image and journal differ."""
-        try:
-            records, waiting.decided = waiting.decide(self.image)
-        except KafkaError as error:
-            waiting.refused = error
-            return
-        except Exception as error:
-            log.exception("a controller request failed")
-            waiting.refused = error
-            return
-        try:
-            self._append(records)
-            self._append(elections.consequences(records, self.image))
-        except KafkaError as error:
-            waiting.refused = error
-
-    def _append(self, records: Sequence[Record]) -> None:
-        """Write, then apply. A request of very many records takes several batches, each of them a valid state."""
-        parts = list(in_batches(records))
-        now_ms = self._clock.wall_ms()
-        epochs = [record.epoch for record in records if isinstance(record, ControllerChange)]
-        epoch = max([self.image.cluster.controller_epoch, *epochs])
-        for part in parts:
-            batch = encode_batch([(None, encoded) for _, encoded in part], now_ms)
-            base = self._log.append(memoryview(batch), leader_epoch=epoch).base_offset
-            self.history.appended(len(batch))
-            for position, (record, _) in enumerate(part):
-                self.image.apply(record, base + position)
-                if elections.preferred_waits(record, self.image):
-                    self._leaders_wait.set()
-
-    # Timers
 
     async def _watch_sessions(self) -> None:
         pause_s = self.sessions.timeout_s / _SESSION_CHECKS
@@ -342,7 +200,10 @@ class ControllerService:
                 # This process stood still; what brokers sent meanwhile is still to be read.
                 log.warning("the controller stood still for %.1f s; brokers' sessions last so much longer", late_s)
                 self.sessions.extend(late_s, now_s)
-            await self._attempt("silent brokers cannot be fenced now", self.fence_silent_brokers)
+            try:
+                await self.fence_silent_brokers()
+            except KafkaError as error:
+                log.warning("silent brokers cannot be fenced now, it is tried again: %s", error)
 
     async def fence_silent_brokers(self) -> None:
         for broker_id in self.sessions.expired(self.image, self._clock.monotonic()):
@@ -354,40 +215,6 @@ class ControllerService:
         log.warning("broker %d is fenced: no heartbeat for %g s", broker_id, self.sessions.timeout_s)
         self.sessions.end(broker_id)
         return registration.fence(image.brokers[broker_id], image), None
-
-    async def _tend_leaders(self) -> None:
-        """At Kafka's interval, and soon after a broker is back: whoever was back first leads everything until then."""
-        interval_s = self._settings.config.leader_imbalance_check_interval_seconds
-        delay_s = self._settings.config.sluicegate_leader_rebalance_delay_ms / 1000
-        # Who was active before may have left leaders that wait.
-        self._leaders_wait.set()
-        while True:
-            await self._leaders_are_due(interval_s, delay_s)
-            self._leaders_wait.clear()
-            await self._attempt("leaders cannot be moved now", self.rebalance_leaders)
-
-    async def _leaders_are_due(self, interval_s: float, delay_s: float) -> None:
-        if delay_s >= interval_s:
-            await asyncio.sleep(interval_s)
-            return
-        try:
-            async with asyncio.timeout(interval_s):
-                await self._leaders_wait.wait()
-        except TimeoutError:
-            return
-        # The others that come back with it are waited for, too.
-        await asyncio.sleep(delay_s)
-
-    async def rebalance_leaders(self) -> None:
-        moved = await self.submit(lambda image: (found := elections.rebalance(image), len(found)))
-        if moved == elections.REBALANCED_MAX:
-            self._leaders_wait.set()
-
-    async def _attempt(self, problem: str, act: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await act()
-        except KafkaError as error:
-            log.warning("%s, it is tried again: %s", problem, error)
 
 
 async def _until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
@@ -402,12 +229,3 @@ async def _until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
     for task in tasks:
         if task in done:
             task.result()
-
-
-def _not_active() -> KafkaError:
-    return KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is not the active one")
-
-
-def _fail(answer: asyncio.Future[Any], error: Exception) -> None:
-    if not answer.done():
-        answer.set_exception(error)

@@ -5,15 +5,15 @@ count, all of it stands for "everything before the snapshot's end offset" (KIP-6
 same metadata gives the same bytes whatever its history was.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.codec import RecordFormatError, decode_record, encode_record
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.storage.batch import checksum, encode_batch, iter_batches, iter_records
+from broker_runtime.storage.batching import in_batches
 
-BATCH_BYTES_MAX = 512 * 1024
 SNAPSHOT_BATCH_BYTES = 16 * 1024
 """So small that other work of the controller waits a few ms at most while one is encoded."""
 
@@ -22,25 +22,10 @@ class SnapshotFormatError(Exception):
     """Bytes that are no whole snapshot."""
 
 
-def in_batches(records: Iterable[Record], bytes_max: int = BATCH_BYTES_MAX) -> Iterator[Sequence[tuple[Record, bytes]]]:
-    """Cut where a batch would become larger than `bytes_max`; each batch leaves a valid state behind."""
-    batch: list[tuple[Record, bytes]] = []
-    size = 0
-    for record in records:
-        encoded = encode_record(record)
-        if batch and size + len(encoded) > bytes_max:
-            yield batch
-            batch, size = [], 0
-        batch.append((record, encoded))
-        size += len(encoded)
-    if batch:
-        yield batch
-
-
 def snapshot_pieces(image: MetadataImage, now_ms: int) -> Iterator[bytes]:
     """A snapshot is all of them together; `image` must not change meanwhile."""
-    for batch in in_batches(image.records(), SNAPSHOT_BATCH_BYTES):
-        yield encode_batch([(None, encoded) for _, encoded in batch], now_ms)
+    for batch in in_batches(image.records(), lambda record: (None, encode_record(record)), SNAPSHOT_BATCH_BYTES):
+        yield encode_batch([encoded for _, encoded in batch], now_ms)
 
 
 def read_snapshot(payload: bytes) -> Iterator[Record]:

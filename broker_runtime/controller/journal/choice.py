@@ -9,9 +9,8 @@ from broker_runtime.config import BrokerSettings
 from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.controller.journal.lease import LeaseElection
-from broker_runtime.controller.journal.seam import SoleElection
+from broker_runtime.controller.journal.seam import Backing, SoleElection
 from broker_runtime.controller.journal.store import ObjectStore
-from broker_runtime.controller.service import Backing
 from broker_runtime.errors import ConfigError
 from broker_runtime.storage.log import Log
 

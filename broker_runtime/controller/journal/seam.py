@@ -9,6 +9,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
+from broker_runtime.storage.log import Log
+
 
 class JournalError(Exception):
     """The journal cannot do what was asked; subclasses say what that means."""
@@ -94,6 +96,15 @@ class Election(Protocol):
     async def release(self) -> None:
         """Let go of it, so that the next one need not wait. Nothing happens when it is not held."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """What a controller is built on: the log that brokers fetch, what makes it durable, and who may write."""
+
+    log: Log
+    journal: Journal
+    election: Election
 
 
 class SoleElection:

@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 
 from broker_runtime.controller.history import ReplayError
-from broker_runtime.controller.service import ControllerService, Role
+from broker_runtime.controller.service import ControllerService
+from broker_runtime.coordination.runtime import Phase
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
@@ -56,7 +57,7 @@ def test_one_is_active_and_a_stop_hands_over_at_the_next_look() -> None:
         await until(lambda: two.active)
         assert clock.monotonic() - stopped_s < LEASE_S / 2
         assert written(two) == "7"
-        assert (two.controller_epoch, two.image.cluster.controller_id) == (2, 2)
+        assert (two.image.cluster.controller_epoch, two.image.cluster.controller_id) == (2, 2)
         await two.stop()
 
     clock = ManualClock()
@@ -82,7 +83,7 @@ def test_a_silent_one_is_succeeded_and_never_serves_beside_the_next() -> None:
         await write(two, 9)
         group.stores[1].cut = False
         await asyncio.sleep(LEASE_S)
-        assert one.role is Role.STANDBY
+        assert one.phase is Phase.UNLOADED
         await two.stop()
         await until(lambda: one.active)
         assert written(one) == "9"
@@ -101,11 +102,11 @@ def test_one_that_slept_through_its_lease_answers_nothing_when_it_wakes() -> Non
         one, two = await started(group, 1, 2)
         await two.stop()
         clock.advance(LEASE_S)
-        assert one.role is Role.ACTIVE
+        assert one.phase is Phase.ACTIVE
         assert not one.active
         assert await refusal(one) == ErrorCode.NOT_CONTROLLER
         await until(lambda: one.active)
-        assert one.controller_epoch == 2
+        assert one.image.cluster.controller_epoch == 2
         await one.stop()
 
     clock = ManualClock()
@@ -126,7 +127,7 @@ def test_an_answer_that_is_lost_is_no_lost_write() -> None:
         for number in range(5):
             await write(one, number)
         assert len(seen) == 5
-        assert one.controller_epoch == 1
+        assert one.image.cluster.controller_epoch == 1
         before = list(one.image.records())
         two = group.standby(2)
         await two.start()

@@ -1,0 +1,103 @@
+"""The cluster's metadata as a coordinator's shard: how it is loaded, what opens a term, what follows of records."""
+
+import logging
+from collections.abc import Sequence
+
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerSettings
+from broker_runtime.controller import elections
+from broker_runtime.controller.history import History, ReplayError
+from broker_runtime.controller.journal_log import JournalLog
+from broker_runtime.controller.rebalancing import LeaderRebalancing
+from broker_runtime.controller.registration import Sessions
+from broker_runtime.coordination.seam import Decision, Refusal
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange
+from broker_runtime.metadata.codec import encode_record
+from broker_runtime.metadata.image import ElectionDefaults, MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.storage.batching import KeyValue
+
+log = logging.getLogger(__name__)
+
+
+class MetadataShard:
+    """Implements `coordination.seam.Shard` of MetadataImage and Record.
+
+    Owns the brokers' sessions, which are soft state: each term begins with fresh ones.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        durable: JournalLog,
+        rebalancing: LeaderRebalancing,
+        settings: BrokerSettings,
+        clock: Clock,
+        cluster_id: str,
+        own_broker: int | None,
+    ) -> None:
+        """`own_broker` is one that ends with this process, so that after a start it cannot be alive."""
+        self._history = history
+        self._durable = durable
+        self._rebalancing = rebalancing
+        self._settings = settings
+        self._clock = clock
+        self._cluster_id = cluster_id
+        self._own_broker = own_broker
+        self.sessions = self._new_sessions()
+
+    def _new_sessions(self) -> Sessions:
+        return Sessions(self._settings.config.broker_session_timeout_ms / 1000)
+
+    async def load(self) -> MetadataImage:
+        """Raises ReplayError, JournalError."""
+        image = await self._history.load()
+        config = self._settings.config
+        image.defaults = ElectionDefaults(
+            config.unclean_leader_election_enable, config.min_insync_replicas, config.sluicegate_broker_replicas_max
+        )
+        if image.cluster.id not in (None, self._cluster_id):
+            raise ReplayError(f"the metadata journal belongs to cluster {image.cluster.id}, not {self._cluster_id}")
+        self._durable.epoch = image.cluster.controller_epoch + 1
+        return image
+
+    def opening(self, state: MetadataImage) -> Sequence[Decision[MetadataImage, Record, None]]:
+        # The properties file may say something else than when the controller before was started.
+        return [self._begin_epoch, lambda image: (elections.reviewed(image), None)]
+
+    def _begin_epoch(self, image: MetadataImage) -> tuple[Sequence[Record], None]:
+        """Until this is durable nothing else is decided: it keeps the controller before from committing anything."""
+        first: list[Record] = [] if image.cluster.id is not None else [ClusterRecord(self._cluster_id)]
+        return [*first, ControllerChange(self._settings.node_id, self._durable.epoch)], None
+
+    def loaded(self, state: MetadataImage) -> None:
+        self.sessions = self._new_sessions()
+        self.sessions.renew_all(state, self._clock.monotonic(), but=self._own_broker)
+        self._rebalancing.begin()
+        log.info(
+            "controller %d is active with epoch %d at metadata offset %d",
+            self._settings.node_id,
+            state.cluster.controller_epoch,
+            state.offset,
+        )
+
+    def encode(self, record: Record) -> KeyValue:
+        return None, encode_record(record)
+
+    def applied(self, record: Record, state: MetadataImage) -> None:
+        if elections.preferred_waits(record, state):
+            self._rebalancing.leader_waits()
+
+    def consequences(self, records: Sequence[Record], state: MetadataImage) -> Sequence[Record]:
+        return elections.consequences(records, state)
+
+    def committed(self, state: MetadataImage) -> None:
+        self._history.take_snapshot_when_due(state)
+
+    def refuse(self, why: Refusal) -> KafkaError:
+        if why is Refusal.QUEUE_FULL:
+            return KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, "controller.request.queue.max requests wait for the controller; try again"
+            )
+        return KafkaError(ErrorCode.NOT_CONTROLLER, "this controller is not the active one")

@@ -1,0 +1,45 @@
+"""When leaderships go back to the preferred replicas (auto.leader.rebalance.enable).
+
+At Kafka's interval, and soon after a preferred replica is back in sync: whoever was back first leads everything until
+then, and the others that come back with it are waited for.
+"""
+
+from collections.abc import Sequence
+
+from broker_runtime.config import BrokerSettings
+from broker_runtime.controller import elections
+from broker_runtime.coordination.seam import Decision
+from broker_runtime.coordination.timer_service import TimerService
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+
+ControllerTimers = TimerService[Decision[MetadataImage, Record, None]]
+
+_AT_INTERVAL, _SOON = "the rebalancing of leaders at its interval", "the rebalancing of leaders after a return"
+
+
+class LeaderRebalancing:
+    def __init__(self, settings: BrokerSettings, timers: ControllerTimers) -> None:
+        config = settings.config
+        self._enabled = config.auto_leader_rebalance_enable
+        self._interval_s = config.leader_imbalance_check_interval_seconds
+        self._delay_s = config.sluicegate_leader_rebalance_delay_ms / 1000
+        self._timers = timers
+
+    def begin(self) -> None:
+        """A controller has become active; who was active before may have left leaders that wait."""
+        if self._enabled:
+            self._timers.schedule(_AT_INTERVAL, self._interval_s, self._rebalance)
+            self.leader_waits()
+
+    def leader_waits(self) -> None:
+        """A preferred replica could lead and does not."""
+        if self._enabled and self._delay_s < self._interval_s:
+            self._timers.schedule_if_absent(_SOON, self._delay_s, self._rebalance)
+
+    def _rebalance(self, image: MetadataImage) -> tuple[Sequence[Record], None]:
+        self._timers.schedule(_AT_INTERVAL, self._interval_s, self._rebalance)
+        records = elections.rebalance(image)
+        if len(records) == elections.REBALANCED_MAX:
+            self.leader_waits()
+        return records, None

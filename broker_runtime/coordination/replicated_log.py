@@ -1,0 +1,78 @@
+"""A replicated partition as a coordinator's log: a record is durable once the high watermark has passed it.
+
+So nothing is answered that a leader elected from the in-sync set would not have. All of that holds for one leader
+epoch: whoever leads next, this broker too, loads the partition anew.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from broker_runtime.clock import Clock
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.batching import KeyValue
+from broker_runtime.storage.log import Log
+
+
+class LeadershipLostError(Exception):
+    """This broker does not lead the partition any more, or its disk has failed."""
+
+
+class LedPartition(Protocol):
+    """What is needed of `replication.leader.LeaderReplica`. Its epoch changes when this broker leads no more."""
+
+    topic: str
+    index: int
+    log: Log
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    def wait_for(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]: ...
+
+
+class ReplicatedLog:
+    """One leader epoch of a partition that this broker leads."""
+
+    def __init__(self, leader: LedPartition, clock: Clock) -> None:
+        self._leader = leader
+        self._clock = clock
+        self._epoch = leader.leader_epoch
+        self.batch_bytes_max = leader.log.config.max_message_bytes // 2
+        """Far enough from max.message.bytes that the headers of records have room."""
+
+    @property
+    def held(self) -> bool:
+        return self._leader.leader_epoch == self._epoch and self._leader.log.failure is None
+
+    def append(self, records: Sequence[KeyValue]) -> int:
+        leader = self._leader
+        self._check_held()
+        needed = min(leader.log.config.min_insync_replicas, len(leader.replicas))
+        if len(leader.isr) < needed:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{leader.topic}-{leader.index} has {len(leader.isr)} in-sync replicas and needs {needed}",
+            )
+        batch = encode_batch(records, self._clock.wall_ms())
+        return leader.log.append(memoryview(batch), leader_epoch=self._epoch).base_offset
+
+    async def commit(self) -> None:
+        """Raises LeadershipLostError; waits as long as the in-sync replicas take."""
+        leader = self._leader
+        end = leader.log.log_end_offset
+        while self.held and leader.log.high_watermark < end:
+            woken = asyncio.Event()
+            undo = leader.wait_for(end, woken.set)
+            try:
+                await woken.wait()
+            finally:
+                undo()
+        self._check_held()
+
+    def _check_held(self) -> None:
+        if not self.held:
+            leader = self._leader
+            why = leader.log.failure or f"its leader epoch was {self._epoch}, and this broker leads it no more in that"
+            raise LeadershipLostError(f"{leader.topic}-{leader.index} is not this broker's to write: {why}")

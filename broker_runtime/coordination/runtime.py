@@ -1,0 +1,185 @@
+"""The single writer of a log as a runtime: one queue, decisions in order, group commit, answers after durability.
+
+Whatever waits is decided in order, each request against the state that the ones before it made; its records are one
+batch of the log. One commit covers all requests that waited (group commit); then they are answered, with refusals too,
+as these may come of what others of the group have changed. While a commit runs nothing is appended.
+
+When a commit fails, or the task that runs it is cancelled, nobody knows here what is durable: everybody who waits is
+told so, and the state counts no more. Whoever runs the coordinator next loads the log anew.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, Generic
+
+from broker_runtime.coordination.seam import Decision, DurableLog, R, Refusal, S, Shard, T
+from broker_runtime.coordination.timer_service import TimerService
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.batching import in_batches
+
+log = logging.getLogger(__name__)
+
+_GROUP_MAX = 1_000
+
+
+class Phase(Enum):
+    UNLOADED = "unloaded"
+    """Before the first load, and after each end: refuses everything."""
+    LOADING = "loading"
+    """From the first look at the log until the opening records are durable: refuses everything."""
+    ACTIVE = "active"
+    """Until the log fails, or whoever runs it ends it."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    decide: Decision[Any, Any, Any]
+    answer: asyncio.Future[Any]
+    decided: Any = None
+    refused: Exception | None = None
+
+
+class CoordinatorRuntime(Generic[S, R]):
+    """One shard's queue and state. Nothing of them is durable: all that is lies in the log.
+
+    `load` and then `run` are one term; there may be many after each other, and many runtimes in one process.
+    """
+
+    def __init__(
+        self,
+        shard: Shard[S, R],
+        durable: DurableLog,
+        timers: TimerService[Decision[S, R, None]],
+        state: S,
+        queue_max: int,
+    ) -> None:
+        """`state` is that of an empty log, until the first load; `timers` are this runtime's alone."""
+        self.state = state
+        """What was decided last, durable or not yet. After a term's end it is what it was then."""
+        self.phase = Phase.UNLOADED
+        self._shard = shard
+        self._durable = durable
+        self._queue: deque[_Waiting] = deque()
+        self._queue_max = queue_max
+        self._wake = asyncio.Event()
+        self._timers = timers
+        timers.on_due = self._timer_is_due
+
+    @property
+    def active(self) -> bool:
+        """Asks the log too: a process that slept may have been succeeded and not know it yet."""
+        return self.phase is Phase.ACTIVE and self._durable.held
+
+    async def submit(self, decide: Decision[S, R, T]) -> T:
+        """The decision's answer, once its records are durable. Raises what the decision raised, or KafkaError.
+
+        Who gives up waiting may cancel it: what was decided stays decided.
+        """
+        if not self.active:
+            raise self._shard.refuse(Refusal.LOADING if self.phase is Phase.LOADING else Refusal.UNLOADED)
+        if len(self._queue) >= self._queue_max:
+            raise self._shard.refuse(Refusal.QUEUE_FULL)
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._enqueue(decide, answer)
+        return await answer
+
+    def _enqueue(self, decide: Decision[S, R, T], answer: asyncio.Future[T]) -> None:
+        self._queue.append(_Waiting(decide, answer))
+        self._wake.set()
+
+    def _timer_is_due(self, key: Hashable, decide: Decision[S, R, None]) -> None:
+        """It waits like a request, whatever the queue's limit; a refusal is logged."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(partial(_report, key))
+        self._enqueue(decide, answer)
+
+    async def load(self) -> None:
+        """Read the log and write the opening records. Raises what loading and committing raise; call `run` then."""
+        self.phase = Phase.LOADING
+        try:
+            self.state = await self._shard.load()
+            for decide in self._shard.opening(self.state):
+                self._append(decide(self.state)[0])
+            await self._durable.commit()
+        except BaseException:
+            self.unload()
+            raise
+        self.phase = Phase.ACTIVE
+        self._shard.loaded(self.state)
+
+    async def run(self) -> None:
+        """Decide what is submitted until it is cancelled, or the log fails, which it raises."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._queue:
+                    await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _GROUP_MAX))])
+                    self._shard.committed(self.state)
+        finally:
+            self.unload()
+
+    def unload(self) -> None:
+        """Refuse everything from here on, and tell everybody who waits. Twice is once."""
+        self.phase = Phase.UNLOADED
+        self._timers.clear()
+        for waiting in self._queue:
+            _fail(waiting.answer, self._shard.refuse(Refusal.UNLOADED))
+        self._queue.clear()
+
+    async def _commit(self, group: list[_Waiting]) -> None:
+        try:
+            for waiting in group:
+                self._decide(waiting)
+            await self._durable.commit()
+        except BaseException:
+            # Whether the records are durable is not known: whoever loads the log next may find them.
+            for waiting in group:
+                _fail(waiting.answer, self._shard.refuse(Refusal.LOST))
+            raise
+        for waiting in group:
+            if waiting.refused is not None:
+                _fail(waiting.answer, waiting.refused)
+            elif not waiting.answer.done():
+                waiting.answer.set_result(waiting.decided)
+
+    def _decide(self, waiting: _Waiting) -> None:
+        """Of what is refused nothing is written. An exception from here would be that state and log differ."""
+        try:
+            records, waiting.decided = waiting.decide(self.state)
+        except KafkaError as error:
+            waiting.refused = error
+            return
+        except Exception as error:
+            log.exception("a request to a coordinator failed")
+            waiting.refused = error
+            return
+        try:
+            self._append(records)
+            self._append(self._shard.consequences(records, self.state))
+        except KafkaError as error:
+            waiting.refused = error
+
+    def _append(self, records: Sequence[R]) -> None:
+        """Write, then apply. A request of very many records takes several batches, each of them a valid state."""
+        for batch in list(in_batches(records, self._shard.encode, self._durable.batch_bytes_max)):
+            base = self._durable.append([encoded for _, encoded in batch])
+            for offset, (record, _) in enumerate(batch, base):
+                self.state.apply(record, offset)
+                self._shard.applied(record, self.state)
+
+
+def _report(key: Hashable, answer: asyncio.Future[None]) -> None:
+    error = None if answer.cancelled() else answer.exception()
+    if isinstance(error, KafkaError):
+        log.warning("the timer %s came to nothing: %s", key, error)
+
+
+def _fail(answer: asyncio.Future[Any], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)

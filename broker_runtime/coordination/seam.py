@@ -1,0 +1,107 @@
+"""What a coordinator's runtime is built on (`DurableLog`) and what it runs (`State`, `Decision`, `Shard`). Pure.
+
+The words are those of Apache Kafka's coordinator-common: a shard is the coordinator of one log, which all of its state
+comes from.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, Protocol, TypeVar
+
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.batching import KeyValue
+
+S = TypeVar("S", bound="State[Any]")
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
+T = TypeVar("T")
+
+
+class State(Protocol[R_contra]):
+    """What a coordinator knows: everything that its log's records say, and nothing that they do not."""
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the record that is applied next."""
+        ...
+
+    def apply(self, record: R_contra, offset: int) -> object:
+        """Raises ValueError when `offset` is not `next_offset`, or the record does not fit those before it."""
+        ...
+
+
+Decision = Callable[[S], tuple[Sequence[R], T]]
+"""Decides one request: the records to write, and the answer once they are durable. Raises KafkaError to refuse.
+
+The records get the offsets from `state.next_offset` on, one after the other. A decision may count on that where a
+record says its own offset, and `State.apply` checks it. A decision changes no state: only records do.
+"""
+
+
+class Refusal(Enum):
+    """Why a request is not decided, or not answered as it was decided."""
+
+    UNLOADED = "another process is asked to decide this, or nobody yet"
+    LOADING = "the log is still being read"
+    QUEUE_FULL = "as many requests wait as may"
+    LOST = "the request was decided, and whether its records are durable is not known here"
+
+
+class Shard(Protocol[S, R]):
+    """What the runtime asks of whom it runs."""
+
+    async def load(self) -> S:
+        """The state that the log makes. What it raises ends the runtime."""
+        ...
+
+    def opening(self, state: S) -> Sequence[Decision[S, R, None]]:
+        """Decided and made durable after each load, before anything that was submitted."""
+        ...
+
+    def loaded(self, state: S) -> None:
+        """The shard is active from here on."""
+        ...
+
+    def encode(self, record: R) -> KeyValue: ...
+
+    def applied(self, record: R, state: S) -> None:
+        """Called after each record that was decided here, durable or not yet."""
+        ...
+
+    def consequences(self, records: Sequence[R], state: S) -> Sequence[R]:
+        """Records that follow of those that were just applied, and belong to the same request."""
+        ...
+
+    def committed(self, state: S) -> None:
+        """All of the state is durable, and everybody who waited for it has an answer."""
+        ...
+
+    def refuse(self, why: Refusal) -> KafkaError:
+        """What somebody who asked is told."""
+        ...
+
+
+class DurableLog(Protocol):
+    """Where the records of one coordinator go, and when they are there for good.
+
+    Two implementations pass tests/contract/test_coordination.py: `controller.journal_log.JournalLog`, whose journal
+    commits, and `replicated_log.ReplicatedLog`, which waits for a partition's high watermark.
+    """
+
+    batch_bytes_max: int
+    """A batch of several records is not larger than that, headers aside."""
+
+    @property
+    def held(self) -> bool:
+        """False from the moment on when another process might write the log."""
+        ...
+
+    def append(self, records: Sequence[KeyValue]) -> int:
+        """One batch at the end of the log; the offset of its first record. Raises KafkaError, and has written nothing
+        then. Not called while `commit` runs."""
+        ...
+
+    async def commit(self) -> None:
+        """Everything appended is durable when it returns, and this process was the log's writer at that time, also
+        where nothing was appended. What it raises ends the runtime: the log is loaded again, by whoever writes next."""
+        ...

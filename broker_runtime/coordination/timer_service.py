@@ -1,0 +1,55 @@
+"""A coordinator's timers on the event loop: what is due goes to whoever decides."""
+
+import asyncio
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from broker_runtime.coordination.timers import Timers
+
+A = TypeVar("A")
+
+
+class TimerService(Generic[A]):
+    """One alarm of the event loop for all timers of a coordinator. They are soft state: a term's end forgets them."""
+
+    def __init__(self) -> None:
+        self.on_due: Callable[[Hashable, A], None] = _nobody
+        self._timers: Timers[A] = Timers()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def schedule(self, key: Hashable, delay_s: float, action: A) -> None:
+        """In the place of the key's timer, if it has one."""
+        self._timers.schedule(key, asyncio.get_running_loop().time() + delay_s, action)
+        self._set_alarm()
+
+    def schedule_if_absent(self, key: Hashable, delay_s: float, action: A) -> None:
+        if key not in self._timers:
+            self.schedule(key, delay_s, action)
+
+    def cancel(self, key: Hashable) -> None:
+        self._timers.cancel(key)
+
+    def clear(self) -> None:
+        self._timers.clear()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _set_alarm(self) -> None:
+        """An alarm that rings too early, as its timer was cancelled, is only set again."""
+        due_s = self._timers.next_due_s
+        if due_s is None or (self._alarm is not None and self._alarm.when() <= due_s):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_at(due_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        for key, action in self._timers.take_due(asyncio.get_running_loop().time()):
+            self.on_due(key, action)
+        self._set_alarm()
+
+
+def _nobody(key: Hashable, action: object) -> None:
+    raise RuntimeError(f"the timer {key} is due, and no runtime has these timers")

@@ -1,0 +1,26 @@
+"""Records in batches of bounded size. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+KeyValue = tuple[bytes | None, bytes | None]
+"""A record as a log holds it."""
+
+
+def in_batches(
+    records: Iterable[T], encode: Callable[[T], KeyValue], bytes_max: int
+) -> Iterator[list[tuple[T, KeyValue]]]:
+    """Each record with its encoding, cut where a batch would become larger than `bytes_max`; none is empty."""
+    batch: list[tuple[T, KeyValue]] = []
+    size = 0
+    for record in records:
+        encoded = encode(record)
+        added = sum(len(part) for part in encoded if part is not None)
+        if batch and size + added > bytes_max:
+            yield batch
+            batch, size = [], 0
+        batch.append((record, encoded))
+        size += added
+    if batch:
+        yield batch
