@@ -195,6 +195,9 @@ class Broker:
         timeout_s = settings.config.request_timeout_ms / 1000
         client, slow_client = (ControllerClient(self._link_to_controller(), timeout_s) for _ in range(2))
         broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, client, slow_client)
+        if self._watch is not None:
+            self._watch.spare_from_collection()
+            broker.metadata.reactions.after_turn = self._watch.spare_from_collection
         await broker.limits.start()
         broker.bind()
         self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())
@@ -340,7 +343,7 @@ class Broker:
     def _turn_families(self) -> Iterator[Metric]:
         if self._watch is None:
             return
-        turns = [self._watch.tasks]
+        turns = [self._watch.tasks, self._watch.collections]
         if self.broker is not None:
             turns.extend((self.broker.metadata.reactions.lengths, *self.broker.server.turn_lengths))
         elif self.controller is not None:

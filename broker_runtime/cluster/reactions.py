@@ -48,6 +48,8 @@ class Reactions:
         self._scheduled = False
         self._failed: dict[object, tuple[Backoff, Timer]] = {}
         self.lengths = TurnLengths("metadata")
+        self.after_turn: Callable[[], None] = _nothing
+        """Called when what was made in a turn has come to stay."""
 
     def run(self, name: str, step: Callable[[], None]) -> None:
         """`step` now; when it raises that is logged and it is done again, less and less often, until it succeeds."""
@@ -116,6 +118,7 @@ class Reactions:
             now_s = self._now()
             if now_s >= begin_s + TURN_S:
                 break
+        self.after_turn()
         self.lengths.note(now_s - begin_s, now_s, name)
         if self._current is not None or self._waiting:
             self._schedule()
@@ -163,6 +166,10 @@ class _UnderWay:
     step: Pieces
     backoff: Backoff
     pieces: Iterator[None] | None = None
+
+
+def _nothing() -> None:
+    """For nobody."""
 
 
 def _say_that_it_succeeded(name: object, backoff: Backoff) -> None:

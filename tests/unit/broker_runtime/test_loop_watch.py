@@ -1,6 +1,7 @@
 """Steps of tasks are measured by whom they belong to, and tasks are what they are without a watch."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator
 
@@ -75,3 +76,10 @@ async def test_a_stopped_watch_measures_no_new_tasks(watch: LoopWatch, clock: Ma
     watch.stop()
     await asyncio.create_task(work())
     assert watch.tasks.total_s == 0
+
+
+async def test_the_garbage_collector_is_watched(watch: LoopWatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = iter(range(100))
+    monkeypatch.setattr(watch, "_now", lambda: float(next(now_s)))
+    gc.collect()
+    assert watch.collections.total_s >= 1

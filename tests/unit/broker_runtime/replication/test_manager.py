@@ -1,5 +1,7 @@
 """What a broker answers for partitions that it does not lead, and why it does not."""
 
+import gc
+import weakref
 from typing import cast
 
 import pytest
@@ -45,3 +47,21 @@ async def test_a_broker_that_stops_leads_no_more_whatever_the_metadata_still_say
     manager = manager_of(house)
     await manager.stop()
     assert code_of(manager) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_what_a_removed_partition_was_made_of_is_freed_without_the_garbage_collector() -> None:
+    """Partitions are what there is most of; a broker's garbage collector does not look for them."""
+    house = LogHouse()
+    manager, image = manager_of(house), MetadataImage()
+    replica = weakref.ref(house.log)
+    house.logs.tick()
+    manager._image.replace_by(image)
+    gc.collect()
+    gc.disable()
+    try:
+        del house.log
+        list(manager.remove_topics({"orders"}))
+        assert house.logs.get("orders", 0) is None
+        assert replica() is None
+    finally:
+        gc.enable()
