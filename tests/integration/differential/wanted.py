@@ -204,13 +204,6 @@ TABLE: Sequence[Wanted] = (
         "A topic that is named in no way is a wrong request; Kafka fails over it.",
     ),
     Wanted(
-        "topics made by asking",
-        "first, version */topics/auto-*",
-        "*",
-        "*",
-        "The answer waits for the topic that is made; Kafka's says that it is unknown, and clients ask again.",
-    ),
-    Wanted(
         "topics grown",
         "*/growing-too/error_code",
         "unknown_server_error",
