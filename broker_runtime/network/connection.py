@@ -67,6 +67,7 @@ class Shared:
         "_dealing",
         "buffers",
         "clock",
+        "connection_turn_s",
         "established_used_s",
         "handler",
         "host",
@@ -85,6 +86,7 @@ class Shared:
         self.clock = clock
         self.now: Callable[[], float] = clock.monotonic
         self.limits = limits
+        self.connection_turn_s = limits.connection_turn_s
         self.handler = handler
         self.host: ConnectionHost
         self.turns = Turns(loop, self.now, limits.turn_s)
@@ -243,11 +245,13 @@ class Connection:
     def _handle(self, requests: list[memoryview], now_s: float) -> int:
         """How many were handled; `_pending` is what the last one is answered by, if that comes later."""
         shared, outgoing = self._shared, self._machine.outgoing
+        assert outgoing is not None
+        handler, now, stop_s = shared.handler, shared.now, now_s + shared.connection_turn_s
         handled = unsent = 0
         for frame in requests:
-            if handled and shared.now() >= now_s + shared.limits.connection_turn_s:
+            if handled and now() >= stop_s:
                 break
-            reply = shared.handler(frame, self)
+            reply = handler(frame, self)
             handled += 1
             if isinstance(reply, PendingReply):
                 if not reply.done:
@@ -289,8 +293,11 @@ class Connection:
             self._flush()
 
     def _send(self) -> None:
+        outgoing = self._machine.outgoing
+        if not outgoing:
+            return
         try:
-            send(self._transport, self._machine.outgoing)
+            send(self._transport, outgoing)
         except OSError as error:
             self._stream_failed(error)
 

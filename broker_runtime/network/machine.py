@@ -53,7 +53,7 @@ class ConnectionMachine:
     """`holder` names the connection, and `address` its client, to the memory for requests.
 
     `outgoing` is what the socket has still to take: whole replies in the order of their requests, and frames that
-    answer nothing between them. Raises UnknownEventError for what cannot happen in its state, and ProtocolError for
+    answer nothing between them; None while there is nothing and no request to be answered. Raises UnknownEventError for what cannot happen in its state, and ProtocolError for
     bytes that are no request; the connection has to end with both.
     """
 
@@ -73,7 +73,7 @@ class ConnectionMachine:
 
     def __init__(self, holder: int, address: str, buffers: Buffers) -> None:
         self.state = _READING
-        self.outgoing: list[Chunk] = []
+        self.outgoing: list[Chunk] | None = None
         self._holder = holder
         self._address = address
         self._buffers = buffers
@@ -127,6 +127,7 @@ class ConnectionMachine:
             return self._requests_in(memoryview(frame.buffer))
         if frame.filled - frame.noted >= _PROGRESS_BYTES:
             self._restart_deadline(frame, now_s)
+        self.outgoing = []
         return []
 
     def turn(self, now_s: float) -> list[memoryview]:
@@ -146,6 +147,7 @@ class ConnectionMachine:
         limits = self._buffers.limits
         max_bytes, left = limits.max_request_bytes, limits.connection_turn_requests
         requests: list[memoryview] = []
+        self.outgoing = []
         position, length = 0, len(data)
         while length - position >= SIZE_BYTES and left:
             (size,) = read_size(data, position)
@@ -176,7 +178,7 @@ class ConnectionMachine:
         if self._data is not None:
             self._keep_rest(self._data, handled, now_s)
         if after is State.CLOSED:
-            self.outgoing.clear()
+            self.outgoing = None
             return after
         if deferred:
             self._owing = True
@@ -202,10 +204,11 @@ class ConnectionMachine:
         self._tell(Event.REPLY)
         self._owing = False
         if self.state is not State.CLOSED:
-            self.outgoing.extend(reply)
+            self.outgoing = [*(self.outgoing or ()), *reply]
 
     def sent(self, now_s: float) -> State:
         """The socket has taken all of `outgoing`. The state that follows."""
+        self.outgoing = None
         if self._owing:
             return self.state
         frame = self._frame
@@ -282,7 +285,7 @@ class ConnectionMachine:
         if self.state is not State.CLOSED or before is State.CLOSED:
             return False
         self._forget_frame()
-        self.outgoing.clear()
+        self.outgoing = None
         return True
 
 

@@ -7,7 +7,7 @@ round, may hold bytes that the socket does not show any more, and has no use for
 import errno
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from broker_runtime.wire.reply import FileRegion
@@ -60,13 +60,15 @@ class Transport(Protocol):
 class PlainTransport:
     """Owns `connected`, a stream socket that does not block."""
 
-    __slots__ = ("_socket", "receive_into")
+    __slots__ = ("_socket",)
 
     holds_bytes = False
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
-        self.receive_into: Callable[[memoryview], int] = connected.recv_into
+
+    def receive_into(self, space: memoryview, /) -> int:
+        return self._socket.recv_into(space)
 
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], /) -> int:
         if len(buffers) == 1:
