@@ -18,7 +18,7 @@ from broker_runtime.apis.fetch_sessions import (
     FINAL_EPOCH,
     FULL_EPOCH,
     NO_SESSION,
-    UNTOLD,
+    NOTHING,
     FetchPartition,
     FetchSession,
 )
@@ -109,15 +109,18 @@ class _Fetch:
         session = self._session
         left, found, urgent = self.request.max_bytes, 0, False
         quiet = []
-        for part in list(session.to_look):
+        for part in session.to_look:
             part.region = None
             part.code = 0
             try:
                 log, up_to = self._readable(part)
                 limit = min(left, part.max_bytes)
                 if limit > 0 or not found:
-                    part.region = log.read(part.offset, limit, min_one=not found, up_to=up_to)
-                if session.is_followers and part.told_log_start != log.log_start_offset > part.log_start >= 0:
+                    part.region = region = log.read(part.offset, limit, min_one=not found, up_to=up_to)
+                    if region is not None:
+                        found += region.length
+                        left -= region.length
+                if session.is_followers and part.told[1] != log.log_start_offset > part.log_start >= 0:
                     urgent = True
                 elif part.offset >= up_to:
                     quiet.append(part)
@@ -126,14 +129,8 @@ class _Fetch:
                 part.unwatch()
                 part.log = part.leader = None
                 urgent = True
-            if part.region is not None:
-                found += part.region.length
-                left -= part.region.length
-        for part in quiet:
-            del session.to_look[part]
-            part.watch()
-            if part.has_news:
-                session.to_tell[part] = None
+        if quiet:
+            session.has_nothing(quiet)
         return found, urgent
 
     def _readable(self, part: FetchPartition) -> tuple[Log, int]:
@@ -158,27 +155,20 @@ class _Fetch:
         """Of what the last look has found."""
         request, session = self.request, self._session
         if session.id != NO_SESSION:
-            reply = pack_answer(request, self._with_something_to_say(), session.id)
+            reply = pack_answer(request, _with_something_to_say(session), session.id)
             _note_told(session.to_look)
             _note_told(session.to_tell)
+            session.to_tell.clear()
+            return reply
+        kept = request.session_epoch == FULL_EPOCH and self._context.fetch_sessions.keep(session, session.asked_s)
+        reply = pack_answer(request, session.partitions.values(), session.id)
+        if kept:
+            _note_told(session.partitions.values())
+            session.to_tell.clear()
+            session.watch_quiet()
         else:
-            kept = request.session_epoch == FULL_EPOCH and self._context.fetch_sessions.keep(session, session.asked_s)
-            reply = pack_answer(request, session.partitions.values(), session.id)
-            if kept:
-                _note_told(session.partitions.values())
-            else:
-                session.close()
-        session.to_tell.clear()
+            session.close()
         return reply
-
-    def _with_something_to_say(self) -> Iterable[FetchPartition]:
-        session = self._session
-        for part in session.to_look:
-            if part.region is not None or part.code or part.has_news:
-                yield part
-        for part in session.to_tell:
-            if part not in session.to_look:
-                yield part
 
 
 class _FollowersFetch(_Fetch):
@@ -210,12 +200,16 @@ def _read_from(log: Log, part: FetchPartition) -> None:
         part.log = log
 
 
+def _with_something_to_say(session: FetchSession) -> list[FetchPartition]:
+    looked_at = [part for part in session.to_look if part.region is not None or part.code or part.has_news]
+    return looked_at + [part for part in session.to_tell if part not in session.to_look]
+
+
 def _note_told(parts: Iterable[FetchPartition]) -> None:
     for part in parts:
         log = part.log
         part.region = None
-        part.told_high_watermark = log.high_watermark if log is not None else UNTOLD
-        part.told_log_start = log.log_start_offset if log is not None else UNTOLD
+        part.told = (log.high_watermark, log.log_start_offset) if log is not None else NOTHING
 
 
 def _check_history(part: FetchPartition, log: Log) -> None:
@@ -239,16 +233,9 @@ class _LongPoll:
         self._wakes = context.logs.wakes
         self._look_asked = False
         self.call = fetch.request.call.later(self._abandon)
-        self._timer = context.call_later(fetch.request.max_wait_ms / 1000, self.call.guarded(self._finish))
+        self._timer = context.call_later(fetch.request.max_wait_ms / 1000, self.call.guarded(self._look_and_answer))
         self._on_change = self.call.guarded(self._look_again)
-        session.on_change = self._look_soon
-        session.on_replaced = self._replaced
-        self._watch()
-
-    def _watch(self) -> None:
-        """Those that have something, but too little, are watched too."""
-        for part in self._session.to_look:
-            part.watch()
+        session.wait(self._look_soon, self._replaced)
 
     def _look_soon(self) -> None:
         """Not before all that has changed by now is known, and in a turn of its own."""
@@ -264,9 +251,9 @@ class _LongPoll:
         if found >= self._fetch.request.min_bytes or urgent:
             self._answer()
         else:
-            self._watch()
+            self._session.watch_all_looked_at()
 
-    def _finish(self) -> None:
+    def _look_and_answer(self) -> None:
         self._fetch.look()
         self._answer()
 
@@ -276,11 +263,10 @@ class _LongPoll:
 
     def _replaced(self, error: ErrorCode) -> None:
         """Another request goes on with the session, or the session is over."""
-        self._stop()
         if error == ErrorCode.NONE:
-            self._fetch.look()
-            self.call.complete(self._fetch.answer())
+            self._look_and_answer()
         else:
+            self._stop()
             self.call.complete(pack_answer(self._fetch.request, (), self._session.id, error))
 
     def _abandon(self) -> None:
@@ -291,7 +277,7 @@ class _LongPoll:
 
     def _stop(self) -> None:
         self._timer.cancel()
-        self._session.on_change = self._session.on_replaced = None
+        self._session.stop_waiting()
 
 
 API = ApiSpec(key=FETCH, name="Fetch", versions=(4, 15), handle=handle, reads="frame")

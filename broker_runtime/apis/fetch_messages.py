@@ -4,10 +4,8 @@
 - There are no transactions: the last stable offset is the high watermark, and none was aborted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter
 from struct import Struct
 from uuid import UUID
 
@@ -36,7 +34,6 @@ _RESULT_V5 = Struct(">ihqqq")
 _ERROR_AND_SESSION = Struct(">hi")
 _NO_THROTTLE = b"\x00\x00\x00\x00"
 _NO_READ_REPLICA = b"\xff\xff\xff\xff"
-_TOPIC = attrgetter("topic")
 
 
 @dataclass(slots=True)
@@ -79,7 +76,7 @@ def read_request(reader: RequestReader, call: Call) -> FetchRequest:
             parts.append(_read_partition(topic, reader, version))
             reader.end_struct()
         reader.end_struct()
-    if version >= 7:
+    if version >= 15 or session_epoch > 0:
         _read_forgotten(reader, request)
     if version >= 15:
         # The rack, which makes no difference.
@@ -98,7 +95,7 @@ def _read_partition(topic: str | UUID, reader: RequestReader, version: int) -> F
         index, offset, start, size = reader.fixed(_PARTITION_V5)
     else:
         index, offset, size = reader.fixed(_PARTITION_V4)
-    return FetchPartition(topic, index, offset, size, (epoch, last_epoch), start)
+    return FetchPartition(topic, index, offset, size, epoch, last_epoch, start)
 
 
 def _read_forgotten(reader: RequestReader, request: FetchRequest) -> None:
@@ -116,12 +113,12 @@ def _read_replica_state(reader: RequestReader, request: FetchRequest) -> None:
         request.replica, request.broker_epoch = _REPLICA_STATE.unpack_from(state)
 
 
-def pack_answer(request: FetchRequest, parts: Iterable[FetchPartition], session_id: int, error: int = 0) -> Reply:
+def pack_answer(request: FetchRequest, parts: Collection[FetchPartition], session_id: int, error: int = 0) -> Reply:
     """What was found of these partitions; neighbours of one topic share an entry."""
     call = request.call
     version, flexible, call.error = call.version, call.flexible, error
     end = b"\x00" if flexible else b""
-    topics = [(topic, list(members)) for topic, members in groupby(parts, _TOPIC)]
+    topics = _by_topic(parts)
     text = [_NO_THROTTLE, _ERROR_AND_SESSION.pack(error, session_id) if version >= 7 else b""]
     text.append(array_length(len(topics), flexible))
     chunks: list[Chunk] = []
@@ -143,6 +140,23 @@ def pack_answer(request: FetchRequest, parts: Iterable[FetchPartition], session_
     text.append(end)
     tail = b"".join(text)
     return (prefix(call.correlation_id, size + len(tail), flexible), *chunks, tail)
+
+
+def _by_topic(parts: Collection[FetchPartition]) -> list[tuple[str | UUID, list[FetchPartition]]]:
+    if len(parts) == 1:
+        (part,) = parts
+        return [(part.topic, [part])]
+    topics: list[tuple[str | UUID, list[FetchPartition]]] = []
+    before: str | UUID | None = None
+    for part in parts:
+        topic = part.topic
+        if topic != before:
+            before = topic
+            members = [part]
+            topics.append((topic, members))
+        else:
+            members.append(part)
+    return topics
 
 
 def _partition_head(part: FetchPartition, request: FetchRequest, flexible: bool) -> bytes:

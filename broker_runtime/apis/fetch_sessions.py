@@ -26,7 +26,7 @@ _EPOCH_MAX = 2**31 - 1
 _EVICTION_AGE_S = 120.0
 _NO_ROOM_S = 1.0
 """How long consumers' sessions are not looked through again once none of them could go."""
-UNTOLD = -1
+NOTHING = (-1, -1)
 
 PartitionKey = tuple[str | UUID, int]
 
@@ -47,22 +47,29 @@ class FetchPartition:
         "region",
         "session",
         "stands_in",
-        "told_high_watermark",
-        "told_log_start",
+        "told",
         "topic",
     )
 
     session: "FetchSession"
 
     def __init__(
-        self, topic: str | UUID, index: int, offset: int, max_bytes: int, epochs: tuple[int, int], log_start: int
+        self,
+        topic: str | UUID,
+        index: int,
+        offset: int,
+        max_bytes: int,
+        leader_epoch: int = -1,
+        last_epoch: int = -1,
+        log_start: int = -1,
     ) -> None:
         self.topic = topic
         """Its name, from version 13 on its id."""
         self.index = index
         self.offset = offset
         self.max_bytes = max_bytes
-        self.leader_epoch, self.last_epoch = epochs
+        self.leader_epoch = leader_epoch
+        self.last_epoch = last_epoch
         self.log_start = log_start
         """Of a follower, which is told at once when the leader's has moved past it."""
         self.log: Log | None = None
@@ -70,7 +77,8 @@ class FetchPartition:
         """Of a follower's fetch."""
         self.code = 0
         self.region: FileRegion | None = None
-        self.told_high_watermark = self.told_log_start = UNTOLD
+        self.told = NOTHING
+        """The high watermark and the log start that the client of a session knows."""
         self.stands_in: dict[Watcher, None] | None = None
         """The watchers of its log, while it is one of them."""
 
@@ -83,9 +91,7 @@ class FetchPartition:
     def has_news(self) -> bool:
         """Whether a session's client has not heard of what the log says of itself."""
         log = self.log
-        return log is not None and (
-            log.high_watermark != self.told_high_watermark or log.log_start_offset != self.told_log_start
-        )
+        return log is not None and self.told != (log.high_watermark, log.log_start_offset)
 
     def watch(self) -> None:
         log = self.log
@@ -104,25 +110,26 @@ class FetchPartition:
         if self.leader is not None and self not in session.to_look:
             # There was nothing to fetch for it up to this very change.
             self.leader.was_caught_up(session.replica, session.broker_epoch, self.offset, session.asked_s)
-        session.to_look[self] = None
-        if session.on_change is not None:
-            session.on_change()
+        session.part_changed(self)
 
 
 class FetchSession:
     """All partitions of one client's fetches, or of a single fetch of a client that wants no session.
 
-    Invariant: a partition that is not in `to_look` watches its log, has no records to read at its offset and no error.
+    Invariant: a partition that is not in `to_look` has no records to read at its offset and no error; once a request
+    waits or the session is kept, it watches its log.
     """
 
     __slots__ = (
+        "_is_watching",
+        "_on_change",
+        "_on_replaced",
         "asked_s",
         "broker_epoch",
         "created_s",
         "epoch",
         "id",
-        "on_change",
-        "on_replaced",
+        "is_followers",
         "partitions",
         "replica",
         "to_look",
@@ -131,12 +138,19 @@ class FetchSession:
     )
 
     def __init__(
-        self, parts: Iterable[FetchPartition], now_s: float, *, replica: int, broker_epoch: int, uses_topic_ids: bool
+        self,
+        parts: Iterable[FetchPartition],
+        now_s: float,
+        replica: int = -1,
+        broker_epoch: int = -1,
+        *,
+        uses_topic_ids: bool = False,
     ) -> None:
         self.id = NO_SESSION
         self.epoch = _FIRST_INCREMENTAL_EPOCH
         self.replica = replica
         """The follower's id; negative for consumers."""
+        self.is_followers = replica >= 0
         self.broker_epoch = broker_epoch
         self.uses_topic_ids = uses_topic_ids
         self.created_s = self.asked_s = now_s
@@ -144,22 +158,18 @@ class FetchSession:
         self.to_look: dict[FetchPartition, None] = {}
         self.to_tell: dict[FetchPartition, None] = {}
         """Those with nothing to read and with news that need not be told at once."""
-        self.on_change: Callable[[], None] | None = None
-        """Called when something comes into `to_look`, while a request waits."""
-        self.on_replaced: Callable[[ErrorCode], None] | None = None
-        """Called when a request that waits is not to wait on."""
+        self._is_watching = False
+        self._on_change: Callable[[], None] | None = None
+        self._on_replaced: Callable[[ErrorCode], None] | None = None
         self._add(parts)
-
-    @property
-    def is_followers(self) -> bool:
-        return self.replica >= 0
 
     def _add(self, parts: Iterable[FetchPartition]) -> None:
         for part in parts:
-            known = self.partitions.get((part.topic, part.index))
+            key = (part.topic, part.index)
+            known = self.partitions.get(key)
             if known is None:
                 part.session = self
-                self.partitions[part.topic, part.index] = known = part
+                self.partitions[key] = known = part
             else:
                 known.ask(part)
             self.to_look[known] = None
@@ -168,8 +178,8 @@ class FetchSession:
         self, parts: Iterable[FetchPartition], forgotten: Iterable[PartitionKey], now_s: float, broker_epoch: int
     ) -> None:
         """A further request: the epoch it carried was right."""
-        if self.on_replaced is not None:
-            self.on_replaced(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if self._on_replaced is not None:
+            self._on_replaced(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         self.epoch = _FIRST_INCREMENTAL_EPOCH if self.epoch == _EPOCH_MAX else self.epoch + 1
         self.asked_s = now_s
         if broker_epoch != self.broker_epoch:
@@ -184,12 +194,49 @@ class FetchSession:
                 self.to_tell.pop(part, None)
                 _leave(part)
 
+    def has_nothing(self, quiet: Iterable[FetchPartition]) -> None:
+        """These were looked at: no records, no error."""
+        for part in quiet:
+            del self.to_look[part]
+            if self._is_watching:
+                part.watch()
+            if part.has_news:
+                self.to_tell[part] = None
+
+    def watch_quiet(self) -> None:
+        """From here on the logs tell of what changes. Not before it is needed: most fetches are answered at once."""
+        self._is_watching = True
+        for part in self.partitions.values():
+            if part not in self.to_look:
+                part.watch()
+
+    def watch_all_looked_at(self) -> None:
+        """For a request that waits on: also those that have something, but too little."""
+        for part in self.to_look:
+            part.watch()
+
+    def wait(self, on_change: Callable[[], None], on_replaced: Callable[[ErrorCode], None]) -> None:
+        """A request waits: `on_change` when something comes into `to_look`, `on_replaced` when it must not wait on."""
+        self._on_change, self._on_replaced = on_change, on_replaced
+        if not self._is_watching:
+            self.watch_quiet()
+        self.watch_all_looked_at()
+
+    def stop_waiting(self) -> None:
+        self._on_change = self._on_replaced = None
+
+    def part_changed(self, part: FetchPartition) -> None:
+        self.to_look[part] = None
+        if self._on_change is not None:
+            self._on_change()
+
     def close(self) -> None:
         """Nothing is kept any more. A request that waits is answered with what is there."""
-        if self.on_replaced is not None:
-            self.on_replaced(ErrorCode.NONE)
-        for part in self.partitions.values():
-            _leave(part)
+        if self._on_replaced is not None:
+            self._on_replaced(ErrorCode.NONE)
+        if self._is_watching:
+            for part in self.partitions.values():
+                _leave(part)
 
 
 def _leave(part: FetchPartition) -> None:

@@ -364,7 +364,7 @@ class Cache:
         self.cache = FetchSessionCache(slots, Ids())
 
     def keep(self, partitions: int, now_s: float, replica: int = -1) -> FetchSession | None:
-        parts = [FetchPartition("orders", index, 0, 1, (-1, -1), -1) for index in range(partitions)]
+        parts = [FetchPartition("orders", index, 0, 1) for index in range(partitions)]
         session = FetchSession(parts, now_s, replica=replica, broker_epoch=-1, uses_topic_ids=False)
         return session if self.cache.keep(session, now_s) else None
 
