@@ -1,11 +1,13 @@
 """The follower's Fetch, version 15, packed and read by hand: it is the hot path between brokers.
 
-Pure. Version 15 names topics by id and carries the follower's broker epoch (KIP-516, KIP-903). Records stay views into
-the answer.
+Pure. Version 15 names topics by id and carries the follower's broker epoch (KIP-516, KIP-903). In a session (KIP-227) a
+request names what has changed. Records stay views into the answer.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
@@ -25,6 +27,8 @@ _ABORTED = Struct(">qq")
 _NO_TAGS = b"\x00"
 _EMPTY_TEXT = b"\x01"
 _REPLICA_STATE_TAG = 1
+_TOPIC = attrgetter("topic_id")
+_FIRST = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,46 +56,53 @@ class Fetched(NamedTuple):
     records: memoryview | None
 
 
-def pack_fetch(replica: int, broker_epoch: int, wanted: Sequence[Wanted], limits: FetchLimits) -> bytes:
-    """The body of a request for these partitions, which are sorted by topic."""
-    out = [_HEAD.pack(limits.wait_max_ms, limits.min_bytes, limits.response_max_bytes, 0, 0, -1), b""]
+class FetchAnswer(NamedTuple):
+    session_id: int
+    parts: Iterator[Fetched]
+    """Read as it is iterated over, which raises ProtocolError when the bytes are no answer."""
+
+
+def pack_fetch(
+    replica: int,
+    broker_epoch: int,
+    session: tuple[int, int],
+    wanted: Sequence[Wanted],
+    forgotten: Sequence[tuple[UUID, int]],
+    limits: FetchLimits,
+) -> bytes:
+    """The body of a request; `wanted` and `forgotten` are sorted by topic, `session` is its id and epoch."""
+    out = [_HEAD.pack(limits.wait_max_ms, limits.min_bytes, limits.response_max_bytes, 0, *session), b""]
     topics = 0
-    position, total = 0, len(wanted)
-    while position < total:
-        topic_id = wanted[position].topic_id
-        end = position
-        while end < total and wanted[end].topic_id == topic_id:
-            end += 1
+    for topic_id, members in groupby(wanted, _TOPIC):
         topics += 1
-        out.append(topic_id.bytes)
-        out.append(array_length(end - position, True))
-        for item in wanted[position:end]:
-            out.append(
-                _PARTITION.pack(
-                    item.partition,
-                    item.leader_epoch,
-                    item.offset,
-                    -1,
-                    item.log_start_offset,
-                    limits.partition_max_bytes,
-                )
+        parts = [
+            _PARTITION.pack(
+                item.partition, item.leader_epoch, item.offset, -1, item.log_start_offset, limits.partition_max_bytes
             )
-            out.append(_NO_TAGS)
-        out.append(_NO_TAGS)
-        position = end
+            for item in members
+        ]
+        out += (topic_id.bytes, array_length(len(parts), True), _NO_TAGS.join(parts), _NO_TAGS, _NO_TAGS)
     out[1] = array_length(topics, True)
+    gone = [(topic_id, [index for _, index in members]) for topic_id, members in groupby(forgotten, _FIRST)]
+    out.append(array_length(len(gone), True))
+    for topic_id, indexes in gone:
+        out += (topic_id.bytes, array_length(len(indexes), True), *map(_INT32.pack, indexes), _NO_TAGS)
     state = _REPLICA_STATE.pack(replica, broker_epoch) + _NO_TAGS
-    # No forgotten topics, no rack, and one tagged field.
-    out += (_EMPTY_TEXT, _EMPTY_TEXT, bytes((1, _REPLICA_STATE_TAG, len(state))), state)
+    # No rack, and one tagged field.
+    out += (_EMPTY_TEXT, bytes((1, _REPLICA_STATE_TAG, len(state))), state)
     return b"".join(out)
 
 
-def read_answer(body: memoryview) -> Iterator[Fetched]:
+def read_answer(body: memoryview) -> FetchAnswer:
     """Raises KafkaError when the whole request was refused, ProtocolError when the bytes are no answer."""
     reader = RequestReader(body, 0, True)
-    _throttle_ms, code, _session_id = reader.fixed(_ANSWER_HEAD)
+    _throttle_ms, code, session_id = reader.fixed(_ANSWER_HEAD)
     if code:
         raise KafkaError(ErrorCode(code), "a leader refused a fetch")
+    return FetchAnswer(session_id, _parts(reader))
+
+
+def _parts(reader: RequestReader) -> Iterator[Fetched]:
     for _ in range(reader.array_length()):
         topic_id = reader.uuid()
         for _ in range(reader.array_length()):

@@ -1,7 +1,7 @@
 """Keeps this broker's replicas of the partitions that one other broker leads up to date.
 
-One task and one connection for each leader. Partitions come and go between two requests; a request that waits at the
-leader for new records is given up when the set of partitions changes, so that none of them waits for the others.
+One task, one connection and one fetch session for each leader. Partitions come and go between two requests; a request
+that waits at the leader for new records is given up when a partition comes, so that it does not wait for the others.
 """
 
 import asyncio
@@ -13,27 +13,20 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.replication.backoff import Backoff
-from broker_runtime.replication.fetch_messages import (
-    FETCH_VERSION,
-    Fetched,
-    FetchLimits,
-    Wanted,
-    pack_fetch,
-    read_answer,
-)
+from broker_runtime.replication.fetch_messages import FETCH_VERSION, Fetched, FetchLimits, pack_fetch, read_answer
 from broker_runtime.replication.follower import FollowerReplica, cut_for
+from broker_runtime.replication.follower_session import FollowerSession
+from broker_runtime.replication.leader_questions import EpochEnd, epoch_ends, log_start
 from broker_runtime.replication.peer import PeerLink
 from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.manager import LogManager
-from broker_runtime.wire.messages import Entity, decode_response, encode_request_body
-from broker_runtime.wire.versions import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH
+from broker_runtime.wire.versions import FETCH
 
 log = logging.getLogger(__name__)
 
-_EPOCHS_VERSION = 4
-_LIST_OFFSETS_VERSION = 7
-_EARLIEST = -2
 _EPOCHS_PER_REQUEST = 1_000
+_GATHER_S = 0.01
+"""After hanging up on the leader for one partition that has come or gone: others mostly come or go with it."""
 _SYNC_LOOK_S = 0.05
 """How long the other partitions wait for one that is being synced, and how long it then waits for their request."""
 _LEADER_ELSEWHERE = frozenset(
@@ -47,6 +40,13 @@ _LEADER_ELSEWHERE = frozenset(
     )
 )
 """One of the two has not heard of a change yet; it is no fault."""
+_SESSION_IS_OVER = frozenset(
+    (
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    )
+)
 _LOGS_DIFFER = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE))
 """The follower's log and the leader's do not fit together: their epochs are compared again."""
 
@@ -75,10 +75,11 @@ class LeaderFetcher:
         self._clock = clock
         self._broker_epoch = broker_epoch
         self._logs = logs
-        self._replicas: dict[tuple[UUID, int], FollowerReplica] = {}
+        self._session = FollowerSession()
         self._impatient = replace(
             settings.limits, wait_max_ms=min(settings.limits.wait_max_ms, round(_SYNC_LOOK_S * 1000))
         )
+        self._no_wait = replace(settings.limits, wait_max_ms=0)
         self._changed = asyncio.Event()
         self._woken = asyncio.Event()
         self._syncing: list[FollowerReplica] = []
@@ -87,27 +88,22 @@ class LeaderFetcher:
         """Of logs at the leader, as the last answer has told them."""
         self._backoff = Backoff(settings.backoff_max_s)
         self._waits_for_records = False
-        self._sorted: list[FollowerReplica] | None = None
 
     # Which partitions
 
     def follow(self, replica: FollowerReplica) -> None:
-        self._replicas[replica.topic_id, replica.index] = replica
-        self._partitions_changed()
-
-    def forget(self, topic_id: UUID, index: int) -> None:
-        if self._replicas.pop((topic_id, index), None) is not None:
-            self._partitions_changed()
-
-    def _partitions_changed(self) -> None:
-        self._sorted = None
+        self._session.follow(replica)
         self._changed.set()
         self._woken.set()
         if self._waits_for_records:
             self._link.close()
 
+    def forget(self, topic_id: UUID, index: int) -> None:
+        """The leader hears of it with the next request; what it sends until then is not taken."""
+        self._session.forget(topic_id, index)
+
     def __bool__(self) -> bool:
-        return bool(self._replicas)
+        return len(self._session) > 0
 
     def close(self) -> None:
         self._link.close()
@@ -148,21 +144,12 @@ class LeaderFetcher:
         """Until a partition that was left alone is due again, or one that is being synced may be."""
         now_s = self._clock.monotonic()
         due_s = now_s + 1.0
-        for replica in self._replicas.values():
+        for replica in self._session.to_look:
             if replica.is_counted:
                 due_s = min(due_s, replica.not_before_s)
             elif replica.log.waits_for_sync:
                 due_s = min(due_s, max(replica.not_before_s, now_s + _SYNC_LOOK_S))
         return max(due_s - now_s, 0.01)
-
-    def _ordered(self) -> Sequence[FollowerReplica]:
-        if self._sorted is None:
-            self._sorted = sorted(self._replicas.values(), key=lambda r: (r.topic_id, r.index))
-        return self._sorted
-
-    def _is_followed(self, replica: FollowerReplica) -> bool:
-        """Whether it is still the same: metadata may have changed while an answer was under way."""
-        return self._replicas.get((replica.topic_id, replica.index)) is replica
 
     async def _exchange(self, api_key: int, version: int, body: bytes) -> memoryview:
         try:
@@ -178,7 +165,7 @@ class LeaderFetcher:
     async def _truncate(self) -> bool:
         """One round for the partitions that follow a new leader; whether there were any."""
         now_s = self._clock.monotonic()
-        new = [r for r in self._ordered() if not r.truncated and r.not_before_s <= now_s]
+        new = [r for r in self._session.to_look if not r.truncated and r.not_before_s <= now_s]
         asked = []
         for replica in new[:_EPOCHS_PER_REQUEST]:
             if replica.log.latest_epoch >= 0:
@@ -191,46 +178,16 @@ class LeaderFetcher:
         return bool(new)
 
     async def _ask_epochs(self, asked: Sequence[FollowerReplica]) -> None:
-        by_topic: dict[str, list[FollowerReplica]] = {}
-        for replica in asked:
-            by_topic.setdefault(replica.topic, []).append(replica)
-        content = {
-            "replica_id": self._settings.broker_id,
-            "topics": [
-                {
-                    "topic": topic,
-                    "partitions": [
-                        {
-                            "partition": r.index,
-                            "current_leader_epoch": r.leader_epoch,
-                            "leader_epoch": r.log.latest_epoch,
-                        }
-                        for r in replicas
-                    ],
-                }
-                for topic, replicas in by_topic.items()
-            ],
-        }
-        body = encode_request_body(OFFSET_FOR_LEADER_EPOCH, _EPOCHS_VERSION, content)
-        answer = await self._exchange(OFFSET_FOR_LEADER_EPOCH, _EPOCHS_VERSION, body)
-        found = {
-            (topic.topic, part.partition): part
-            for topic in decode_response(OFFSET_FOR_LEADER_EPOCH, _EPOCHS_VERSION, answer).topics
-            for part in topic.partitions
-        }
-        for replica in asked:
-            part = found.get((replica.topic, replica.index))
-            if part is None:
-                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"broker {self.leader} left out a partition")
-            if self._is_followed(replica):
-                self._take_epoch(replica, part)
+        ends = await epoch_ends(self._exchange, self._settings.broker_id, asked)
+        for replica, end in ends.items():
+            if self._session.holds(replica):
+                self._take_epoch(replica, end)
 
-    def _take_epoch(self, replica: FollowerReplica, part: Entity) -> None:
-        code = ErrorCode(int(part.error_code))
-        if code != ErrorCode.NONE:
-            self._partition_failed(replica, code)
+    def _take_epoch(self, replica: FollowerReplica, end: EpochEnd) -> None:
+        if end.code != ErrorCode.NONE:
+            self._partition_failed(replica, end.code)
             return
-        cut = cut_for(replica.log, part.leader_epoch, part.end_offset)
+        cut = cut_for(replica.log, end.leader_epoch, end.end_offset)
         self._cut(replica, cut.offset, final=cut.final)
 
     def _cut(self, replica: FollowerReplica, offset: int, *, final: bool) -> None:
@@ -253,28 +210,36 @@ class LeaderFetcher:
 
         What it asks for tells the leader what this broker has, so a partition whose records are being synced waits.
         """
-        now_s = self._clock.monotonic()
-        due = [r for r in self._ordered() if r.truncated and r.not_before_s <= now_s]
-        ready = [r for r in due if r.is_counted]
-        if not ready:
+        session, settings = self._session, self._settings
+        request = session.next_request(self._clock.monotonic())
+        if request is None:
             return False
-        wanted = [
-            Wanted(r.topic_id, r.index, r.leader_epoch, r.log.log_end_offset, r.log.log_start_offset) for r in ready
-        ]
-        settings = self._settings
-        is_syncing = len(ready) < len(due) and any(r.log.waits_for_sync for r in due)
-        limits = self._impatient if is_syncing else settings.limits
-        body = pack_fetch(settings.broker_id, self._broker_epoch(), wanted, limits)
+        limits = settings.limits
+        if request.has_more:
+            limits = self._no_wait
+        elif any(r.truncated and r.log.waits_for_sync for r in session.to_look):
+            limits = self._impatient
+        epoch = self._broker_epoch()
+        body = pack_fetch(settings.broker_id, epoch, request.session, request.wanted, request.forgotten, limits)
         answer = await self._long_poll(body)
-        if answer is not None:
-            for fetched in read_answer(answer):
-                await self._take(fetched)
-            if self._new_starts:
-                await self._take_starts()
-            if self._backoff.succeeded():
-                log.info("broker %d is fetched from again", self.leader)
-            if self._syncing:
-                await self._let_syncs_end()
+        if answer is None:
+            await asyncio.sleep(_GATHER_S)
+            return True
+        try:
+            session_id, parts = read_answer(answer)
+        except KafkaError as error:
+            if error.code in _SESSION_IS_OVER and request.is_incremental:
+                return True
+            raise
+        for fetched in parts:
+            await self._take(fetched)
+        if self._new_starts:
+            await self._take_starts()
+        session.answered(session_id)
+        if self._backoff.succeeded():
+            log.info("broker %d is fetched from again", self.leader)
+        if self._syncing:
+            await self._let_syncs_end()
         return True
 
     async def _let_syncs_end(self) -> None:
@@ -302,9 +267,10 @@ class LeaderFetcher:
             self._waits_for_records = False
 
     async def _take(self, fetched: Fetched) -> None:
-        replica = self._replicas.get((fetched.topic_id, fetched.partition))
+        replica = self._session.get(fetched.topic_id, fetched.partition)
         if replica is None or not replica.truncated:
             return
+        self._session.look_at(replica)
         if fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._leader_starts_later(replica)
         elif fetched.code:
@@ -327,7 +293,7 @@ class LeaderFetcher:
 
     async def _take_starts(self) -> None:
         """Noted with one write beside the event loop, and before the next request tells the leader."""
-        moved, self._new_starts = [(r, start) for r, start in self._new_starts if self._is_followed(r)], []
+        moved, self._new_starts = [(r, start) for r, start in self._new_starts if self._session.holds(r)], []
         with self._logs.gathered_log_starts():
             for replica, start in moved:
                 FollowerLog(replica.log).move_start(start)
@@ -339,36 +305,18 @@ class LeaderFetcher:
 
     async def _leader_starts_later(self, replica: FollowerReplica) -> None:
         """Begin anew at the leader's start where it has deleted what comes next here, else compare epochs again."""
-        content = {
-            "replica_id": self._settings.broker_id,
-            "isolation_level": 0,
-            "topics": [
-                {
-                    "name": replica.topic,
-                    "partitions": [
-                        {
-                            "partition_index": replica.index,
-                            "current_leader_epoch": replica.leader_epoch,
-                            "timestamp": _EARLIEST,
-                        }
-                    ],
-                }
-            ],
-        }
-        body = encode_request_body(LIST_OFFSETS, _LIST_OFFSETS_VERSION, content)
-        answer = await self._exchange(LIST_OFFSETS, _LIST_OFFSETS_VERSION, body)
-        part = decode_response(LIST_OFFSETS, _LIST_OFFSETS_VERSION, answer).topics[0].partitions[0]
-        if not self._is_followed(replica):
+        start = await log_start(self._exchange, self._settings.broker_id, replica)
+        if not self._session.holds(replica):
             return
-        if int(part.error_code):
-            self._partition_failed(replica, ErrorCode(int(part.error_code)))
-        elif part.offset > replica.log.log_end_offset:
+        if start.code != ErrorCode.NONE:
+            self._partition_failed(replica, start.code)
+        elif start.offset > replica.log.log_end_offset:
             log.warning(
                 "%s begins anew at %d: the leader has deleted what comes after %d",
-                *(replica, part.offset, replica.log.log_end_offset),
+                *(replica, start.offset, replica.log.log_end_offset),
             )
             try:
-                FollowerLog(replica.log).restart_at(part.offset)
+                FollowerLog(replica.log).restart_at(start.offset)
             except (OSError, KafkaError) as error:
                 self._storage_failed(replica, error)
         else:

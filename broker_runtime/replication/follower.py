@@ -5,6 +5,7 @@ asks again with an older epoch as long as the two know different ones. Nothing i
 logs never differ below the offset where they go on.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -14,8 +15,10 @@ from broker_runtime.storage.log import Log
 UNKNOWN = -1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FollowerReplica:
+    """Watches its log between two fetches; what it knows of the leader is lost with the process."""
+
     topic: str
     topic_id: UUID
     index: int
@@ -26,6 +29,7 @@ class FollowerReplica:
     truncated: bool = False
     """Whether the log is known to be a beginning of the leader's."""
     not_before_s: float = 0.0
+    on_change: "Callable[[FollowerReplica], None] | None" = None
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -34,6 +38,15 @@ class FollowerReplica:
     def is_counted(self) -> bool:
         """Whether all that is stored here counts, so that the leader may hear of it."""
         return self.log.counted_end >= self.log.log_end_offset
+
+    def is_ready(self, now_s: float) -> bool:
+        """Whether the leader may be asked what comes next."""
+        return self.truncated and self.not_before_s <= now_s and self.is_counted
+
+    def changed(self) -> None:
+        """The log tells it."""
+        if self.on_change is not None:
+            self.on_change(self)
 
     def failed(self, now_s: float) -> None:
         """Leave it alone for a while, longer each time."""

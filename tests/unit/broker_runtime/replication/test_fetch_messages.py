@@ -22,7 +22,11 @@ A, B = UUID(int=1), UUID(int=2)
 
 def test_a_request_says_what_kafka_reads() -> None:
     wanted = [Wanted(A, 0, 4, 100, 7), Wanted(A, 3, 5, 0, 0), Wanted(B, 0, 1, 2**40, 5)]
-    request = decode_request(FETCH, FETCH_VERSION, memoryview(pack_fetch(2, 17, wanted, LIMITS)))
+    forgotten = [(A, 7), (A, 9), (B, 1)]
+    body = pack_fetch(2, 17, (77, 5), wanted, forgotten, LIMITS)
+    request = decode_request(FETCH, FETCH_VERSION, memoryview(body))
+    assert (request.session_id, request.session_epoch) == (77, 5)
+    assert [(t.topic_id, p) for t in request.forgotten_topics_data for p in t.partitions] == forgotten
     assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (2, 17)
     assert (request.min_bytes, request.max_bytes) == (1, 10 << 20)
     assert request.max_wait.total_seconds() == 0.5
@@ -51,7 +55,7 @@ def answer(code: ErrorCode = ErrorCode.NONE, error: ErrorCode = ErrorCode.NONE) 
 
 
 def test_an_answer_is_read_as_kafka_writes_it() -> None:
-    found = list(read_answer(answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER)))
+    found = list(read_answer(answer(code=ErrorCode.NOT_LEADER_OR_FOLLOWER)).parts)
     assert len(found) == 2
     assert found[0]._replace(records=None) == Fetched(A, 3, 6, 90, 7, None)
     assert bytes(found[1].records or b"") == b"records"
@@ -59,7 +63,7 @@ def test_an_answer_is_read_as_kafka_writes_it() -> None:
 
 def test_a_refusal_of_the_whole_is_an_error() -> None:
     with pytest.raises(KafkaError) as refused:
-        list(read_answer(answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)))
+        read_answer(answer(error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -67,4 +71,4 @@ def test_a_cut_answer_is_refused() -> None:
     whole = answer()
     for size in range(len(whole) - 1):
         with pytest.raises(ProtocolError):
-            list(read_answer(whole[:size]))
+            list(read_answer(whole[:size]).parts)

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from itertools import pairwise
+from random import Random
 
 import pytest
 
+from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
@@ -17,7 +20,7 @@ from broker_runtime.wire.versions import FETCH
 from tests.support import virtual_time
 from tests.support.logs import TOPIC_ID, LogHouse, values_of
 from tests.support.manual_disk import ManualDisk
-from tests.support.replicas import TOPIC, LeadingNode, LinkTo, leading
+from tests.support.replicas import TOPIC, LeadingNode, LinkTo, brokers, leading
 
 SETTINGS = FetcherSettings(2, FetchLimits(0, 1, 1 << 20, 10 << 20), 5.0, 0.4)
 
@@ -287,11 +290,11 @@ def test_other_partitions_do_not_wait_for_one_that_is_being_synced() -> None:
     pair = Pair(written({3: [b"a"]}), slow)
     other = LogHouse()
     other.log.sole_replica = False
-    second = FollowerReplica(TOPIC, TOPIC_ID, 0, other.log, 1, 3, Backoff(0.4))
+    second = FollowerReplica(TOPIC, TOPIC_ID, 7, other.log, 1, 3, Backoff(0.4))
     pair.run_until(lambda: disk.busy == 1)
-    # The same partition of the leader once more, under another number here: its own log is not slow.
-    pair.fetcher._replicas[TOPIC_ID, 7] = second
-    pair.fetcher._sorted = None
+    # The leader's same log under another number: here it is not slow.
+    pair.link.node.led = lambda _topic, _index: pair.leader  # type: ignore[method-assign,assignment]
+    pair.fetcher.follow(second)
     pair.run_until(lambda: pair.link.asked.count(FETCH) > 2)
     assert disk.busy == 1
     assert pair.replica.log.counted_end == 0
@@ -308,3 +311,26 @@ def test_a_follower_whose_disk_has_failed_is_not_asked_for_any_more() -> None:
     pair.run_for(2.0)
     assert len(pair.link.asked) == asked
     assert pair.leader.lag_of(2) == 1
+
+
+def test_a_session_that_the_leader_has_lost_is_begun_again_without_delay(caplog: pytest.LogCaptureFixture) -> None:
+    pair = Pair(written({3: [b"a"]}), LogHouse())
+    pair.run_until(lambda: pair.caught_up)
+    pair.link.node.fetch_sessions = FetchSessionCache(10, Random(2))
+    extend(pair.leader_house, {3: [b"b"]})
+    caplog.set_level("INFO")
+    pair.run_until(lambda: pair.caught_up)
+    assert not [r for r in caplog.records if "fetched" in r.message]
+
+
+def test_a_partition_whose_epoch_rises_under_the_same_leader_is_asked_for_in_the_new_epoch() -> None:
+    pair = Pair(written({3: [b"a"]}), LogHouse())
+    pair.run_until(lambda: pair.caught_up)
+    pair.leader.update(Partition((1, 2), (1, 2), 1, 4, 1), brokers(1, 2), 0.0)
+    replica = pair.replica
+    backoff = Backoff(SETTINGS.backoff_max_s)
+    pair.replica = FollowerReplica(TOPIC, TOPIC_ID, 0, replica.log, 1, 4, backoff)
+    pair.fetcher.forget(TOPIC_ID, 0)
+    pair.fetcher.follow(pair.replica)
+    extend(pair.leader_house, {4: [b"b"]})
+    pair.run_until(lambda: pair.caught_up)
