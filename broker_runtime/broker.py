@@ -13,8 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from prometheus_client.metrics_core import Metric
-
 from broker_runtime.broker_node import BrokerNode
 from broker_runtime.clock import Clock, SystemClock
 from broker_runtime.cluster.data_folder import make_data_folder
@@ -27,6 +25,7 @@ from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.overview import not_active, overview
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode, has_file_journal
 from broker_runtime.errors import ConfigError, KafkaError
+from broker_runtime.exposition import MetricFamily
 from broker_runtime.http_listener import (
     HttpAnswer,
     HttpListener,
@@ -45,7 +44,6 @@ from broker_runtime.metrics import (
     families,
     membership_families,
     metadata_families,
-    process_families,
     replication_families,
     request_families,
     storage_families,
@@ -53,6 +51,7 @@ from broker_runtime.metrics import (
     unused_configs_family,
 )
 from broker_runtime.network.acceptor import ListenerBindError
+from broker_runtime.process_metrics import process_families
 from broker_runtime.storage.disk import ThreadedDisk
 from broker_runtime.storage.filesystem import OsFileSystem
 from broker_runtime.storage.manager import LogManager
@@ -318,7 +317,7 @@ class Broker:
         reason = self.membership.why_not_ready()
         return "taking up its replicas" if reason is None and not self.broker.open else reason
 
-    def _metrics(self) -> Iterator[Metric]:
+    def _metrics(self) -> Iterator[MetricFamily]:
         yield from process_families()
         serving = self.broker or self.controller
         if serving is not None:
@@ -340,7 +339,7 @@ class Broker:
             yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
             yield unused_configs_family(len(self.broker.limits.problems))
 
-    def _turn_families(self) -> Iterator[Metric]:
+    def _turn_families(self) -> Iterator[MetricFamily]:
         if self._watch is None:
             return
         turns = [self._watch.tasks, self._watch.collections]

@@ -11,10 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
+from broker_runtime.exposition import CONTENT_TYPE, MetricFamily, render
 
 log = logging.getLogger(__name__)
 
@@ -68,11 +65,10 @@ class HttpListener:
     """`ready` and `collect` give readiness and metrics of this moment."""
 
     def __init__(
-        self, ready: Callable[[], Readiness], collect: Callable[[], Iterable[Metric]], more: Routes | None = None
+        self, ready: Callable[[], Readiness], collect: Callable[[], Iterable[MetricFamily]], more: Routes | None = None
     ) -> None:
         self._ready = ready
-        self._registry = CollectorRegistry()
-        self._registry.register(_Snapshot(collect))
+        self._collect = collect
         self._routes: Routes = {
             ("GET", "/metrics"): self._metrics,
             ("GET", "/healthz"): self._health,
@@ -121,7 +117,7 @@ class HttpListener:
         return text_answer(404, f"served: {' '.join(sorted(path for _, path in self._routes))}")
 
     async def _metrics(self, _: HttpRequest) -> HttpAnswer:
-        return HttpAnswer(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+        return HttpAnswer(200, render(self._collect()), CONTENT_TYPE)
 
     async def _health(self, _: HttpRequest) -> HttpAnswer:
         return text_answer(200, "ok")
@@ -130,17 +126,6 @@ class HttpListener:
         found = self._ready()
         lines = [found.why_not or "ready", *found.notes]
         return text_answer(200 if found.why_not is None else 503, "\n".join(lines))
-
-
-class _Snapshot(Collector):
-    def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
-        self._collect = collect
-
-    def describe(self) -> Iterable[Metric]:
-        return ()
-
-    def collect(self) -> Iterable[Metric]:
-        return self._collect()
 
 
 def _request(head: bytes, writer: asyncio.StreamWriter) -> HttpRequest:

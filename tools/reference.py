@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from prometheus_client.metrics_core import Metric
-
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
 from broker_runtime.controller.broker_states import states_page
@@ -104,7 +102,12 @@ def metrics_page() -> str:
         *storage_families(0, 0),
         unused_configs_family(0),
     ]
-    return _METRICS_HEAD + _metrics(broker) + operator + _metrics(REGISTRY.collect())
+    of_broker = ((family.name, family.kind, family.help) for family in broker)
+    of_operator = (
+        (f"{metric.name}_total" if metric.type == "counter" else metric.name, metric.type, metric.documentation)
+        for metric in REGISTRY.collect()
+    )
+    return _METRICS_HEAD + _metrics(of_broker) + operator + _metrics(of_operator)
 
 
 class _IdleAcceptor:
@@ -113,11 +116,10 @@ class _IdleAcceptor:
     accept_errors_total = 0
 
 
-def _metrics(found: Iterable[Metric]) -> str:
+def _metrics(found: Iterable[tuple[str, str, str]]) -> str:
     rows = ["| metric | type | meaning |", "|---|---|---|"]
-    for family in sorted(found, key=lambda family: family.name):
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        rows.append(f"| `{name}` | {family.type} | {family.documentation} |")
+    for name, kind, text in sorted(found, key=lambda row: row[0].removesuffix("_total")):
+        rows.append(f"| `{name}` | {kind} | {text} |")
     return "\n".join(rows) + "\n"
 
 
