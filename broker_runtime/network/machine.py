@@ -53,8 +53,9 @@ class ConnectionMachine:
     """`holder` names the connection, and `address` its client, to the memory for requests.
 
     `outgoing` is what the socket has still to take: whole replies in the order of their requests, and frames that
-    answer nothing between them; None while there is nothing and no request to be answered. Raises UnknownEventError for what cannot happen in its state, and ProtocolError for
-    bytes that are no request; the connection has to end with both.
+    answer nothing between them; None while there is nothing and no request to be answered. Raises UnknownEventError for
+    what cannot happen in its state, and ProtocolError for bytes that are no request; the connection has to end with
+    both.
     """
 
     __slots__ = (
