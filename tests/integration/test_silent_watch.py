@@ -138,7 +138,7 @@ async def marked(api: Api, count: int, folder: Path, monkeypatch: pytest.MonkeyP
             )
         )
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-        watch = Watch(FirstSeen(), {"quotas": quotas})  # type: ignore[dict-item]
+        watch = Watch(FirstSeen(), {"quotas": quotas}, {})  # type: ignore[dict-item]
         kube = KubeClient(str(kubeconfig))
         settings = read_settings({"SLUICEGATE_IDENTITY": "operator-0"}, None, str(kubeconfig), None)
         running = asyncio.create_task(KopfThread(kube, settings, watch, Readiness()).run())

@@ -147,6 +147,14 @@ class MemoryKube:
         meta |= {"finalizers": list(finalizers), "resourceVersion": next(self._uids)}
         self._remove_what_may_go(kind.kind, name, namespace)
 
+    async def set_owners(
+        self, kind: Kind, namespace: str, name: str, owners: Sequence[Json], seen: Mapping[str, str]
+    ) -> None:
+        meta = self.take(kind.kind, name, namespace)["metadata"]
+        if any(meta[key] != value for key, value in seen.items()):
+            raise KubeConflictError(f"{name} has changed")
+        meta |= {"ownerReferences": list(owners), "resourceVersion": next(self._uids)}
+
     async def mark(
         self,
         kind: Kind,

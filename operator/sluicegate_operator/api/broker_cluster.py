@@ -164,7 +164,7 @@ class VolumeClaims(Model):
 
     delete_claims: bool = False
     """Whether the volume claims go with the cluster: false keeps them and their data when the BrokerCluster is deleted,
-    true deletes them with its StatefulSets. Claims of brokers that are scaled away stay until then."""
+    true deletes them with it. Claims of brokers that are scaled away stay until then."""
 
 
 class Rollout(Model):

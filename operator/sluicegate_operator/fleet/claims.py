@@ -1,5 +1,10 @@
-"""Looks at the volume claims that nodes will get, and marks those of a cluster with its id."""
+"""Looks at the volume claims that nodes will get, marks those of a cluster with its id, and lets them go with it.
 
+Nobody here deletes a claim: the garbage collector does, when the owner that was written into it is gone. That may be so
+already when it is written.
+"""
+
+import logging
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,25 +12,59 @@ from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import ClaimsTakenError
+from sluicegate_operator.kube.errors import ClaimsTakenError, KubeConflictError
 from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM
-from sluicegate_operator.planning.claims import Claim, plan_claims
+from sluicegate_operator.planning.claims import Claim, misowned, plan_claims
 from sluicegate_operator.planning.cluster_layout import Role, cluster_id
 from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL, node_set_name
+from sluicegate_operator.resources.owner import owner_reference
 from sluicegate_operator.resources.statefulset import CLAIM
+
+log = logging.getLogger(__name__)
 
 
 async def look_after_claims(kube: KubeClient, cluster: BrokerCluster, broker_count: int, *, started: bool) -> None:
     """Raises ClaimsTakenError when nodes would get another cluster's data, and KubeError."""
-    selector = f"{CLUSTER_LABEL}={cluster.name}"
-    found = await kube.list(PERSISTENT_VOLUME_CLAIM, cluster.namespace, selector)
-    claims = [claim for item in found if (claim := _claim(cluster.name, item)) is not None]
-    plan = plan_claims(cluster, claims, broker_count, started=started)
+    found = await _claims(kube, cluster)
+    plan = plan_claims(cluster, [claim for claim, _ in found], broker_count, started=started)
     if plan.taken:
         raise ClaimsTakenError(plan.taken)
     for claim in plan.unmarked:
         mark = {CLUSTER_ID: cluster_id(cluster)}
         await kube.mark(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, claim.uid, annotations=mark)
+    if plan.misowned:
+        # Read anew, as some have just been marked.
+        await own_claims(kube, cluster)
+
+
+async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
+    """Of the claims with the cluster's data: they go with it, or they do not, as spec.storage says. `cluster` may be
+    gone. Raises KubeError; what somebody else writes at the same time is left for the next look."""
+    found = await _claims(kube, cluster)
+    wrong = misowned(cluster, [claim for claim, _ in found])
+    for claim, item in found:
+        if claim not in wrong:
+            continue
+        meta = item["metadata"]
+        others = [owner for owner in meta.get("ownerReferences") or () if owner["uid"] != cluster.metadata.uid]
+        owners = [*others, _owner(cluster)] if cluster.spec.deletes_claims else others
+        seen = {key: meta[key] for key in ("uid", "resourceVersion")}
+        try:
+            await kube.set_owners(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, owners, seen)
+        except KubeConflictError as conflict:
+            log.info("volume claim %s is not owned yet: %s", claim.name, conflict)
+
+
+def _owner(cluster: BrokerCluster) -> dict[str, Any]:
+    """One of several: the StatefulSet's controller adds its own, and nothing waits for the claim to go."""
+    own = owner_reference(cluster)
+    return {key: own[key] for key in ("apiVersion", "kind", "name", "uid")}
+
+
+async def _claims(kube: KubeClient, cluster: BrokerCluster) -> list[tuple[Claim, Mapping[str, Any]]]:
+    selector = f"{CLUSTER_LABEL}={cluster.name}"
+    found = await kube.list(PERSISTENT_VOLUME_CLAIM, cluster.namespace, selector)
+    return [(claim, item) for item in found if (claim := _claim(cluster.name, item)) is not None]
 
 
 def _claim(cluster: str, found: Mapping[str, Any]) -> Claim | None:
@@ -38,5 +77,6 @@ def _claim(cluster: str, found: Mapping[str, Any]) -> Claim | None:
         if match is not None:
             created = datetime.fromisoformat(meta["creationTimestamp"])
             noted = (meta.get("annotations") or {}).get(CLUSTER_ID)
-            return Claim(meta["name"], meta["uid"], role, int(match[1]), created, noted)
+            owners = frozenset(str(owner["uid"]) for owner in meta.get("ownerReferences") or ())
+            return Claim(meta["name"], meta["uid"], role, int(match[1]), created, noted, owners)
     return None

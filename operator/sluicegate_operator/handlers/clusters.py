@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.fleet.asking import NoBrokerError
+from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import failing_nodes
 from sluicegate_operator.fleet.kubernetes import broker_addresses
 from sluicegate_operator.fleet.listeners import ask_ports
@@ -21,7 +23,7 @@ from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
-from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, plan_cluster
+from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
 from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
 from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.fencing import ContainerEnd
@@ -70,6 +72,7 @@ class ClusterReconciler:
             raise
         await context.say_unreadable(snapshot.unreadable_of(BROKER_LISTENER))
         cluster = snapshot.cluster
+        await self._let_claims_go(key, cluster)
         if cluster is None or cluster.spec.brokers is None:
             await context.forget_cluster(key)
             self._ports.pop(key, None)
@@ -94,6 +97,22 @@ class ClusterReconciler:
             return REFUSED_RETRY
         settled = told and seen.brokers_ready >= seen.brokers_expected
         return context.resync_s(cluster) if settled else STARTING_RETRY
+
+    async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> None:
+        """Of a cluster that was deleted before its claims were told that they go with it. Raises KubeError."""
+        body = self._context.departed.get(key)
+        if body is None:
+            return
+        try:
+            departed = read_stored(body)
+        except InvalidManifest as error:
+            log.warning("what cluster %s said of its volume claims cannot be read, they stay: %s", key[1], error)
+            departed = None
+        if isinstance(departed, BrokerCluster) and departed.spec.deletes_claims:
+            taken_up = now_there is not None and cluster_id(now_there) == cluster_id(departed)
+            if not taken_up:
+                await own_claims(self._context.kube, departed)
+        del self._context.departed[key]
 
     async def _apply(self, snapshot: Snapshot, cluster: BrokerCluster) -> _Applied:
         """Raises KubeError for what may pass."""

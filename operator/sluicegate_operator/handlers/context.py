@@ -69,6 +69,8 @@ class Context:
         self.fleet = KubernetesFleet(kube, settings.own_namespace)
         self.events = EventRecorder(kube)
         self.first_seen = FirstSeen()
+        self.departed: dict[ClusterKey, Mapping[str, Any]] = {}
+        """The last word of BrokerClusters that were deleted, until what it says of their claims is done."""
         self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)
         self._said: Said[tuple[Hashable, ...]] = Said()
         self.mark: Callable[[str, ClusterKey], None] = _nobody_to_tell

@@ -49,7 +49,7 @@ async def lead(
     context.is_due = lambda name, key: queues[name].is_due(key)
     for name, queue in queues.items():
         QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
-    watching = KopfThread(kube, settings, Watch(context.first_seen, queues), readiness)
+    watching = KopfThread(kube, settings, Watch(context.first_seen, queues, context.departed), readiness)
     try:
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(queue.run()) for queue in queues.values()]

@@ -9,21 +9,25 @@ import logging
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.racks import rack_pods, read_labels
 from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.said import Said
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_cluster
 from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import POD
-from sluicegate_operator.planning.racks import RacksPlan, Telling, nodes_to_read, plan_racks
+from sluicegate_operator.planning.racks import RacksPlan, RackWait, Telling, nodes_to_read, plan_racks
 from sluicegate_operator.resources.labels import RACK
 
 log = logging.getLogger(__name__)
 
 WAITING_EVERY_S = 2.0
 """Nodes are not watched: a label that a person adds is found by looking again."""
+PASSES_WITHIN_S = 30.0
+"""A pod of an ordinary install is on no node until its volume is bound: a Warning is for what lasts."""
 
 
 class RackReconciler:
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._waits: Said[tuple[ClusterKey, str]] = Said()
 
     async def reconcile(self, key: ClusterKey) -> float | None:
         cluster = await gather_cluster(self._context.kube, key)
@@ -35,8 +39,14 @@ class RackReconciler:
         for telling in plan.tell:
             await self._tell(cluster, telling)
         for wait in plan.waiting:
-            await self._context.post(cluster, "Warning", wait.reason, wait.message)
+            if wait.needs_a_person or self._lasts(key, wait):
+                await self._context.post(cluster, "Warning", wait.reason, wait.message)
         return WAITING_EVERY_S if plan.tell or plan.waiting else self._context.resync_s(cluster)
+
+    def _lasts(self, key: ClusterKey, wait: RackWait) -> bool:
+        """By its reason: the scheduler's sentence changes while nothing else does."""
+        lasted_s = self._waits.note((key, wait.pod_uid), wait.reason, asyncio.get_running_loop().time())
+        return lasted_s is not None and lasted_s >= PASSES_WITHIN_S
 
     async def _plan(self, cluster: BrokerCluster, topology_key: str) -> RacksPlan:
         pods = rack_pods(await self._context.fleet.pods(cluster))

@@ -25,8 +25,15 @@ log = logging.getLogger(__name__)
 
 
 class Watch:
-    def __init__(self, first_seen: FirstSeen, queues: Mapping[str, WorkQueue[ClusterKey]]) -> None:
+    def __init__(
+        self,
+        first_seen: FirstSeen,
+        queues: Mapping[str, WorkQueue[ClusterKey]],
+        departed: dict[ClusterKey, Mapping[str, Any]],
+    ) -> None:
+        """`departed`: see Context."""
         self._first_seen = first_seen
+        self._departed = departed
         self._queues = queues
         self._pods: dict[str, _PodNews] = {}
         self._objects: dict[str, int] = {}
@@ -60,6 +67,8 @@ class Watch:
         if type_ == "DELETED":
             self._first_seen.forget(body["metadata"]["uid"])
         for key in cluster_keys(kind, body):
+            if type_ == "DELETED" and kind is BROKER_CLUSTER:
+                self._departed[key] = body
             for queue in _CONCERNED[kind]:
                 self._queues[queue].mark(key)
 

@@ -180,6 +180,13 @@ class KubeClient:
         body = {"metadata": {**seen, "finalizers": list(finalizers)}}
         await self._request("PATCH", kind.path(namespace, name), body=body, content_type=_MERGE_TYPE)
 
+    async def set_owners(
+        self, kind: Kind, namespace: str, name: str, owners: Sequence[Json], seen: Mapping[str, str]
+    ) -> None:
+        """As set_finalizers."""
+        body = {"metadata": {**seen, "ownerReferences": list(owners)}}
+        await self._request("PATCH", kind.path(namespace, name), body=body, content_type=_MERGE_TYPE)
+
     async def mark(
         self,
         kind: Kind,

@@ -4,7 +4,7 @@ Claims outlive their cluster unless spec.storage.deleteClaims says otherwise, an
 them; its nodes would find another cluster's id in their folders and refuse to start.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,7 +17,7 @@ SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`cluster_id` is None where nobody has noted it yet."""
+    """`cluster_id` is None where nobody has noted it yet. `goes_with`: the uids of BrokerClusters that it goes with."""
 
     name: str
     uid: str
@@ -25,24 +25,36 @@ class Claim:
     ordinal: int
     created: datetime
     cluster_id: str | None = None
+    goes_with: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimsPlan:
-    """`taken` is why no node must be made, and what to do. `unmarked`: claims to be marked with the cluster's id."""
+    """`taken` is why no node must be made, and what to do. `unmarked`: claims to be marked with the cluster's id.
+    `misowned`: those that are to go with the cluster and do not, or the other way round."""
 
     taken: str = ""
     unmarked: tuple[Claim, ...] = ()
+    misowned: tuple[Claim, ...] = ()
 
 
 def plan_claims(cluster: BrokerCluster, claims: Iterable[Claim], broker_count: int, *, started: bool) -> ClaimsPlan:
     """`started`: StatefulSets of this very cluster are there, so claims without a mark are its own."""
+    claims = tuple(claims)
     counts = {Role.BROKER: broker_count, Role.CONTROLLER: cluster.spec.controller_count}
     needed = [claim for claim in claims if claim.ordinal < counts[claim.role]]
     strange = [claim for claim in needed if _is_strange(cluster, claim, started)]
     if strange:
         return ClaimsPlan(taken=_sentence(cluster, strange))
-    return ClaimsPlan(unmarked=tuple(claim for claim in needed if claim.cluster_id is None))
+    unmarked = tuple(claim for claim in needed if claim.cluster_id is None)
+    return ClaimsPlan(unmarked=unmarked, misowned=misowned(cluster, claims, unmarked))
+
+
+def misowned(cluster: BrokerCluster, claims: Iterable[Claim], marked: Collection[Claim] = ()) -> tuple[Claim, ...]:
+    """Of the claims that hold this cluster's data, by their mark or as they are about to be `marked`. Kubernetes' own
+    owner of claims, the StatefulSet, takes its time: a cluster may be deleted before."""
+    own = (claim for claim in claims if claim.cluster_id == cluster_id(cluster) or claim in marked)
+    return tuple(claim for claim in own if (cluster.metadata.uid in claim.goes_with) is not cluster.spec.deletes_claims)
 
 
 def _is_strange(cluster: BrokerCluster, claim: Claim, started: bool) -> bool:

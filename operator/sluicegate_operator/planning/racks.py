@@ -45,6 +45,7 @@ class RackWait:
     reason: str
     message: str
     needs_a_person: bool = True
+    pod_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ def plan_racks(topology_key: str, pods: Sequence[RackPod], nodes: Mapping[str, N
         if not pod.node:
             if pod.failing:
                 sentence = f"{pod.name} is on no node yet, and only nodes with the label {topology_key} are taken: "
-                waiting.append(RackWait(pod.name, "NotScheduled", sentence + pod.failing, needs_a_person=False))
+                waiting.append(
+                    RackWait(pod.name, "NotScheduled", sentence + pod.failing, needs_a_person=False, pod_uid=pod.uid)
+                )
             continue
         seen = nodes[pod.node]
         if seen.labels is None:

@@ -42,7 +42,7 @@ def queues() -> dict[str, Marks]:
 
 
 def watch_of(queues: dict[str, Marks]) -> Watch:
-    return Watch(FirstSeen(), queues)  # type: ignore[arg-type]
+    return Watch(FirstSeen(), queues, {})  # type: ignore[arg-type]
 
 
 REF = {"clusterRef": {"name": "shop"}}

@@ -1,0 +1,109 @@
+"""Volume claims go with their BrokerCluster when it says so, however late, and only those that hold its data."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.api import BrokerCluster, parse_resource
+from sluicegate_operator.fleet.claims import look_after_claims, own_claims
+from sluicegate_operator.handlers.clusters import ClusterReconciler
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.kube.kinds import PERSISTENT_VOLUME_CLAIM
+from sluicegate_operator.planning.cluster_layout import cluster_id
+from sluicegate_operator.resources.labels import CLUSTER_ID, CLUSTER_LABEL
+from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import cluster
+from tests.support.memory_kube import Json, MemoryKube
+
+MADE = "2026-01-01T00:00:00+00:00"
+STATEFUL_SET = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "shop-brokers", "uid": "of-the-set"}
+
+
+def shop(*, uid: str = "of-the-shop", **spec: Any) -> Json:
+    return {
+        **cluster(**spec),
+        "metadata": {"name": "shop", "namespace": "default", "uid": uid, "creationTimestamp": MADE},
+    }
+
+
+def parsed(body: Json) -> BrokerCluster:
+    found = parse_resource(body)
+    assert isinstance(found, BrokerCluster)
+    return found
+
+
+def claim(ordinal: int, holds: str | None, *owners: Json) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": PERSISTENT_VOLUME_CLAIM.kind,
+        "metadata": {
+            "name": f"data-shop-brokers-{ordinal}",
+            "labels": {CLUSTER_LABEL: "shop"},
+            "annotations": {} if holds is None else {CLUSTER_ID: holds},
+            "creationTimestamp": MADE,
+            "ownerReferences": list(owners),
+        },
+    }
+
+
+def owners(kube: MemoryKube, ordinal: int) -> list[str]:
+    found = kube.take(PERSISTENT_VOLUME_CLAIM.kind, f"data-shop-brokers-{ordinal}")["metadata"]["ownerReferences"]
+    return [owner["uid"] for owner in found]
+
+
+async def test_claims_go_with_the_cluster_as_long_as_it_says_so() -> None:
+    going, staying = parsed(shop(storage={"deleteClaims": True})), parsed(shop())
+    own = cluster_id(going)
+    # Of a broker that was scaled away, with a mark; one without; one of a StatefulSet; another cluster's.
+    kube = MemoryKube(claim(9, own), claim(1, None), claim(2, own, STATEFUL_SET), claim(8, "of another cluster"))
+    for _ in range(2):
+        await look_after_claims(kube, going, 3, started=True)  # type: ignore[arg-type]
+        assert owners(kube, 9) == owners(kube, 1) == ["of-the-shop"]
+        assert owners(kube, 2) == ["of-the-set", "of-the-shop"]
+        assert owners(kube, 8) == []
+    await look_after_claims(kube, staying, 3, started=True)  # type: ignore[arg-type]
+    assert [owners(kube, ordinal) for ordinal in (9, 1, 2)] == [[], [], ["of-the-set"]]
+
+
+async def test_what_somebody_else_writes_meanwhile_is_left_for_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    going = parsed(shop(storage={"deleteClaims": True}))
+    kube = MemoryKube(claim(0, cluster_id(going)))
+    listed = kube.list
+
+    async def written_meanwhile(*which: Any, **options: Any) -> list[Json]:
+        found = await listed(*which, **options)
+        kube.put(claim(0, cluster_id(going), STATEFUL_SET))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kube, "list", written_meanwhile)
+        await own_claims(kube, going)  # type: ignore[arg-type]
+    assert owners(kube, 0) == ["of-the-set"]
+    await own_claims(kube, going)  # type: ignore[arg-type]
+    assert owners(kube, 0) == ["of-the-set", "of-the-shop"]
+
+
+@pytest.mark.parametrize("deletes", [True, False])
+async def test_a_cluster_that_is_gone_already_has_said_what_becomes_of_its_claims(deletes: bool) -> None:
+    gone = shop(storage={"deleteClaims": deletes})
+    kube = MemoryKube(claim(0, cluster_id(parsed(gone))))
+    await _reconcile(kube, gone)
+    assert owners(kube, 0) == (["of-the-shop"] if deletes else [])
+
+
+async def test_claims_that_the_next_cluster_has_taken_up_are_not_those_of_the_one_before() -> None:
+    storage: Json = {"deleteClaims": True}
+    of_both = cluster_id(parsed(shop()))
+    gone = shop(storage=storage, clusterId=of_both)
+    kube = MemoryKube(claim(0, of_both), shop(uid="of-the-next", clusterId=of_both, paused=True))
+    await _reconcile(kube, gone)
+    assert owners(kube, 0) == []
+
+
+async def _reconcile(kube: MemoryKube, gone: Json) -> None:
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    context.departed["default", "shop"] = gone
+    await ClusterReconciler(context).reconcile(("default", "shop"))
+    assert not context.departed
+    await context.close()
