@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from broker_runtime.config import TopicConfig
+from broker_runtime.config import LONG_MAX, TopicConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import Header
 from broker_runtime.storage.checkpoint import PARTITION_METADATA
@@ -79,6 +79,9 @@ class Promise:
 def load_log(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport) -> Log:
     """Unless the last run stopped cleanly, what lies behind the promised recovery point is scanned.
 
+    It is not synced where nobody was promised that it is and nothing was cut: a start with thousands of partitions
+    would wait for as many fsyncs. Then the recovery point stays where it was.
+
     Raises DamagedLogError, with everything on disk that could help a person, when records are not there that must be.
     """
     try:
@@ -94,7 +97,9 @@ def load_log(place: LogPlace, config: TopicConfig, promise: Promise, report: Rec
 
 def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport, *, scan_all: bool) -> Log:
     bases, leftovers, renamed = _contents(place.fs, place.folder)
-    loading = _Segments(place, config, promise, report, scan_all=scan_all)
+    syncs = scan_all or promise.is_journal or not promise.kept or config.flush_messages != LONG_MAX
+    cut_before = report.cut
+    loading = _Segments(place, config, promise, report, scan_all=scan_all, syncs=syncs)
     segments = loading.load(bases, retired={int(path.name.partition(".")[0]) for path in renamed})
     end = segments[-1].next_offset if segments else 0
     if end < promise.least_end and (promise.kept or promise.clean):
@@ -115,8 +120,10 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
     loaded.snapshot_offset = load_snapshot(place.fs, place.folder, end, loaded.producers)
     replay_producers(loaded.segments, loaded.producers, loaded.snapshot_offset, place.clock.wall_ms())
     loaded.epochs = _load_epochs(place, loaded.segments, scan_from)
-    if promise.clean:
+    if promise.clean or not (syncs or report.cut != cut_before):
+        # As before the crash: what the page cache has still is to be synced.
         loaded.recovery_point = min(loaded.recovery_point, end)
+        loaded.has_new_names = loaded.has_new_names or not promise.clean
     else:
         # What was scanned is synced; whose it is and the names that the crash left must be too before that counts.
         # The folder's own name is synced with all others, before the recovery points are written.
@@ -144,13 +151,21 @@ class _Segments:
     """Loads the segments of one log, up to where it is damaged if that may be cut."""
 
     def __init__(
-        self, place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport, *, scan_all: bool
+        self,
+        place: LogPlace,
+        config: TopicConfig,
+        promise: Promise,
+        report: RecoveryReport,
+        *,
+        scan_all: bool,
+        syncs: bool,
     ) -> None:
         self._place = place
         self._index_interval = config.index_interval_bytes
         self._promise = promise
         self._report = report
         self._scan_all = scan_all
+        self._syncs = syncs
 
     def load(self, bases: Sequence[int], retired: Collection[int]) -> list[Segment]:
         """`retired` are the base offsets of segments that were taken out of the log. Raises DamagedLogError."""
@@ -197,7 +212,7 @@ class _Segments:
             if self._promise.is_journal:
                 damage = replace(damage, followed=follows is not None or is_followed(segment, damage))
             self._excused(damage, segment)
-        keep_scanned(segment, report)
+        keep_scanned(segment, report, sync=self._syncs)
         return damage
 
     def _excused(self, damage: Damage, segment: Segment | None = None) -> Damage:

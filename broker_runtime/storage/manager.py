@@ -7,6 +7,7 @@ controller's matter. `meta.properties` belongs to the broker.
 import errno
 import logging
 import re
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -33,6 +34,7 @@ from broker_runtime.storage.waiters import AtOnce, Wakes
 _LOGGER = logging.getLogger(__name__)
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 _LOGS_PER_TICK = 256
+_RECOVERED_PER_TICK = 16
 _CHECKPOINT_INTERVAL_S = 60.0
 PRODUCER_EXPIRATION_MS = 86_400_000
 HIGH_WATERMARK_INTERVAL_MS = 5_000
@@ -68,6 +70,8 @@ class LogManager:
         self.run_record = RunRecord(fs, log_dir, boot_id)
         self._doomed: list[tuple[int, Path]] = []
         self._turn: list[Log] = []
+        self._recovered: deque[Log] = deque()
+        """Logs that a crash has left with records that are not synced, and of which nobody has asked for it."""
         self._sealing: Log | None = None
         """The log of which a sealed segment is being synced."""
         self._checkpoint_at = clock.monotonic() + _CHECKPOINT_INTERVAL_S
@@ -162,6 +166,8 @@ class LogManager:
             self._accepted.append(folder / ACCEPT_LOSS)
         log.start_replicating(promise.high_watermark)
         self._add(key, log)
+        if log.recovery_point < log.log_end_offset:
+            self._recovered.append(log)
 
     def _topic_id(self, key: Partition) -> UUID | None:
         """By partition.metadata, which is made again by the ledger where it is damaged; None when nothing tells."""
@@ -385,6 +391,7 @@ class LogManager:
         for log in batch:
             if self._logs.get((log.topic, log.partition)) is log:
                 self._maintain(log, now_ms)
+        self._sync_recovered()
         self._flush_sealed()
         self.note_log_starts(_say_unless_noted)
         try:
@@ -417,6 +424,13 @@ class LogManager:
             _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
         log.producers.expire(now_ms, self.producer_expiration_ms)
         log.files.release_idle()
+
+    def _sync_recovered(self) -> None:
+        """A few at a time, so that the next crash leaves less to scan."""
+        for _ in range(min(len(self._recovered), _RECOVERED_PER_TICK)):
+            log = self._recovered.popleft()
+            if log.recovery_point < log.log_end_offset:
+                log.files.syncs.begin()
 
     def _flush_sealed(self) -> None:
         """One segment at a time: it may be large, and others want the disk too."""

@@ -45,6 +45,11 @@ class RecoveryReport:
     partitions_damaged: int = 0
     took_ms: int = 0
 
+    @property
+    def cut(self) -> tuple[int, int]:
+        """Bytes and segments that were taken away."""
+        return self.bytes_truncated, self.segments_dropped
+
     def __str__(self) -> str:
         kind = "clean" if self.clean else "unclean"
         return (
@@ -163,14 +168,18 @@ def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport) 
     return scan.damage
 
 
-def keep_scanned(segment: Segment, report: RecoveryReport) -> None:
-    """Cut off what `scan_segment` did not count, and write the indexes. Synced."""
+def keep_scanned(segment: Segment, report: RecoveryReport, *, sync: bool) -> None:
+    """Cut off what `scan_segment` did not count, and write the indexes. What was cut is synced in any case."""
     file_bytes = segment.file.size()
-    if segment.size < file_bytes:
+    is_cut = segment.size < file_bytes
+    if is_cut:
         report.bytes_truncated += file_bytes - segment.size
         segment.truncate_tail()
     segment.index_time()
-    segment.flush()
+    if is_cut or sync:
+        segment.flush()
+    else:
+        segment.indexes.write()
 
 
 def load_quickly(segment: Segment) -> bool:

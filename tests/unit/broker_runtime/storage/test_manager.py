@@ -228,9 +228,20 @@ def test_old_segments_go_by_time() -> None:
     assert house.append(b"on") == 51
 
 
-def test_what_recovery_vouched_for_survives_a_power_loss() -> None:
+def test_what_recovery_has_found_is_synced_soon_after_the_start() -> None:
     house = _filled()
     house.kill()
+    assert house.log.recovery_point == 0, "a start does not wait for as many fsyncs as there are partitions"
+    house.logs.tick()
+    assert house.log.recovery_point == 50
+    house.lose_power(3)
+    assert values_of(house.log) == EVERYTHING
+
+
+def test_what_recovery_has_found_is_synced_at_once_where_acknowledgements_ask_for_it() -> None:
+    house = _filled(TopicConfig(segment_bytes=1000, flush_messages=1))
+    house.kill()
+    assert house.log.recovery_point == house.log.counted_end == 50
     house.lose_power(3)
     assert values_of(house.log) == EVERYTHING
 
@@ -296,6 +307,9 @@ def test_one_sealed_segment_at_a_time_is_synced_beside_the_log() -> None:
     logs.open(lambda _topic: house.config)
     log = logs.get("orders", 0)
     assert log is not None
+    logs.tick()
+    disk.finish_one()
+    assert log.recovery_point == 50, "what the crash has left"
     for number in range(30):
         log.append(memoryview(encode_batch([(b"k", b"%02d" % number)], 1)))
     sealed = [segment.next_offset for segment in log.segments[:-1] if segment.next_offset > 50]
