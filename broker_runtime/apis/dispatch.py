@@ -17,6 +17,7 @@ from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import Fields, decode_request, encode_response
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.varint import skip_tagged_fields
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class Dispatcher(Generic[C]):
             low, high = api.versions
             if not low <= version <= high and not api.any_version:
                 raise ProtocolError("unsupported_version", f"{api.name} v{version} is not served ({low} to {high})")
+            if call.flexible:
+                body = skip_tagged_fields(frame, body)
             if api.reads == "frame":
                 call.request = request = RequestReader(frame, body, call.flexible)
             else:

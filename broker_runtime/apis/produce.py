@@ -28,7 +28,7 @@ from broker_runtime.storage.validation import check_batch
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from broker_runtime.wire.versions import PRODUCE
-from broker_runtime.wire.writer import array_length, nullable_string, string
+from broker_runtime.wire.writer import array_length, nullable_string
 
 _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">i")
@@ -39,6 +39,8 @@ _NO_TIMESTAMP = -1
 _THROTTLE = b"\x00\x00\x00\x00"
 _OK_TAIL_V8 = b"\x00\x00\x00\x00\xff\xff"
 _OK_TAIL_V9 = b"\x01\x00\x00"
+_OK_TAILS = (b"",) * _RECORD_ERRORS_SINCE + (_OK_TAIL_V8,) + (_OK_TAIL_V9,) * 4
+"""By version: no record errors, no message, no tagged fields."""
 
 
 class _Waiting(NamedTuple):
@@ -57,16 +59,17 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.fixed(_ACKS_TIMEOUT)
     refusal = _refusal(transactional_id, acks)
+    topics_at = reader.position
     topics = reader.array_length()
-    out = [array_length(topics, flexible)]
+    out = [] if topics else [reader.since(topics_at)]
     failed: KafkaError | None = None
     waiting: list[_Waiting] = []
     unchecked: list[Unchecked] = []
     for _ in range(topics):
         name = reader.string()
         partitions = reader.array_length()
-        out.append(string(name, flexible))
-        out.append(array_length(partitions, flexible))
+        # In the answer all that stands before a partition's result is the same.
+        out.append(reader.since(topics_at))
         for _ in range(partitions):
             (index,) = reader.fixed(_PARTITION)
             records = reader.nullable_bytes()
@@ -87,6 +90,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
                 failed, call.error = error, error.code
                 out.append(_failure(version, index, error))
         reader.end_struct()
+        topics_at = reader.position
         out.append(end)
     if acks == 0 and failed is not None:
         raise ProtocolError("acks_0_failed", f"a produce request with acks=0 failed: {failed}")
@@ -253,13 +257,14 @@ def _needed(leader: LeaderReplica) -> int:
 
 
 def _success(version: int, index: int, done: AppendResult) -> bytes:
-    return _result(
-        version, index, ErrorCode.NONE, done.base_offset, done.log_append_time_ms, done.log_start_offset, None
-    )
+    base_offset, _, append_time_ms, log_start = done
+    if version >= 5:
+        return _RESULT_V5.pack(index, 0, base_offset, append_time_ms, log_start) + _OK_TAILS[version]
+    return _RESULT_V2.pack(index, 0, base_offset, append_time_ms)
 
 
 def _failure(version: int, index: int, error: KafkaError) -> bytes:
-    result = _result(version, index, error.code, -1, _NO_TIMESTAMP, -1, error.message)
+    result = _refused(version, index, error.code, error.message)
     if isinstance(error, RecordsRefusedError) and version >= _RECORD_ERRORS_SINCE:
         fixed = _RESULT_V5.size
         return result[:fixed] + _record_errors(version, error) + result[fixed + len(array_length(0, version > 8)) :]
@@ -273,17 +278,14 @@ def _record_errors(version: int, error: RecordsRefusedError) -> bytes:
     return array_length(len(each), flexible) + b"".join(each)
 
 
-def _result(
-    version: int, index: int, code: int, base_offset: int, append_time_ms: int, log_start: int, message: str | None
-) -> bytes:
+def _refused(version: int, index: int, code: int, message: str | None) -> bytes:
     if version < 5:
-        return _RESULT_V2.pack(index, code, base_offset, append_time_ms)
-    fixed = _RESULT_V5.pack(index, code, base_offset, append_time_ms, log_start)
-    if version < 8:
-        return fixed
-    if version == 8:
-        return fixed + (_OK_TAIL_V8 if message is None else b"\x00\x00\x00\x00" + nullable_string(message, False))
-    return fixed + (_OK_TAIL_V9 if message is None else b"\x01" + nullable_string(message, True) + b"\x00")
+        return _RESULT_V2.pack(index, code, -1, _NO_TIMESTAMP)
+    fixed = _RESULT_V5.pack(index, code, -1, _NO_TIMESTAMP, -1)
+    if version < _RECORD_ERRORS_SINCE or message is None:
+        return fixed + _OK_TAILS[version]
+    flexible = version > _RECORD_ERRORS_SINCE
+    return fixed + array_length(0, flexible) + nullable_string(message, flexible) + (b"\x00" if flexible else b"")
 
 
 API = ApiSpec(key=PRODUCE, name="Produce", versions=(3, 12), handle=handle, reads="frame")

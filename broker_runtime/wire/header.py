@@ -8,7 +8,6 @@ always answers with the short one, so that a client that does not know the versi
 from struct import Struct, error
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.wire.varint import skip_tagged_fields
 from broker_runtime.wire.versions import API_VERSIONS, FORMATS
 
 _FIXED = Struct(">hhih")
@@ -17,7 +16,9 @@ _SIZE_AND_CORRELATION = Struct(">ii")
 
 
 RequestHeader = tuple[int, int, int, str | None, int]
-"""API key, version, correlation id, client id, and where the request's own fields begin: -1 without an API we know."""
+"""API key, version, correlation id, client id, and where that ends: there the body begins, in flexible versions after a
+block of tagged fields.
+"""
 
 
 def read_header(frame: memoryview) -> RequestHeader:
@@ -26,18 +27,13 @@ def read_header(frame: memoryview) -> RequestHeader:
         api_key, version, correlation_id, length = _FIXED.unpack_from(frame)
     except error:
         raise ProtocolError("truncated", f"a request of {len(frame)} bytes is too short for its header") from None
-    end = FIXED_SIZE + max(length, 0)
+    end = FIXED_SIZE + length if length >= 0 else FIXED_SIZE
     if end > len(frame):
         raise ProtocolError("truncated", "the client id runs past the end of the request")
     try:
         client_id = str(frame[FIXED_SIZE:end], "utf-8") if length >= 0 else None
     except UnicodeDecodeError:
         raise ProtocolError("malformed", "the client id is not UTF-8") from None
-    form = FORMATS.get(api_key)
-    if form is None:
-        return api_key, version, correlation_id, client_id, -1
-    if version >= form.flexible_from:
-        end = skip_tagged_fields(frame, end)
     return api_key, version, correlation_id, client_id, end
 
 

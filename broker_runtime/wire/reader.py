@@ -37,20 +37,26 @@ class RequestReader:
         self._at = at + layout.size
         return values
 
+    @property
+    def position(self) -> int:
+        return self._at
+
+    def since(self, position: int) -> bytes:
+        """A copy of what was read from there on: an answer that begins with the same fields need not build them."""
+        return bytes(self._frame[position : self._at])
+
     def array_length(self) -> int:
         """Items of an array that may not be null. Never more than the bytes that are left."""
-        count = self.nullable_array_length()
+        count = self._length(_INT32)
         if count < 0:
             raise ProtocolError("malformed", "an array is null")
+        if count > len(self._frame) - self._at:
+            raise self._cut_short()
         return count
 
     def nullable_array_length(self) -> int:
         """Items of an array, -1 for null."""
-        if self.flexible:
-            count, self._at = read_uvarint(self._frame, self._at)
-            count -= 1
-        else:
-            (count,) = self.fixed(_INT32)
+        count = self._length(_INT32)
         if count > len(self._frame) - self._at:
             raise self._cut_short()
         return count
@@ -94,10 +100,16 @@ class RequestReader:
         return found
 
     def _length(self, layout: Struct) -> int:
+        at = self._at
         if self.flexible:
-            length, self._at = read_uvarint(self._frame, self._at)
+            length, self._at = read_uvarint(self._frame, at)
             return length - 1
-        return self.fixed(layout)[0]
+        try:
+            (length,) = layout.unpack_from(self._frame, at)
+        except error:
+            raise self._cut_short() from None
+        self._at = at + layout.size
+        return int(length)
 
     def _take(self, length: int) -> memoryview:
         end = self._at + length

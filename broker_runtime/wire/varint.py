@@ -33,6 +33,8 @@ def write_uvarint(value: int) -> bytes:
 
 def skip_tagged_fields(buffer: memoryview, at: int) -> int:
     """The offset after a block of tagged fields; unknown tags are ignored, as the protocol asks."""
+    if at < len(buffer) and not buffer[at]:
+        return at + 1
     count, at = read_uvarint(buffer, at)
     for _ in range(count):
         _tag, at = read_uvarint(buffer, at)

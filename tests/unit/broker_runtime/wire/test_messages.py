@@ -39,7 +39,7 @@ def test_every_cut_of_a_request_is_refused(version: int) -> None:
     frame = memoryview(
         encode_request(CREATE_TOPICS, version, 3, {"topics": [ASKED], "timeout": 500, "validate_only": True})
     )[4:]
-    at = read_header(frame)[4]
+    at = read_header(frame)[4] + is_flexible(CREATE_TOPICS, version)
     whole = decode_request(CREATE_TOPICS, version, frame[at:])
     assert whole.timeout.total_seconds() == 0.5
     for end in range(at, len(frame)):
