@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +21,7 @@ from broker_runtime.controller.journal.kube_store import KubeStore
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.controller.journal.lease import LeaseElection
 from broker_runtime.controller.journal.seam import DeposedError, Journal, JournalUnavailableError, Snapshot
-from broker_runtime.controller.journal.store import ObjectStore, StoreError
+from broker_runtime.controller.journal.store import LeaseRecord, ObjectStore, StoreError
 from broker_runtime.metadata.cluster import ClusterRecord
 from broker_runtime.metadata.codec import encode_record
 from broker_runtime.metadata.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
@@ -315,6 +316,29 @@ async def test_the_lease_goes_from_one_to_the_next(shared_place: StorePlace) -> 
     await one.release()
     await asyncio.wait_for(waiting, 2.5)
     assert (one.held, two.held, two.holder_id) == (False, True, 2)
+
+
+async def test_a_lease_says_where_its_holder_is_and_ends_for_one_that_has_not_renewed_it_since(
+    shared_place: StorePlace,
+) -> None:
+    shared_place.process(), shared_place.process()
+    one, two = shared_place.stores
+    taken = await one.put_lease(LeaseRecord("1_a", 3_000, 0, 0, address="10.0.0.1:9093"))
+    seen = await two.lease()
+    assert taken is not None
+    assert seen is not None
+    assert (seen.holder, seen.address) == ("1_a", "10.0.0.1:9093")
+    renewed = await one.put_lease(taken)
+    assert renewed is not None
+    assert await two.put_lease(replace(seen, holder="")) is None
+    ended = await two.put_lease(replace(renewed, holder=""))
+    assert ended is not None
+    assert ended.holder == ""
+    assert await one.put_lease(renewed) is None, "its term is over"
+
+
+def test_a_controller_is_reached_where_its_way_to_the_api_server_begins(api_store: Callable[[], KubeStore]) -> None:
+    assert api_store().own_host() == "127.0.0.1"
 
 
 async def test_an_api_server_that_is_away(plane: ControlPlane, api_store: Callable[[], ObjectStore]) -> None:

@@ -38,7 +38,7 @@ class Standbys:
             {
                 "node.id": str(node_id),
                 "process.roles": "controller",
-                "listeners": "CONTROLLER://127.0.0.1:9093",
+                "listeners": "CONTROLLER://127.0.0.1:0",
                 "controller.listener.names": "CONTROLLER",
                 "sluicegate.controller.journal": "kubernetes",
                 "sluicegate.controller.journal.name": "metadata",

@@ -64,13 +64,15 @@ class HolderWatch:
             except (OSError, TimeoutError):
                 refusals = 0
             else:
-                refusals, delay_s, self.lost = 0, _RETRY_DELAY_S, False
-                await connection.wait_until_lost()
+                refusals, self.lost = 0, False
+                lasted_s = await connection.wait_until_lost()
                 self.lost = True
                 self.news.set()
-                continue
+                if lasted_s >= _RETRY_DELAY_MAX_S:
+                    delay_s = _RETRY_DELAY_S
+                    continue
             await asyncio.sleep(delay_s)
-            delay_s = delay_s if self.lost else min(2 * delay_s, _RETRY_DELAY_MAX_S)
+            delay_s = _RETRY_DELAY_S if refusals else min(2 * delay_s, _RETRY_DELAY_MAX_S)
         log.info("the process of controller %s has ended: %s:%d refuses connections", holder, host, port)
         self.gone = holder
         self.news.set()
@@ -97,9 +99,13 @@ class _Connection(asyncio.Protocol):
         if not self._lost.done():
             self._lost.set_result(None)
 
-    async def wait_until_lost(self) -> None:
+    async def wait_until_lost(self) -> float:
+        """How long it was there, in seconds."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         try:
             await self._lost
         finally:
             assert self._transport is not None
             self._transport.close()
+        return loop.time() - began_s

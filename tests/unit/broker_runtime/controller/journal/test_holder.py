@@ -27,6 +27,8 @@ class Host:
 
     def __init__(self) -> None:
         self.listens: bool | None = True
+        self.hangs_up = False
+        self.attempts = 0
         self.connections: list[asyncio.BaseProtocol] = []
 
     async def connect(self, make: Callable[[], Any], host: str, port: int) -> tuple[Transport, Any]:
@@ -35,8 +37,11 @@ class Host:
             await asyncio.sleep(100.0)
         if not self.listens:
             raise ConnectionRefusedError
+        self.attempts += 1
         transport, protocol = Transport(), make()
         protocol.connection_made(transport)
+        if self.hangs_up:
+            protocol.connection_lost(None)
         self.connections.append(protocol)
         return transport, protocol
 
@@ -133,6 +138,17 @@ def test_a_lease_that_is_released_is_taken_within_a_tenth_of_a_second_though_nob
         releasing = asyncio.create_task(two.holder.release())
         assert await two.seconds_until(acquiring) < SOON_S
         await releasing
+
+    Standby().run(main)
+
+
+def test_who_takes_connections_and_hangs_up_is_not_asked_again_and_again() -> None:
+    async def main(two: Standby) -> None:
+        two.host.hangs_up = True
+        await two.watching()
+        before = two.host.attempts
+        await asyncio.sleep(20.0)
+        assert two.host.attempts - before <= 21
 
     Standby().run(main)
 
