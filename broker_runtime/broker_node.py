@@ -35,6 +35,10 @@ _ANSWER_OVERHEAD_BYTES = 16 * 1024 * 1024
 
 
 class BrokerNode:
+    """Owns the listeners for clients, the dispatcher of their requests, and the replicas; `metadata` is what reacts to
+    changes of the metadata, BrokerServices what handlers use. Durable are only the logs.
+    """
+
     def __init__(
         self,
         settings: BrokerSettings,
@@ -75,8 +79,6 @@ class BrokerNode:
         self.metadata = MetadataPublisher(settings, clock, self.image, logs, self.replicas, self.limits)
         self.open = False
         """Whether the listeners accept clients."""
-
-    # Life
 
     def bind(self) -> None:
         """Open the listeners without accepting yet; raises ListenerBindError."""

@@ -57,6 +57,10 @@ class Server(Protocol):
 
 
 class ControllerNode:
+    """Owns the controller's listener, the dispatcher of brokers' requests, and `controller`, the single writer, active or
+    on standby; to handlers it is their ControllerContext. Durable is what the journal keeps.
+    """
+
     def __init__(
         self,
         settings: BrokerSettings,
@@ -118,8 +122,6 @@ class ControllerNode:
         await self.controller.stop()
         if self._disk is not None:
             self._disk.shutdown()
-
-    # What handlers use, see ControllerContext
 
     @property
     def image(self) -> MetadataImage:

@@ -2,22 +2,16 @@
 
 A `Call` is made when the header of a request has been read, and ends exactly once: it is answered, its connection is
 refused or hung up on, or it is cancelled because nobody waits for its answer any more. Every one of these ends passes
-`Completion.ended`, the only place where somebody who wants to know of requests has to listen. Where nobody does, that
-costs one comparison.
+`Completion.ended`, the only place where somebody who wants to know of requests has to listen. What there is to know is
+in the call and in `observed`. Where nobody listens, that costs one comparison.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from broker_runtime.wire.header import prefix
-from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
-
-if TYPE_CHECKING:
-    from broker_runtime.apis.context import ApiSpec
-
-ANONYMOUS = "User:ANONYMOUS"
-"""Kafka's name for a client that has not said who it is."""
+from broker_runtime.wire.reply import PendingReply, Reply
 
 
 class ClientSoftware(NamedTuple):
@@ -44,6 +38,19 @@ class ClientConnection(Protocol):
     def refuse(self, kind: str, text: str) -> None:
         """End the connection, counted by `kind` and logged now and then."""
         ...
+
+
+class Api(Protocol):
+    """What is asked for, see `context.ApiSpec`."""
+
+    @property
+    def key(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def flexible_from(self) -> int: ...
 
 
 class Ending(Enum):
@@ -118,7 +125,7 @@ class Call(PendingReply):
 
     def __init__(
         self,
-        api: "ApiSpec[Any]",
+        api: Api,
         version: int,
         correlation_id: int,
         client_id: str | None,
@@ -145,26 +152,6 @@ class Call(PendingReply):
     @property
     def listener(self) -> str:
         return self.connection.listener
-
-    @property
-    def principal(self) -> str:
-        """There is no authentication yet."""
-        return ANONYMOUS
-
-    @property
-    def client_software(self) -> ClientSoftware | None:
-        told = self.connection.state
-        return told if isinstance(told, ClientSoftware) else None
-
-    @property
-    def error_code(self) -> int:
-        """The first error code in the answer that is not 0; also of a request that only failed in part."""
-        return self.error or _error_in(self.fields)
-
-    @property
-    def answer_bytes(self) -> int:
-        """With the size field; 0 when nothing is sent."""
-        return sum(chunk.length if isinstance(chunk, FileRegion) else len(chunk) for chunk in self.reply)
 
     def packed(self, body: bytes) -> Reply:
         """The response of this body."""
@@ -218,12 +205,3 @@ class Call(PendingReply):
             self.done = True
             self._completion.ended(self, _CANCELLED)
             self._deliver(None)
-
-
-def _error_in(answer: object) -> int:
-    if isinstance(answer, Mapping):
-        code = answer.get("error_code")
-        return int(code) if isinstance(code, int) and code else _error_in(list(answer.values()))
-    if isinstance(answer, Sequence) and not isinstance(answer, str | bytes | memoryview):
-        return next((code for item in answer if (code := _error_in(item))), 0)
-    return 0

@@ -8,9 +8,10 @@ import pytest
 
 from broker_runtime.apis import fetch, produce
 from broker_runtime.apis.api_versions import with_api_versions
-from broker_runtime.apis.call import ANONYMOUS, Call, ClientSoftware, Ending
+from broker_runtime.apis.call import Call, ClientSoftware, Ending
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.dispatch import Dispatcher
+from broker_runtime.apis.observed import ANONYMOUS, answer_bytes, client_software, error_code, principal
 from broker_runtime.apis.request_metrics import RequestCount, RequestMetrics
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.storage.batch import encode_batch
@@ -82,19 +83,19 @@ class Scene:
 
 def answered_at_once(scene: Scene) -> Ending:
     reply = scene.produce(LEADER)
-    assert scene.last.answer_bytes == len(b"".join(bytes(chunk) for chunk in reply))  # type: ignore[union-attr, arg-type]
+    assert answer_bytes(scene.last) == len(b"".join(bytes(chunk) for chunk in reply))  # type: ignore[union-attr, arg-type]
     return Ending.ANSWERED
 
 
 def answered_without_a_word(scene: Scene) -> Ending:
     assert scene.produce(NONE) == NO_REPLY
-    assert scene.last.answer_bytes == 0
+    assert answer_bytes(scene.last) == 0
     return Ending.ANSWERED
 
 
 def answered_with_an_error(scene: Scene) -> Ending:
     scene.produce(LEADER, topic="unknown")
-    assert scene.last.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert error_code(scene.last) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return Ending.ANSWERED
 
 
@@ -110,7 +111,7 @@ def answered_when_time_is_over(scene: Scene) -> Ending:
     scene.node.timers[0]()
     scene.leader.on_fetch(2, -1, 1, 0.0)
     assert isinstance(pending, PendingReply)
-    assert scene.last.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert error_code(scene.last) == ErrorCode.REQUEST_TIMED_OUT
     return Ending.ANSWERED
 
 
@@ -173,7 +174,7 @@ def test_each_way_to_end_is_told_once(way: Callable[[Scene], Ending]) -> None:
     scene = Scene()
     ending = way(scene)
     assert scene.last.ending is ending
-    assert (scene.last.connection, scene.last.principal) == (scene.peer, ANONYMOUS)
+    assert (scene.last.connection, principal(scene.last)) == (scene.peer, ANONYMOUS)
     count = next(count for count in scene.metrics.collect() if count.total)
     assert (count.total, count.failed) == (1, ending in (Ending.REFUSED, Ending.HUNG_UP))
 
@@ -193,19 +194,19 @@ def test_a_call_knows_when_it_came_when_it_began_to_wait_and_when_it_ended() -> 
 def test_a_client_library_is_known_once_it_has_told_its_name() -> None:
     scene = Scene()
     scene.produce(LEADER)
-    assert scene.last.client_software is None
+    assert client_software(scene.last) is None
     for name in ("librdkafka", "no name!"):
         scene.ask(API_VERSIONS, 3, {"client_software_name": name, "client_software_version": "2.11.1"})
     scene.produce(LEADER)
-    assert scene.ended[-1].client_software == ClientSoftware("librdkafka", "2.11.1")
-    assert [call.error_code for call in scene.ended] == [0, 0, ErrorCode.INVALID_REQUEST, 0]
+    assert client_software(scene.ended[-1]) == ClientSoftware("librdkafka", "2.11.1")
+    assert [error_code(call) for call in scene.ended] == [0, 0, ErrorCode.INVALID_REQUEST, 0]
 
 
 def test_an_error_in_an_answer_of_fields_is_found_wherever_it_is() -> None:
     nested = {**NOWHERE, "error_code": ErrorCode.NONE, "coordinators": [{"key": "k", **NOWHERE}]}
     scene = Scene(ApiSpec(FIND_COORDINATOR, "FindCoordinator", (0, 4), lambda *_: nested))
     scene.dispatch.handle(FIND, scene.peer)
-    assert scene.last.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert error_code(scene.last) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_keys_outside_of_kafkas_range_are_counted_as_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
