@@ -57,8 +57,8 @@ class Server(Protocol):
 
 
 class ControllerNode:
-    """Owns the controller's listener, the dispatcher of brokers' requests, and `controller`, the single writer, active or
-    on standby; to handlers it is their ControllerContext. Durable is what the journal keeps.
+    """Owns the controller's listener, the dispatcher of brokers' requests, and `controller`: the single writer, active
+    or on standby. To handlers it is their ControllerContext. Durable is what the journal keeps.
     """
 
     def __init__(
