@@ -21,6 +21,7 @@ from broker_runtime.storage.checkpoint import PARTITION_METADATA, Partition, rea
 from broker_runtime.storage.checkpoints import Checkpoints
 from broker_runtime.storage.cleaning import apply_retention
 from broker_runtime.storage.damaged import ACCEPT_LOSS, DamagedPartition
+from broker_runtime.storage.deleted import DeletedFolders, remove_folder
 from broker_runtime.storage.disk import Disk, Done, InlineDisk
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.loader import Promise, load_log, new_log
@@ -28,7 +29,7 @@ from broker_runtime.storage.log import Log
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
-from broker_runtime.storage.stray import DELETED, STRAY, StrayFolders, is_parted, parting_name
+from broker_runtime.storage.stray import DELETED, STRAY, StrayFolders, missing_partitions
 from broker_runtime.storage.waiters import AtOnce, Wakes
 
 _LOGGER = logging.getLogger(__name__)
@@ -68,7 +69,6 @@ class LogManager:
         self._journal: str | None = None
         self._copy: str | None = None
         self.run_record = RunRecord(fs, log_dir, boot_id)
-        self._doomed: list[tuple[int, Path]] = []
         self._turn: list[Log] = []
         self._recovered: deque[Log] = deque()
         """Logs that a crash has left with records that are not synced, and of which nobody has asked for it."""
@@ -79,6 +79,7 @@ class LogManager:
         self._watermarks_at = clock.monotonic()
         self._checkpoints = Checkpoints(fs, log_dir, self._logs)
         self.strays = StrayFolders(fs, log_dir)
+        self._deleted = DeletedFolders(fs, log_dir, self._disk, self._is_missed)
         self._accepted: list[Path] = []
         self.damaged: dict[Partition, DamagedPartition] = {}
         """Their files are left as they are, for a person or until another broker is known to have the records."""
@@ -116,9 +117,8 @@ class LogManager:
         for key in found:
             self._load_partition(key, config_of(key[0]), report)
         if self.run_record.kept_ledger:
-            for key in checkpoints.ledger.keys() - found.keys():
-                if not any(is_parted(name, key) for name in parted):
-                    self._miss_folder(key, report)
+            for key in missing_partitions(checkpoints.ledger.keys() - found.keys(), parted):
+                self._miss_folder(key, report)
         for name in parted:
             self.strays.note(name)
         if not report.clean:
@@ -131,7 +131,7 @@ class LogManager:
         # Only now does nothing on disk say any more that they should be there.
         for name in parted:
             if name.endswith(DELETED):
-                self._remove_folder(self._log_dir / name)
+                self._deleted.note(name)
         self.run_record.recovered()
 
     def _miss_folder(self, key: Partition, report: RecoveryReport) -> None:
@@ -232,7 +232,7 @@ class LogManager:
         False for one that has some and is to be kept.
         """
         if not any(name.endswith(".log") and self._fs.open(folder / name).size() for name in self._fs.listdir(folder)):
-            self._remove_folder(folder)
+            remove_folder(self._fs, folder)
         elif keep:
             return False
         else:
@@ -275,6 +275,7 @@ class LogManager:
         try:
             # Of a log with that name that is gone; this one would look as if it had lost records.
             self._checkpoints.forget(key)
+            self._deleted.settle(key)
             if self._fs.exists(place.folder):
                 # It could not be renamed when its log went: nothing of it may count for the new one.
                 self.strays.take(place.folder)
@@ -334,13 +335,10 @@ class LogManager:
         folder = self._let_go((topic, partition))
         if folder is None:
             return
-        doomed = parting_name(folder, DELETED)
         try:
-            self._fs.rename(folder, doomed)
-            self._fs.fsync_dir(self._log_dir)
+            self._deleted.take((topic, partition), folder, self._clock.wall_ms() + delay_ms)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"deleting {topic}-{partition} failed: {error}") from error
-        self._doomed.append((self._clock.wall_ms() + delay_ms, doomed))
 
     def set_aside(self, topic: str, partition: int) -> None:
         """Nobody ordered to delete this log, but it belongs to nobody: it is kept under another name, for a person."""
@@ -395,7 +393,8 @@ class LogManager:
         self._flush_sealed()
         self.note_log_starts(_say_unless_noted)
         try:
-            self._remove_one_doomed(now_ms)
+            if self._deleted.remove_some(now_ms):
+                self._checkpoints.write_ledger()
             if self._clock.monotonic() >= self._watermarks_at:
                 self._watermarks_at = self._clock.monotonic() + self.high_watermark_interval_ms / 1000
                 self._checkpoints.write_high_watermarks(sync=False)
@@ -437,20 +436,9 @@ class LogManager:
         if self._sealing is None or not self._sealing.files.syncs.is_under_way:
             self._sealing = next((log for log in self._logs.values() if log.files.syncs.begin_sealed()), None)
 
-    def _remove_one_doomed(self, now_ms: int) -> None:
-        """Once nothing on disk says any more that it should be there."""
-        for number, (due_ms, folder) in enumerate(self._doomed):
-            if due_ms <= now_ms:
-                if any(is_parted(folder.name, key) for key in self._checkpoints.ledger.keys() - self._logs.keys()):
-                    self._checkpoints.write_ledger()
-                self._remove_folder(folder)
-                del self._doomed[number]
-                return
-
-    def _remove_folder(self, folder: Path) -> None:
-        for name in self._fs.listdir(folder):
-            self._fs.unlink(folder / name)
-        self._fs.rmdir(folder)
+    def _is_missed(self, key: Partition) -> bool:
+        """Whether the next start would miss the partition if its folder went."""
+        return key in self._checkpoints.ledger and key not in self._logs
 
     def close(self) -> None:
         """Sync everything and leave the clean-shutdown marker, unless a log could not be closed (then it is logged)."""

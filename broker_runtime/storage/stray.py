@@ -1,6 +1,7 @@
 """Folders of partitions that are no longer in use, and what is set aside for a person to decide about."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -22,12 +23,22 @@ def parting_name(folder: Path, suffix: str) -> Path:
     return folder.with_name(topic[: _NAME_MAX - len(rest)] + rest)
 
 
-def is_parted(name: str, key: Partition) -> bool:
-    """Whether this is the name of a folder that the partition had and that is no longer in use."""
-    match = _PARTED_FOLDER.fullmatch(name)
-    if match is None or int(match["partition"]) != key[1]:
-        return False
-    return key[0] == match["topic"] or (len(name) == _NAME_MAX and key[0].startswith(match["topic"]))
+def missing_partitions(partitions: Iterable[Partition], parted: Iterable[str]) -> list[Partition]:
+    """Those that had none of the folders `parted`, which are no longer in use."""
+    had: set[Partition] = set()
+    had_of_long_names: list[Partition] = []
+    for name in parted:
+        match = _PARTED_FOLDER.fullmatch(name)
+        if match is not None:
+            had.add((match["topic"], int(match["partition"])))
+            if len(name) == _NAME_MAX:
+                had_of_long_names.append((match["topic"], int(match["partition"])))
+    return [
+        (topic, partition)
+        for topic, partition in partitions
+        if (topic, partition) not in had
+        and not any(partition == number and topic.startswith(cut) for cut, number in had_of_long_names)
+    ]
 
 
 class StrayFolders:

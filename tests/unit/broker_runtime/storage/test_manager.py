@@ -179,6 +179,7 @@ def test_a_crash_before_the_files_went_is_made_good_at_start() -> None:
     house.logs.delete("orders", 0)
     house.kill()
     assert house.log.log_end_offset == 0
+    house.logs.tick()
     assert [name for name in house.fs.listdir(LOG_DIR) if "delete" in name] == []
 
 
