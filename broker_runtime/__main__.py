@@ -37,11 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("broker_runtime", description="A Kafka-protocol broker and controller.")
+    parser = argparse.ArgumentParser(
+        "broker_runtime", description="A Kafka-protocol broker and controller.", formatter_class=_help_formatter
+    )
     parser.add_argument("--config", required=True, type=Path, help="server.properties")
     parser.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="wins over the file")
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
     return parser
+
+
+def _help_formatter(prog: str) -> argparse.HelpFormatter:
+    """Of a given width: to ask for the terminal's, argparse imports what a broker keeps in memory for ever (shutil)."""
+    return argparse.HelpFormatter(prog, width=100)
 
 
 def read_settings(path: Path, overrides: Sequence[str]) -> BrokerSettings:

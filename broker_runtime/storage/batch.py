@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-import crc32c
-
+from broker_runtime.checksum import crc32c
 from broker_runtime.errors import ErrorCode, KafkaError
 
 HEADER = Struct(">qiibIhiqqqhii")
@@ -85,7 +84,7 @@ def parse_header(buffer: bytes | bytearray | memoryview, at: int = 0) -> Header:
 
 
 def checksum(batch: bytes | bytearray | memoryview) -> int:
-    return crc32c.crc32c(memoryview(batch)[CRC_FROM:])
+    return crc32c(memoryview(batch)[CRC_FROM:])
 
 
 def advance_sequence(sequence: int, by: int) -> int:
@@ -132,7 +131,7 @@ def encode_batch(
     length = HEADER_BYTES - OVERHEAD_BYTES + len(body)
     times = (base_timestamp, base_timestamp)
     head = bytearray(HEADER.pack(0, length, -1, MAGIC, 0, attributes, count - 1, *times, *producer, count))
-    CRC.pack_into(head, CRC_FROM - 4, crc32c.crc32c(body, crc32c.crc32c(memoryview(head)[CRC_FROM:])))
+    CRC.pack_into(head, CRC_FROM - 4, crc32c(body, crc32c(memoryview(head)[CRC_FROM:])))
     return bytes(head + body)
 
 

@@ -5,8 +5,7 @@ Pure. Offsets and leader epochs stay as the leader set them.
 
 from collections.abc import Iterator
 
-from crc32c import crc32c
-
+from broker_runtime.checksum import crc32c
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, parse_header
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
-from crc32c import crc32c
-
+from broker_runtime.checksum import crc32c
 from broker_runtime.storage.checkpoint import Partition
 from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
 

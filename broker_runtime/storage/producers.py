@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from broker_runtime.checksum import crc32c
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import NO_EPOCH, Header, advance_sequence
 

@@ -5,8 +5,7 @@ must fit, and what is said to be compressed must begin like it. Timestamps are j
 which Kafka's own clients always set; Kafka walks the records.
 """
 
-from crc32c import crc32c
-
+from broker_runtime.checksum import crc32c
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import (

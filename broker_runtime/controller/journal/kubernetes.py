@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
-from crc32c import crc32c
 
+from broker_runtime.checksum import crc32c
 from broker_runtime.controller.journal.seam import (
     DeposedError,
     JournalDamagedError,
