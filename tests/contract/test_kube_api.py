@@ -15,7 +15,13 @@ from e2e.cluster.waiting import wait_for
 from sluicegate_operator.api.topic import FINALIZER
 from sluicegate_operator.kube.children import CHILD_MANAGER, who_set
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeUnavailableError, NameTakenError
+from sluicegate_operator.kube.errors import (
+    KubeConflictError,
+    KubeError,
+    KubeUnavailableError,
+    NamespaceGoingError,
+    NameTakenError,
+)
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.kinds import CUSTOM, LEASE, POD, STATEFUL_SET, TOPIC, kind_of
 from sluicegate_operator.kube.lease import LeaseElector
@@ -299,6 +305,33 @@ async def test_what_others_change_between_a_look_and_the_write_is_seen_before_it
     assert [found["data"]["ours"] for found in seen] == ["2", "by hand"]
     assert who_set(seen[1], "data", "ours").startswith("kubectl")
     assert plane.get("configmap", "overruled")["data"] == {"ours": "3"}
+
+
+async def test_a_namespace_that_is_being_deleted_is_no_right_that_is_missing(
+    plane: ControlPlane, client: KubeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    plane.kubectl("create", "namespace", "going")
+    plane.kubectl("create", "-n", "going", "configmap", "keeps")
+    keeps = '{"metadata": {"finalizers": ["sluicegate.dev/test"]}}'
+    plane.kubectl("patch", "-n", "going", "configmap", "keeps", "--patch", keeps)
+    plane.kubectl("delete", "namespace", "going", "--wait=false")
+    child = config_map("late", {})
+    child["metadata"]["namespace"] = "going"
+    with pytest.raises(NamespaceGoingError) as going:
+        await client.apply(child)
+    assert going.value.retriable
+    await EventRecorder(client).record(child, "Warning", "Late", "not posted, and no warning")
+    assert [record.levelname for record in caplog.records if "Late" in record.getMessage()] in ([], ["INFO"])
+    plane.kubectl(
+        "patch",
+        "-n",
+        "going",
+        "configmap",
+        "keeps",
+        "--type=merge",
+        "--patch",
+        keeps.replace('"sluicegate.dev/test"', ""),
+    )
 
 
 async def test_nothing_is_written_where_nothing_has_changed_since_it_was_applied(

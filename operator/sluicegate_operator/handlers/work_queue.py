@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.errors import KubeError, NamespaceGoingError
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +152,8 @@ class WorkQueue(Generic[K]):
             again = await self._work(key)
         except (KubeError, KafkaAdminError) as error:
             delay_s = self._schedule.failed(key, loop.time(), random.random())
-            log.warning("%s %s: %s; again in %.1f s", self.name, key, error, delay_s)
+            level = logging.INFO if isinstance(error, NamespaceGoingError) else logging.WARNING
+            log.log(level, "%s %s: %s; again in %.1f s", self.name, key, error, delay_s)
         except Exception:
             delay_s = self._schedule.failed(key, loop.time(), random.random())
             log.exception("%s %s failed; again in %.1f s", self.name, key, delay_s)

@@ -21,7 +21,13 @@ from kubernetes.config import ConfigException
 from sluicegate_operator.kube.applied import AppliedChildren
 from sluicegate_operator.kube.children import CHILD_MANAGER, applied_fields, name_taken
 from sluicegate_operator.kube.denials import DENIED_FOR_S, STATUSES, Denials
-from sluicegate_operator.kube.errors import KubeConflictError, KubeError, KubeFencedError, KubeUnavailableError
+from sluicegate_operator.kube.errors import (
+    KubeConflictError,
+    KubeError,
+    KubeFencedError,
+    KubeUnavailableError,
+    NamespaceGoingError,
+)
 from sluicegate_operator.kube.kinds import POD, Kind, kind_of
 from sluicegate_operator.kube.rounds import Rounds
 from sluicegate_operator.resources.owner import why_not_ours
@@ -42,6 +48,8 @@ BUSY_RETRIES_MAX = 5
 BUSY_FIRST_S = 0.1
 BUSY_PAUSE_MAX_S = 5.0
 """429 means that nothing was done: the API server is busy or still opening a kind's storage. Retry-After says when."""
+_GOING = "because it is being terminated"
+"""The API server's words of a namespace; the status is that of a right that is missing."""
 _APPLY_TYPE = "application/apply-patch+yaml"
 _MERGE_TYPE = "application/merge-patch+json"
 _STRATEGIC_MERGE_TYPE = "application/strategic-merge-patch+json"
@@ -239,7 +247,7 @@ class KubeClient:
             answer = await self._patiently(method, url, headers, data)
         except KubeError as error:
             self._denials.note(request, error.status, loop.time())
-            if error.status in STATUSES:
+            if error.status in STATUSES and not isinstance(error, NamespaceGoingError):
                 error.retriable = self._denials.may_pass(request, loop.time())
             raise
         self._denials.note(request, 200, loop.time())
@@ -294,6 +302,8 @@ def _refusal(method: str, url: str, status: int, text: str) -> KubeError:
     # The second is the API server's way to say that a uid is that of another object.
     if status == 409 or (status == 422 and "metadata.uid" in reason):
         return KubeConflictError(message)
+    if status == 403 and _GOING in reason:
+        return NamespaceGoingError(message)
     if status in (BUSY, 500, 502, 503, 504):
         return KubeError(message, status, retriable=True)
     return KubeError(message, status)

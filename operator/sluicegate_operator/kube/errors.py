@@ -34,6 +34,13 @@ class KubeFencedError(KubeError):
         super().__init__(message, retriable=True)
 
 
+class NamespaceGoingError(KubeError):
+    """Nothing is made in a namespace that is being deleted: it is nobody's fault, and ends with the cluster in it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, 403, retriable=True)
+
+
 class ClaimsTakenError(KubeError):
     """Volume claims that nodes would get hold data of another cluster; nothing was made."""
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.errors import KubeError, NamespaceGoingError
 from sluicegate_operator.kube.kinds import EVENT
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,8 @@ class EventRecorder:
         except KubeError as error:
             # The next one like it tries again.
             series.posted = posted
-            log.warning("event %s of %s %s not posted: %s", reason, reference["kind"], reference["name"], error)
+            level = logging.INFO if isinstance(error, NamespaceGoingError) else logging.WARNING
+            log.log(level, "event %s of %s %s not posted: %s", reason, reference["kind"], reference["name"], error)
 
     def _event(self, reference: Mapping[str, str], name: str, series: Series) -> dict[str, Any]:
         return {
