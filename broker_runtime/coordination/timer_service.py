@@ -37,7 +37,7 @@ class TimerService(Generic[A]):
 
     def _set_alarm(self) -> None:
         """An alarm that rings too early, as its timer was cancelled, is only set again."""
-        due_s = self._timers.next_due_s
+        due_s = self._timers.next_due_s()
         if due_s is None or (self._alarm is not None and self._alarm.when() <= due_s):
             return
         if self._alarm is not None:

@@ -36,7 +36,6 @@ class Timers(Generic[A]):
         self._timers.clear()
         self._heap.clear()
 
-    @property
     def next_due_s(self) -> float | None:
         """When the first is due; None when there is none."""
         heap = self._heap
@@ -47,7 +46,7 @@ class Timers(Generic[A]):
     def take_due(self, now_s: float) -> list[tuple[Hashable, A]]:
         """Those that are due, the earliest first; they are gone then."""
         taken = []
-        while (due_s := self.next_due_s) is not None and due_s <= now_s:
+        while (due_s := self.next_due_s()) is not None and due_s <= now_s:
             key = heappop(self._heap)[2]
             taken.append((key, self._timers.pop(key)[2]))
         return taken

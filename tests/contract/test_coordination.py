@@ -1,0 +1,531 @@
+"""What a coordinator's runtime promises, whatever makes its log durable: a journal, or a partition's high watermark.
+
+A `Place` is where the log is kept. It can hold up what makes records durable, let it go on, and give the log to
+somebody else.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from broker_runtime.config import TopicConfig
+from broker_runtime.controller.history import History
+from broker_runtime.controller.journal.file import FileJournal
+from broker_runtime.controller.journal.kubernetes import KubernetesJournal
+from broker_runtime.controller.journal.seam import Backing, DeposedError, Journal, Snapshot, SoleElection
+from broker_runtime.controller.journal_log import JournalLog
+from broker_runtime.coordination.replay import replay
+from broker_runtime.coordination.replicated_log import LeadershipLostError, ReplicatedLog
+from broker_runtime.coordination.runtime import CoordinatorRuntime, Phase
+from broker_runtime.coordination.seam import Decision, DurableLog
+from broker_runtime.coordination.timer_service import TimerService
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batching import KeyValue
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.manager import LogManager
+from tests.support.inline_executor import InlineExecutor
+from tests.support.journal_store import MemoryStore, SharedObjects
+from tests.support.logs import TOPIC_ID, LogHouse
+from tests.support.manual_clock import ManualClock
+from tests.support.memory_filesystem import MemoryFileSystem
+from tests.support.replicas import brokers, leading
+from tests.support.tally import Added, Tally, TallyDecision, TallyShard, decoded
+
+QUEUE_MAX = 40
+
+
+class Place(Protocol):
+    log: Log
+    lost: type[Exception]
+    """What ends a runtime whose log is somebody else's."""
+
+    def durable(self) -> DurableLog:
+        """For one more process, or one more term."""
+        ...
+
+    async def load(self) -> Tally: ...
+
+    def hold(self) -> None: ...
+
+    def let_go(self) -> None: ...
+
+    def give_away(self) -> None: ...
+
+
+async def tally_of(log: Log, end: int) -> Tally:
+    tally = Tally(next_offset=log.log_start_offset)
+    await replay(log, log.log_start_offset, end, lambda item: tally.apply(decoded(item), item.offset))
+    return tally
+
+
+class GatedJournal:
+    """A journal that commits when it may, or learns that it was deposed."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.batches_between_snapshots = journal.batches_between_snapshots
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.deposed = False
+
+    async def load(self) -> Snapshot | None:
+        return await self.journal.load()
+
+    async def commit(self) -> None:
+        await self.gate.wait()
+        if self.deposed:
+            raise DeposedError("another controller has written")
+        await self.journal.commit()
+
+    async def write_snapshot(self, snapshot: Snapshot) -> None:
+        await self.journal.write_snapshot(snapshot)
+
+    async def close(self) -> None:
+        await self.journal.close()
+
+
+class Elected(SoleElection):
+    held = True
+
+
+class JournalPlace:
+    lost: type[Exception] = DeposedError
+
+    def __init__(self, journal: Callable[[Log], Journal]) -> None:
+        self.clock = ManualClock()
+        logs = LogManager(Path("/data"), fs=MemoryFileSystem(), clock=self.clock)
+        logs.open(lambda _topic: TopicConfig())
+        self.log = logs.create("tally", 0, TOPIC_ID, TopicConfig())
+        self.journal = GatedJournal(journal(self.log))
+        self.election = Elected(1)
+
+    def durable(self) -> DurableLog:
+        self.journal.deposed, self.election.held = False, True
+        self.journal.gate.set()
+        backing = Backing(self.log, self.journal, self.election)
+        return JournalLog(backing, History(self.log, self.journal, 1 << 30, self.clock), self.clock)
+
+    async def load(self) -> Tally:
+        await self.journal.load()
+        return await tally_of(self.log, self.log.log_end_offset)
+
+    def hold(self) -> None:
+        self.journal.gate.clear()
+
+    def let_go(self) -> None:
+        self.journal.gate.set()
+
+    def give_away(self) -> None:
+        self.journal.deposed, self.election.held = True, False
+        self.journal.gate.set()
+
+
+class PartitionPlace:
+    """Broker 1 leads; the other replicas fetch what there is whenever they may."""
+
+    lost: type[Exception] = LeadershipLostError
+
+    def __init__(self, *replicas: int) -> None:
+        self.house = LogHouse(TopicConfig(min_insync_replicas=len(replicas)))
+        self.log = self.house.log
+        self.replicas = replicas
+        self.epoch = 0
+        self.holding = False
+        self.leader = leading(self.log, *replicas)
+
+    def durable(self) -> DurableLog:
+        self.epoch += 1
+        self.leader = leading(self.log, *self.replicas, epoch=self.epoch)
+        self.let_go()
+        return Fetched(self, ReplicatedLog(self.leader, self.house.clock))
+
+    async def load(self) -> Tally:
+        return await tally_of(self.log, self.log.log_end_offset)
+
+    def hold(self) -> None:
+        self.holding = True
+
+    def let_go(self) -> None:
+        self.holding = False
+        self.fetch()
+
+    def fetch(self) -> None:
+        if self.holding or self.leader.leader_epoch < 0:
+            return
+        infos = brokers(*self.replicas)
+        for replica in self.replicas[1:]:
+            self.leader.on_fetch(replica, infos[replica].epoch, self.log.log_end_offset, 0.0)
+
+    def give_away(self) -> None:
+        self.leader.resign()
+
+
+class Fetched:
+    """A replicated log whose followers fetch soon after each append."""
+
+    def __init__(self, place: PartitionPlace, log: ReplicatedLog) -> None:
+        self.place, self.log = place, log
+        self.batch_bytes_max = log.batch_bytes_max
+
+    @property
+    def held(self) -> bool:
+        return self.log.held
+
+    def append(self, records: Sequence[KeyValue]) -> int:
+        asyncio.get_running_loop().call_soon(self.place.fetch)
+        return self.log.append(records)
+
+    async def commit(self) -> None:
+        await self.log.commit()
+
+
+def file_place() -> Place:
+    return JournalPlace(lambda log: FileJournal(log, InlineExecutor()))
+
+
+def store_place() -> Place:
+    return JournalPlace(lambda log: KubernetesJournal(log, MemoryStore(SharedObjects()), "tally", 5.0))
+
+
+PLACES: dict[str, Callable[[], Place]] = {
+    "file journal": file_place,
+    "kubernetes journal": store_place,
+    "two replicas": lambda: PartitionPlace(1, 2),
+}
+
+
+@pytest.fixture(params=PLACES)
+def new_place(request: pytest.FixtureRequest) -> Callable[[], Place]:
+    return PLACES[request.param]
+
+
+class Process:
+    """A runtime and the task that runs it."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.shard = TallyShard(place.load)
+        self.timers: TimerService[TallyDecision] = TimerService()
+        self.durable = place.durable()
+        self.runtime: CoordinatorRuntime[Tally, Added] = CoordinatorRuntime(
+            self.shard, self.durable, self.timers, Tally(), QUEUE_MAX
+        )
+        self.task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self.runtime.load()
+        self.task = asyncio.ensure_future(self.runtime.run())
+
+    async def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await self.task
+
+    async def add(self, name: str = "x", number: int = 1) -> int:
+        """The offset of the record, by what the decision expected."""
+
+        def decide(tally: Tally) -> tuple[Sequence[Added], int]:
+            return [Added(name, number)], tally.next_offset
+
+        return await self.runtime.submit(decide)
+
+    async def turns(self) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def running(place: Place) -> AsyncIterator[Process]:
+    process = Process(place)
+    await process.start()
+    try:
+        yield process
+    finally:
+        await process.stop()
+
+
+def codes(results: Sequence[object]) -> list[object]:
+    return [each.code if isinstance(each, KafkaError) else each for each in results]
+
+
+async def test_an_answer_comes_when_the_record_is_durable_and_not_before(new_place: Callable[[], Place]) -> None:
+    async with running(place := new_place()) as process:
+        seen = place.log.high_watermark
+        place.hold()
+        waiting = asyncio.ensure_future(process.add())
+        await process.turns()
+        assert process.runtime.state.sums == {"x": 1}
+        assert (waiting.done(), place.log.high_watermark) == (False, seen)
+        place.let_go()
+        assert await waiting == seen
+        assert place.log.high_watermark == seen + 1
+
+
+async def test_each_decision_sees_those_before_it_and_knows_its_offsets(new_place: Callable[[], Place]) -> None:
+    def next_number(tally: Tally) -> tuple[Sequence[Added], tuple[int, int]]:
+        return [Added("x", 1), Added("y", 1)], (tally.sums.get("x", 0), tally.next_offset)
+
+    async with running(place := new_place()) as process:
+        answers = await asyncio.gather(*(process.runtime.submit(next_number) for _ in range(10)))
+        assert answers == [(n, 2 * n) for n in range(10)]
+        assert await tally_of(place.log, place.log.high_watermark) == process.runtime.state
+
+
+async def test_all_that_wait_while_a_commit_runs_share_the_next(new_place: Callable[[], Place]) -> None:
+    async with running(place := new_place()) as process:
+        place.hold()
+        first = asyncio.ensure_future(process.add())
+        await process.turns()
+        rest = [asyncio.ensure_future(process.add()) for _ in range(QUEUE_MAX)]
+        await process.turns()
+        assert process.runtime.state.sums == {"x": 1}, "while a commit runs nothing is decided"
+        process.shard.log.clear()
+        place.let_go()
+        await asyncio.gather(first, *rest)
+        await process.turns()
+        assert process.shard.log == ["committed", *[Added("x", 1)] * QUEUE_MAX, "committed"]
+
+
+async def test_a_refusal_waits_for_what_it_came_of(new_place: Callable[[], Place]) -> None:
+    def once(tally: Tally) -> tuple[Sequence[Added], None]:
+        if tally.sums:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "it is there")
+        return [Added("x", 1)], None
+
+    async with running(place := new_place()) as process:
+        place.hold()
+        told = [asyncio.ensure_future(process.runtime.submit(once)) for _ in range(2)]
+        await process.turns()
+        assert not any(each.done() for each in told)
+        place.let_go()
+        assert codes(await asyncio.gather(*told, return_exceptions=True)) == [None, ErrorCode.INVALID_REQUEST]
+
+
+async def test_a_refusal_and_a_mistake_write_nothing_and_hold_nobody_up(new_place: Callable[[], Place]) -> None:
+    def refuse(tally: Tally) -> tuple[Sequence[Added], None]:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
+
+    def fail(tally: Tally) -> tuple[Sequence[Added], None]:
+        raise ZeroDivisionError
+
+    async with running(place := new_place()) as process:
+        submit = process.runtime.submit
+        done = await asyncio.gather(submit(refuse), submit(fail), process.add(), return_exceptions=True)
+        assert [type(each) for each in done] == [KafkaError, ZeroDivisionError, int]
+        assert place.log.high_watermark == 1
+
+
+async def test_the_queue_has_an_end(new_place: Callable[[], Place]) -> None:
+    async with running(new_place()) as process:
+        done = await asyncio.gather(*(process.add() for _ in range(QUEUE_MAX + 2)), return_exceptions=True)
+        assert codes(done) == [*range(QUEUE_MAX), *[ErrorCode.REQUEST_TIMED_OUT] * 2]
+
+
+async def test_a_decision_of_very_many_records_is_written_in_several_batches(new_place: Callable[[], Place]) -> None:
+    def many(tally: Tally) -> tuple[Sequence[Added], None]:
+        return [Added(f"{n:01000}", 1) for n in range(1_000)], None
+
+    async with running(place := new_place()) as process:
+        await process.runtime.submit(many)
+        assert await tally_of(place.log, place.log.high_watermark) == process.runtime.state
+        assert process.runtime.state.next_offset == 1_000
+
+
+async def test_what_follows_of_records_belongs_to_the_same_request(new_place: Callable[[], Place]) -> None:
+    async with running(new_place()) as process:
+        process.shard.follows = True
+        offsets = await asyncio.gather(*(process.add(name) for name in "ab"))
+        assert offsets == [0, 2]
+        assert process.runtime.state.sums == {"a": 1, "follows": 1, "b": 1}
+
+
+async def test_a_term_opens_with_its_own_records_before_it_takes_requests(new_place: Callable[[], Place]) -> None:
+    process = Process(place := new_place())
+    process.shard.opens_with = [Added("term", 1)]
+    place.hold()
+    loading = asyncio.ensure_future(process.runtime.load())
+    await process.turns()
+    assert process.runtime.phase is Phase.LOADING
+    assert codes(await asyncio.gather(process.add(), return_exceptions=True)) == [
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    ]
+    assert process.shard.log == [Added("term", 1)]
+    place.let_go()
+    await loading
+    assert (process.runtime.phase, process.runtime.active) == (Phase.ACTIVE, True)
+    assert process.shard.log == [Added("term", 1), "loaded"]
+    assert place.log.high_watermark == 1
+
+
+async def test_the_next_term_knows_everything_that_was_answered(new_place: Callable[[], Place]) -> None:
+    async with running(place := new_place()) as process:
+        await asyncio.gather(*(process.add(name) for name in "abcab"))
+        before = process.runtime.state
+    async with running(place) as again:
+        assert again.runtime.state == before
+        assert await again.add() == before.next_offset
+
+
+async def test_who_waits_when_the_log_becomes_another_ones_is_told(new_place: Callable[[], Place]) -> None:
+    place = new_place()
+    async with running(place) as process:
+        await process.add("a")
+        place.hold()
+        decided = asyncio.ensure_future(process.add("b"))
+        await process.turns()
+        waiting = asyncio.ensure_future(process.add("c"))
+        await process.turns()
+        place.give_away()
+        assert codes(await asyncio.gather(decided, waiting, return_exceptions=True)) == [
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.NOT_COORDINATOR,
+        ]
+        assert process.task is not None
+        with pytest.raises(place.lost):
+            await process.task
+        assert (process.runtime.phase, process.runtime.active) == (Phase.UNLOADED, False)
+        assert codes(await asyncio.gather(process.add(), return_exceptions=True)) == [ErrorCode.NOT_COORDINATOR]
+    async with running(place) as again:
+        assert again.runtime.state.sums["a"] == 1
+
+
+async def test_nothing_is_answered_once_another_might_write_though_nothing_is_written(
+    new_place: Callable[[], Place],
+) -> None:
+    def look(tally: Tally) -> tuple[Sequence[Added], int]:
+        return (), tally.sums.get("x", 0)
+
+    place = new_place()
+    async with running(place) as process:
+        asked = asyncio.ensure_future(process.runtime.submit(look))
+        # It waits in the queue now, and is not decided yet.
+        await asyncio.sleep(0)
+        place.give_away()
+        assert not process.runtime.active
+        told = codes(await asyncio.gather(asked, process.add(), return_exceptions=True))
+        assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
+
+
+async def test_a_stop_tells_everybody_who_waits(new_place: Callable[[], Place]) -> None:
+    place = new_place()
+    async with running(place) as process:
+        place.hold()
+        decided = asyncio.ensure_future(process.add())
+        await process.turns()
+        waiting = asyncio.ensure_future(process.add())
+        await process.turns()
+        await process.stop()
+        told = codes(await asyncio.gather(decided, waiting, return_exceptions=True))
+        assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR]
+        process.runtime.unload()
+
+
+async def test_who_gives_up_waiting_holds_nobody_up(new_place: Callable[[], Place]) -> None:
+    place = new_place()
+    async with running(place) as process:
+        place.hold()
+        one, two = asyncio.ensure_future(process.add("a")), asyncio.ensure_future(process.add("b"))
+        await process.turns()
+        one.cancel()
+        place.let_go()
+        assert await two == 1
+        assert process.runtime.state.sums == {"a": 1, "b": 1}
+
+
+async def test_a_record_that_does_not_fit_ends_the_runtime_before_it_is_durable(new_place: Callable[[], Place]) -> None:
+    async with running(place := new_place()) as process:
+        place.hold()
+        assert codes(await asyncio.gather(process.add("x", -1), return_exceptions=True)) == [
+            ErrorCode.COORDINATOR_NOT_AVAILABLE
+        ]
+        assert process.task is not None
+        with pytest.raises(ValueError, match="x would be -1"):
+            await process.task
+        assert place.log.high_watermark == 0
+
+
+async def test_a_timer_decides_like_a_request_and_only_its_newest_setting_counts(
+    new_place: Callable[[], Place], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(place := new_place()) as process:
+        rung = asyncio.Event()
+
+        def at(name: str) -> Decision[Tally, Added, None]:
+            def decide(tally: Tally) -> tuple[Sequence[Added], None]:
+                rung.set()
+                return [Added(name, 1)], None
+
+            return decide
+
+        def refuse(tally: Tally) -> tuple[Sequence[Added], None]:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "not now")
+
+        process.timers.schedule("one", 0.0, at("replaced"))
+        process.timers.schedule("one", 0.001, at("x"))
+        process.timers.schedule_if_absent("one", 0.0, at("too late"))
+        process.timers.schedule("two", 0.0, at("cancelled"))
+        process.timers.cancel("two")
+        process.timers.schedule("three", 0.0, refuse)
+        process.timers.schedule("four", 3600.0, at("far away"))
+        async with asyncio.timeout(30):
+            await rung.wait()
+        await process.add("y")
+        assert process.runtime.state.sums == {"x": 1, "y": 1}
+        assert await tally_of(place.log, place.log.high_watermark) == process.runtime.state
+        assert "the timer three came to nothing: INVALID_REQUEST: not now" in caplog.text
+
+
+async def test_a_terms_end_forgets_its_timers(new_place: Callable[[], Place]) -> None:
+    def never(tally: Tally) -> tuple[Sequence[Added], None]:
+        raise AssertionError("a timer of the term before")
+
+    async with running(place := new_place()) as process:
+        process.timers.schedule("one", 0.0, never)
+        await process.stop()
+        await process.turns()
+        assert place.log.high_watermark == 0
+
+
+async def test_runtimes_in_one_process_know_nothing_of_each_other(new_place: Callable[[], Place]) -> None:
+    places = [new_place() for _ in range(5)]
+    async with running(places[0]) as first:
+        others = [Process(place) for place in places[1:]]
+        for other in others:
+            await other.start()
+        places[0].hold()
+        held_up = asyncio.ensure_future(first.add())
+        assert await asyncio.gather(*(other.add(str(n)) for n, other in enumerate(others))) == [0] * 4
+        assert [other.runtime.state.sums for other in others] == [{str(n): 1} for n in range(4)]
+        assert not held_up.done()
+        places[0].let_go()
+        assert await held_up == 0
+        for other in others:
+            await other.stop()
+
+
+async def test_a_partition_with_too_few_replicas_in_sync_refuses_and_goes_on_later() -> None:
+    place = PartitionPlace(1, 2)
+    async with running(place) as process:
+        isr, place.leader.isr = place.leader.isr, (1,)
+        assert codes(await asyncio.gather(process.add(), return_exceptions=True)) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert process.runtime.state.sums == {}
+        place.leader.isr = isr
+        assert await process.add() == 0
+
+
+async def test_a_partition_whose_disk_fails_ends_its_runtime() -> None:
+    place = PartitionPlace(1, 2)
+    async with running(place) as process:
+        place.hold()
+        waiting = asyncio.ensure_future(process.add())
+        await process.turns()
+        place.log.end()
+        assert codes(await asyncio.gather(waiting, return_exceptions=True)) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert process.task is not None
+        with pytest.raises(LeadershipLostError, match="closed on this broker"):
+            await process.task
