@@ -14,6 +14,8 @@ from unittest import mock
 
 from broker_runtime import broker as composition
 from broker_runtime.broker import Broker, StartError
+from broker_runtime.cluster import reactions
+from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import broker_settings
 from broker_runtime.errors import ConfigError, KafkaError
 from tests.simulation.cluster.kube import SimulatedStore
@@ -221,6 +223,14 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
         assert owner is not None
         return SimulatedStore(around.objects, around.network, owner, random.Random(entropy.random()))
 
+    between_turns = random.Random(f"{seed}/turns")
+
+    def turn_later(theirs: Reactions) -> None:
+        """Work takes no virtual time, so each piece of it has a turn of its own, and others have time in between."""
+        if not theirs._scheduled:
+            theirs._scheduled = True
+            around.loop.call_later(between_turns.uniform(0.0001, 0.01), theirs._turn)
+
     with ExitStack() as stack:
         for target, name, value in (
             (composition, "OsFileSystem", lambda: mine().fs),
@@ -231,6 +241,8 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
             ("broker_runtime.broker_node", "SocketServer", server),
             ("broker_runtime.controller_node", "SocketServer", server),
             ("broker_runtime.controller.journal.kube_store", "KubeStore", store),
+            (reactions, "TURN_S", 0.0),
+            (Reactions, "_schedule", turn_later),
             (os, "urandom", entropy.randbytes),
         ):
             if isinstance(target, str):
