@@ -4,11 +4,12 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.producer_ids import allocate
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import AllocateProducerIdsRequest
 from broker_runtime.wire.versions import ALLOCATE_PRODUCER_IDS
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: AllocateProducerIdsRequest, call: Call, context: ControllerContext) -> Fields:
     try:
         block = await context.controller.submit(lambda image: allocate(request.broker_id, request.broker_epoch, image))
     except KafkaError as error:

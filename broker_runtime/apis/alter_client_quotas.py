@@ -8,14 +8,15 @@ from broker_runtime.controller.client_quotas import EntityParts, QuotaChange, al
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import AlterClientQuotasRequest, EntryData
 from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS
 
 _HOSTS_MAX = 100
 """Names that one request may have resolved; each is a DNS query of ours."""
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: AlterClientQuotasRequest, call: Call, context: ControllerContext) -> Fields:
     hosts = _hosts(request)
     try:
         if len(hosts) > _HOSTS_MAX:
@@ -29,12 +30,12 @@ async def handle(request: Entity, call: Call, context: ControllerContext) -> Fie
     return {"entries": answers}
 
 
-def _hosts(request: Entity) -> list[str]:
+def _hosts(request: AlterClientQuotasRequest) -> list[str]:
     return sorted(hosts_to_resolve([_parts(entry) for entry in request.entries]))
 
 
 def _alter_all(
-    request: Entity, resolved: Collection[str], image: MetadataImage
+    request: AlterClientQuotasRequest, resolved: Collection[str], image: MetadataImage
 ) -> tuple[Sequence[Record], Sequence[Fields]]:
     records: list[Record] = []
     answers = []
@@ -55,11 +56,11 @@ def _alter_all(
     return ((), answers) if request.validate_only else (records, answers)
 
 
-def _parts(entry: Entity) -> EntityParts:
+def _parts(entry: EntryData) -> EntityParts:
     return [(part.entity_type, part.entity_name) for part in entry.entity]
 
 
-def _answer(entry: Entity, error: KafkaError | None) -> Fields:
+def _answer(entry: EntryData, error: KafkaError | None) -> Fields:
     return {
         "error_code": ErrorCode.NONE if error is None else error.code,
         "error_message": None if error is None else error.message,
@@ -67,7 +68,7 @@ def _answer(entry: Entity, error: KafkaError | None) -> Fields:
     }
 
 
-def _names_hosts(request: Entity) -> bool:
+def _names_hosts(request: AlterClientQuotasRequest) -> bool:
     return bool(_hosts(request))
 
 

@@ -5,6 +5,7 @@ What IncrementalAlterConfigs has in common with it is here too: resources stand 
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
@@ -12,29 +13,37 @@ from broker_runtime.controller.configs import replace_all
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalResource,
+)
 from broker_runtime.wire.versions import ALTER_CONFIGS
 
-AlterOne = Callable[[Entity, MetadataImage], Sequence[Record]]
+_Request = AlterConfigsRequest | IncrementalAlterConfigsRequest
+_Resource = AlterConfigsResource | IncrementalResource
+AlterOne = Callable[[Any, MetadataImage], Sequence[Record]]
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: AlterConfigsRequest, call: Call, context: ControllerContext) -> Fields:
     return await alter_resources(request, context, _alter)
 
 
-def _alter(resource: Entity, image: MetadataImage) -> Sequence[Record]:
+def _alter(resource: AlterConfigsResource, image: MetadataImage) -> Sequence[Record]:
     configs = [(config.name, config.value) for config in resource.configs]
     return replace_all((resource.resource_type, resource.resource_name), configs, image)
 
 
-async def alter_resources(request: Entity, context: ControllerContext, alter: AlterOne) -> Fields:
+async def alter_resources(request: _Request, context: ControllerContext, alter: AlterOne) -> Fields:
     try:
         return {"responses": await context.controller.submit(lambda image: _alter_all(request, image, alter))}
     except KafkaError as error:
         return {"responses": [_answer(resource, error) for resource in request.resources]}
 
 
-def _alter_all(request: Entity, image: MetadataImage, alter: AlterOne) -> tuple[Sequence[Record], Sequence[Fields]]:
+def _alter_all(request: _Request, image: MetadataImage, alter: AlterOne) -> tuple[Sequence[Record], Sequence[Fields]]:
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     records: list[Record] = []
     answers = []
@@ -50,7 +59,7 @@ def _alter_all(request: Entity, image: MetadataImage, alter: AlterOne) -> tuple[
     return ((), answers) if request.validate_only else (records, answers)
 
 
-def _answer(resource: Entity, error: KafkaError | None) -> Fields:
+def _answer(resource: _Resource, error: KafkaError | None) -> Fields:
     return {
         "error_code": ErrorCode.NONE if error is None else error.code,
         "error_message": None if error is None else error.message,

@@ -4,6 +4,7 @@ Each partition stands for itself. Answers carry the state that the controller ha
 """
 
 from collections.abc import Sequence
+from typing import cast
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
@@ -19,19 +20,24 @@ from broker_runtime.controller.registration import registered
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import AlterPartitionRequest, PartitionData, PartitionDataV2
 from broker_runtime.wire.versions import ALTER_PARTITION
 
+_EPOCHS_SINCE = 3
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+
+async def handle(request: AlterPartitionRequest, call: Call, context: ControllerContext) -> Fields:
     try:
-        topics = await context.controller.submit(lambda image: _alter_all(request, image))
+        topics = await context.controller.submit(lambda image: _alter_all(request, call, image))
     except KafkaError as error:
         return {"error_code": error.code, "topics": ()}
     return {"error_code": ErrorCode.NONE, "topics": topics}
 
 
-def _alter_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+def _alter_all(
+    request: AlterPartitionRequest, call: Call, image: MetadataImage
+) -> tuple[Sequence[Record], Sequence[Fields]]:
     registered(request.broker_id, request.broker_epoch, image)
     records: list[Record] = []
     answers: list[Fields] = []
@@ -43,7 +49,7 @@ def _alter_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Record],
                 if (topic.topic_id, asked.partition_index) in seen:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is in the request twice")
                 seen.add((topic.topic_id, asked.partition_index))
-                changed = change_isr(request.broker_id, _change(topic.topic_id or ZERO_UUID, asked), image)
+                changed = change_isr(request.broker_id, _change(topic.topic_id or ZERO_UUID, asked, call), image)
             except KafkaError as error:
                 partitions.append(_refused(asked.partition_index, error.code))
                 continue
@@ -53,11 +59,11 @@ def _alter_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Record],
     return records, answers
 
 
-def _change(topic_id: UUID, asked: Entity) -> IsrChange:
-    if hasattr(asked, "new_isr_with_epochs"):
-        isr = [(member.broker_id, member.broker_epoch) for member in asked.new_isr_with_epochs]
+def _change(topic_id: UUID, asked: PartitionData, call: Call) -> IsrChange:
+    if call.version >= _EPOCHS_SINCE:
+        isr = [(int(member.broker_id), int(member.broker_epoch)) for member in asked.new_isr_with_epochs]
     else:
-        isr = [(broker_id, EPOCH_UNKNOWN) for broker_id in asked.new_isr]
+        isr = [(broker_id, EPOCH_UNKNOWN) for broker_id in cast("PartitionDataV2", asked).new_isr]
     return IsrChange(
         topic_id, asked.partition_index, asked.leader_epoch, asked.partition_epoch, isr, asked.leader_recovery_state
     )

@@ -10,26 +10,29 @@ from broker_runtime.controller.reassignments import reassign
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import AlterPartitionReassignmentsRequest
 from broker_runtime.wire.versions import ALTER_PARTITION_REASSIGNMENTS
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
-    answer: dict[str, object] = {"allow_replication_factor_change": _factor_may_change(request), "responses": ()}
+async def handle(request: AlterPartitionReassignmentsRequest, call: Call, context: ControllerContext) -> Fields:
+    answer: dict[str, object] = {"allow_replication_factor_change": _factor_may_change(request, call), "responses": ()}
     try:
-        responses = await context.controller.submit(lambda image: _reassign_all(request, image))
+        responses = await context.controller.submit(lambda image: _reassign_all(request, call, image))
     except KafkaError as error:
         return answer | {"error_code": error.code, "error_message": error.message}
     return answer | {"error_code": ErrorCode.NONE, "error_message": None, "responses": responses}
 
 
-def _factor_may_change(request: Entity) -> bool:
-    return bool(getattr(request, "allow_replication_factor_change", True))
+def _factor_may_change(request: AlterPartitionReassignmentsRequest, call: Call) -> bool:
+    return call.version < 1 or request.allow_replication_factor_change
 
 
-def _reassign_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+def _reassign_all(
+    request: AlterPartitionReassignmentsRequest, call: Call, image: MetadataImage
+) -> tuple[Sequence[Record], Sequence[Fields]]:
     counts = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
-    keep = not _factor_may_change(request)
+    keep = not _factor_may_change(request, call)
     records: list[Record] = []
     capacity = Capacity(image)
     responses: list[Fields] = []

@@ -5,11 +5,12 @@ from pathlib import Path
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import AlterReplicaLogDirsRequest
 from broker_runtime.wire.versions import ALTER_REPLICA_LOG_DIRS
 
 
-def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
+def handle(request: AlterReplicaLogDirsRequest, call: Call, context: BrokerContext) -> Fields:
     results = [
         {
             "topic_name": topic.name,

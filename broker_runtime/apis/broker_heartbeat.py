@@ -4,11 +4,12 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.registration import Heartbeat
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import BrokerHeartbeatRequest
 from broker_runtime.wire.versions import BROKER_HEARTBEAT
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: BrokerHeartbeatRequest, call: Call, context: ControllerContext) -> Fields:
     beat = Heartbeat(
         request.broker_id,
         request.broker_epoch,

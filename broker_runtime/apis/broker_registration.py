@@ -8,14 +8,15 @@ from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.registration import Registration
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import BrokerEndpoint
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import BrokerRegistrationRequest
 from broker_runtime.wire.versions import BROKER_REGISTRATION
 
 _EPOCH_UNKNOWN = -1
 """Versions below 3 do not tell (KIP-966)."""
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: BrokerRegistrationRequest, call: Call, context: ControllerContext) -> Fields:
     wanted = Registration(
         request.broker_id,
         request.cluster_id,
@@ -23,9 +24,9 @@ async def handle(request: Entity, call: Call, context: ControllerContext) -> Fie
         tuple(BrokerEndpoint(e.name, e.host, e.port, e.security_protocol) for e in request.listeners),
         request.rack,
         tuple((f.name, f.min_supported_version, f.max_supported_version) for f in request.features),
-        getattr(request, "previous_broker_epoch", _EPOCH_UNKNOWN),
+        request.previous_broker_epoch if call.version >= 3 else _EPOCH_UNKNOWN,
     )
-    if getattr(request, "is_migrating_zk_broker", False):
+    if call.version >= 1 and request.is_migrating_zk_broker:
         return {"error_code": ErrorCode.BROKER_ID_NOT_REGISTERED, "broker_epoch": -1}
     try:
         epoch = await context.controller.register(wanted)

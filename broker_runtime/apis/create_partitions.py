@@ -10,11 +10,12 @@ from broker_runtime.controller.topics import grow_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import CreatePartitionsRequest
 from broker_runtime.wire.versions import CREATE_PARTITIONS
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: CreatePartitionsRequest, call: Call, context: ControllerContext) -> Fields:
     try:
         results = await context.controller.submit(lambda image: _grow_all(request, image))
     except KafkaError as error:
@@ -22,7 +23,7 @@ async def handle(request: Entity, call: Call, context: ControllerContext) -> Fie
     return {"results": results}
 
 
-def _grow_all(request: Entity, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+def _grow_all(request: CreatePartitionsRequest, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
     counts = Counter(topic.name for topic in request.topics)
     records: list[Record] = []
     capacity = Capacity(image)

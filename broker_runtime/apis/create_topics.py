@@ -19,11 +19,12 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_configs import describe_topic
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import CreatableTopic, CreateTopicsRequest
 from broker_runtime.wire.versions import CREATE_TOPICS
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: CreateTopicsRequest, call: Call, context: ControllerContext) -> Fields:
     try:
         topics = await context.controller.submit(lambda image: _create_all(request, image, context))
     except KafkaError as error:
@@ -32,7 +33,7 @@ async def handle(request: Entity, call: Call, context: ControllerContext) -> Fie
 
 
 def _create_all(
-    request: Entity, image: MetadataImage, context: ControllerContext
+    request: CreateTopicsRequest, image: MetadataImage, context: ControllerContext
 ) -> tuple[Sequence[Record], Sequence[Fields]]:
     settings = context.settings
     defaults = TopicDefaults(settings.config.num_partitions, settings.config.default_replication_factor)
@@ -60,7 +61,7 @@ def _create_all(
     return ((), answers) if request.validate_only else (records, answers)
 
 
-def _wanted(topic: Entity) -> NewTopic:
+def _wanted(topic: CreatableTopic) -> NewTopic:
     return NewTopic(
         topic.name,
         topic.num_partitions,

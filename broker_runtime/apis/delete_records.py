@@ -13,7 +13,8 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import DeleteRecordsPartition, DeleteRecordsRequest
 from broker_runtime.wire.versions import DELETE_RECORDS
 
 _HIGH_WATERMARK = -1
@@ -57,7 +58,7 @@ class _Noting:
 _Outcomes = Sequence[tuple[str, Sequence[tuple[int, _Deletion | KafkaError]]]]
 
 
-def handle(request: Entity, call: Call, context: BrokerContext) -> Fields | Awaitable[Fields]:
+def handle(request: DeleteRecordsRequest, call: Call, context: BrokerContext) -> Fields | Awaitable[Fields]:
     with context.logs.gathered_log_starts():
         outcomes = [
             (topic.name, [(part.partition_index, _delete(topic.name, part, context)) for part in topic.partitions])
@@ -82,7 +83,7 @@ def _unless_failed(outcomes: _Outcomes, error: Exception | None) -> _Outcomes:
     ]
 
 
-def _delete(topic: str, part: Entity, context: BrokerContext) -> _Deletion | KafkaError:
+def _delete(topic: str, part: DeleteRecordsPartition, context: BrokerContext) -> _Deletion | KafkaError:
     try:
         leader = context.led(topic, part.partition_index)
         log = leader.log

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import cast
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
@@ -10,13 +11,14 @@ from broker_runtime.controller.topics import delete_topic
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import DeleteTopicsRequest, DeleteTopicsRequestV5
 from broker_runtime.wire.versions import DELETE_TOPICS
 
 _Wanted = tuple[str | None, UUID | None]
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: DeleteTopicsRequest, call: Call, context: ControllerContext) -> Fields:
     wanted = _wanted(request, call.version)
     if not context.settings.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= 3 else ErrorCode.INVALID_REQUEST
@@ -27,9 +29,9 @@ async def handle(request: Entity, call: Call, context: ControllerContext) -> Fie
         return {"responses": [_answer(item, error) for item in wanted]}
 
 
-def _wanted(request: Entity, version: int) -> list[_Wanted]:
+def _wanted(request: DeleteTopicsRequest, version: int) -> list[_Wanted]:
     if version < 6:
-        return [(name, None) for name in request.topic_names]
+        return [(name, None) for name in cast("DeleteTopicsRequestV5", request).topic_names]
     return [(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id) for topic in request.topics]
 
 

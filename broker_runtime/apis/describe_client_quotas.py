@@ -4,11 +4,12 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_quotas import Component, describe_quotas
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import DescribeClientQuotasRequest
 from broker_runtime.wire.versions import DESCRIBE_CLIENT_QUOTAS
 
 
-def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
+def handle(request: DescribeClientQuotasRequest, call: Call, context: NodeContext) -> Fields:
     components = [Component(c.entity_type, c.match_type, c.match) for c in request.components]
     try:
         found = describe_quotas(components, request.strict, context.image)

@@ -10,7 +10,8 @@ from typing import Any
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import DescribeClusterRequest
 from broker_runtime.wire.versions import DESCRIBE_CLUSTER
 
 _BROKERS, _CONTROLLERS = 1, 2
@@ -18,8 +19,8 @@ _KINDS = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 _OPERATIONS_NOT_ASKED = -(2**31)
 
 
-def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
-    asked = getattr(request, "endpoint_type", _BROKERS)
+def handle(request: DescribeClusterRequest, call: Call, context: NodeContext) -> Fields:
+    asked = request.endpoint_type if call.version >= 1 else _BROKERS
     mine = _CONTROLLERS if call.listener in context.settings.controller_listeners else _BROKERS
     if asked not in _KINDS:
         return _refused(context, mine, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}")
@@ -33,7 +34,7 @@ def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
         )
     if mine == _CONTROLLERS:
         return _answer(context, mine, context.image.cluster.controller_id, _controllers(call, context))
-    brokers = _brokers(call, context, getattr(request, "include_fenced_brokers", False))
+    brokers = _brokers(call, context, call.version >= 2 and request.include_fenced_brokers)
     controller_id = min((broker["broker_id"] for broker in brokers if not broker["is_fenced"]), default=-1)
     return _answer(context, mine, controller_id, brokers)
 

@@ -4,12 +4,13 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.describe_configs import Described, describe_resource
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import DescribeConfigsRequest, DescribeConfigsResource
 from broker_runtime.wire.versions import DESCRIBE_CONFIGS
 
 
-def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
-    with_documentation = getattr(request, "include_documentation", False)
+def handle(request: DescribeConfigsRequest, call: Call, context: NodeContext) -> Fields:
+    with_documentation = call.version >= 3 and request.include_documentation
     return {
         "results": [
             _result(resource, context, request.include_synonyms, with_documentation)
@@ -18,7 +19,9 @@ def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
     }
 
 
-def _result(resource: Entity, context: NodeContext, with_synonyms: bool, with_documentation: bool) -> Fields:
+def _result(
+    resource: DescribeConfigsResource, context: NodeContext, with_synonyms: bool, with_documentation: bool
+) -> Fields:
     code: ErrorCode = ErrorCode.NONE
     message: str | None = ""
     entries: list[Fields] = []

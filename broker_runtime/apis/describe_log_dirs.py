@@ -8,13 +8,14 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import DescribeLogDirsRequest
 from broker_runtime.wire.versions import DESCRIBE_LOG_DIRS
 
 _NOT_KNOWN = -1
 
 
-def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
+def handle(request: DescribeLogDirsRequest, call: Call, context: BrokerContext) -> Fields:
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}

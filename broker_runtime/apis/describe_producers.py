@@ -3,11 +3,12 @@
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import DescribeProducersRequest
 from broker_runtime.wire.versions import DESCRIBE_PRODUCERS
 
 
-def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
+def handle(request: DescribeProducersRequest, call: Call, context: BrokerContext) -> Fields:
     topics = [
         {
             "name": topic.name,

@@ -11,13 +11,14 @@ from broker_runtime.apis.context import ZERO_UUID, ApiSpec, ControllerContext
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import DescribeQuorumRequest
 from broker_runtime.wire.versions import DESCRIBE_QUORUM
 
 _UNKNOWN = -1
 
 
-def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+def handle(request: DescribeQuorumRequest, call: Call, context: ControllerContext) -> Fields:
     controller = context.controller
     if not controller.active:
         return _answer(ErrorCode.NOT_CONTROLLER, [], [])

@@ -12,7 +12,8 @@ from broker_runtime.apis.metadata import partition_fields
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import check_topic_name
 from broker_runtime.metadata.topics import Topic
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import DescribeTopicPartitionsRequest
 from broker_runtime.wire.versions import DESCRIBE_TOPIC_PARTITIONS
 
 _PARTITIONS_MAX = 2_000
@@ -20,7 +21,7 @@ _PARTITIONS_MAX = 2_000
 _OPERATIONS_NOT_ASKED = -(2**31)
 
 
-def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
+def handle(request: DescribeTopicPartitionsRequest, call: Call, context: BrokerContext) -> Fields:
     start = ("", 0) if request.cursor is None else (request.cursor.topic_name, request.cursor.partition_index)
     asked = {topic.name for topic in request.topics}
     names = sorted(name for name in asked or context.image.topics if name >= start[0])

@@ -8,13 +8,14 @@ from broker_runtime.controller.elections import ElectionType, elect
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import ElectLeadersRequest
 from broker_runtime.wire.versions import ELECT_LEADERS
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: ElectLeadersRequest, call: Call, context: ControllerContext) -> Fields:
     try:
-        kind = _kind(getattr(request, "election_type", ElectionType.PREFERRED))
+        kind = _kind(request.election_type if call.version >= 1 else ElectionType.PREFERRED)
         results = await context.controller.submit(lambda image: _elect_all(request, kind, image))
     except KafkaError as error:
         return _refused(request, error)
@@ -33,7 +34,9 @@ def _kind(asked: int) -> ElectionType:
 _Results = Sequence[tuple[str, Sequence[tuple[int, KafkaError | None]]]]
 
 
-def _elect_all(request: Entity, kind: ElectionType, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+def _elect_all(
+    request: ElectLeadersRequest, kind: ElectionType, image: MetadataImage
+) -> tuple[Sequence[Record], Sequence[Fields]]:
     """Who asks for all partitions hears of those that had something to elect."""
     everything = request.topic_partitions is None
     elected: dict[tuple[str, int], Record | KafkaError] = {}
@@ -52,7 +55,7 @@ def _elect_all(request: Entity, kind: ElectionType, image: MetadataImage) -> tup
     return [record for record in elected.values() if not isinstance(record, KafkaError)], _answer(results)
 
 
-def _asked(request: Entity, image: MetadataImage) -> list[tuple[str, Sequence[int]]]:
+def _asked(request: ElectLeadersRequest, image: MetadataImage) -> list[tuple[str, Sequence[int]]]:
     if request.topic_partitions is None:
         return [(topic.name, list(topic.partitions)) for topic in image.topics.values()]
     return [(each.topic, each.partitions) for each in request.topic_partitions]
@@ -68,7 +71,7 @@ def _elect(name: str, index: int, kind: ElectionType, image: MetadataImage) -> R
         return refusal
 
 
-def _refused(request: Entity, error: KafkaError) -> Fields:
+def _refused(request: ElectLeadersRequest, error: KafkaError) -> Fields:
     """Version 0 has no error of the whole request: each partition has it."""
     results = [(each.topic, [(index, error) for index in each.partitions]) for each in request.topic_partitions or ()]
     return {"error_code": error.code, "replica_election_results": _answer(results)}

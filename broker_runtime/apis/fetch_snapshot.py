@@ -12,14 +12,15 @@ from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.journal.seam import Snapshot
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import FetchSnapshotRequest, PartitionSnapshot
 from broker_runtime.wire.versions import FETCH_SNAPSHOT
 
 NEWEST = -1
 PIECE_BYTES_MAX = 8 * 1024 * 1024
 
 
-def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+def handle(request: FetchSnapshotRequest, call: Call, context: ControllerContext) -> Fields:
     if request.cluster_id not in (None, context.cluster_id):
         return {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID, "topics": []}
     left = min(request.max_bytes, PIECE_BYTES_MAX)
@@ -30,7 +31,7 @@ def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
     return {"error_code": ErrorCode.NONE, "topics": topics}
 
 
-def _piece(topic: str, asked: Entity, max_bytes: int, context: ControllerContext) -> dict[str, Any]:
+def _piece(topic: str, asked: PartitionSnapshot, max_bytes: int, context: ControllerContext) -> dict[str, Any]:
     try:
         snapshot = _snapshot(topic, asked, context)
     except KafkaError as error:
@@ -40,7 +41,7 @@ def _piece(topic: str, asked: Entity, max_bytes: int, context: ControllerContext
     return {**answer, "size": len(snapshot.payload), "unaligned_records": piece}
 
 
-def _snapshot(topic: str, asked: Entity, context: ControllerContext) -> Snapshot:
+def _snapshot(topic: str, asked: PartitionSnapshot, context: ControllerContext) -> Snapshot:
     controller = context.controller
     if topic != METADATA_TOPIC or asked.partition != 0:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -57,7 +58,7 @@ def _snapshot(topic: str, asked: Entity, context: ControllerContext) -> Snapshot
     return snapshot
 
 
-def _answer(asked: Entity, end_offset: int, epoch: int, code: ErrorCode) -> dict[str, Any]:
+def _answer(asked: PartitionSnapshot, end_offset: int, epoch: int, code: ErrorCode) -> dict[str, Any]:
     return {
         "index": asked.partition,
         "error_code": code,

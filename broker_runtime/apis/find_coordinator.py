@@ -5,16 +5,18 @@ and answers as `without_groups` says. Transactions have no coordinator, which cl
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, ProtocolError
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import FindCoordinatorRequest
 from broker_runtime.wire.versions import FIND_COORDINATOR
 
 _KEYS_MAX = 10_000
 _GROUP, _TRANSACTION = 0, 1
+_SEVERAL_SINCE = 4
 
 
-def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
-    answer = _coordinator(getattr(request, "key_type", _GROUP), call, context)
-    keys = dict.fromkeys(getattr(request, "coordinator_keys", ()))
+def handle(request: FindCoordinatorRequest, call: Call, context: BrokerContext) -> Fields:
+    answer = _coordinator(request.key_type if call.version >= 1 else _GROUP, call, context)
+    keys = dict.fromkeys(request.coordinator_keys if call.version >= _SEVERAL_SINCE else ())
     if len(keys) > _KEYS_MAX:
         raise ProtocolError("too-large", f"FindCoordinator for {len(keys)} keys; ask for at most {_KEYS_MAX} at once")
     return {**answer, "coordinators": [{"key": key, **answer} for key in keys]}

@@ -8,15 +8,16 @@ from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.configs import Change, alter_incrementally
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import IncrementalAlterConfigsRequest, IncrementalResource
 from broker_runtime.wire.versions import INCREMENTAL_ALTER_CONFIGS
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: IncrementalAlterConfigsRequest, call: Call, context: ControllerContext) -> Fields:
     return await alter_resources(request, context, _alter)
 
 
-def _alter(resource: Entity, image: MetadataImage) -> Sequence[Record]:
+def _alter(resource: IncrementalResource, image: MetadataImage) -> Sequence[Record]:
     changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
     return alter_incrementally((resource.resource_type, resource.resource_name), changes, image)
 

@@ -7,13 +7,14 @@ Not implemented: transactions (a transactional id is answered with COORDINATOR_N
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import InitProducerIdRequest
 from broker_runtime.wire.versions import INIT_PRODUCER_ID
 
 
-async def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
+async def handle(request: InitProducerIdRequest, call: Call, context: BrokerContext) -> Fields:
     # Since version 3 a producer may name its own id, and then both parts of it.
-    if (getattr(request, "producer_id", -1) == -1) != (getattr(request, "producer_epoch", -1) == -1):
+    if call.version >= 3 and (request.producer_id == -1) != (request.producer_epoch == -1):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)

@@ -3,17 +3,20 @@
 Version 0 asks for client metrics subscriptions only; there are none, and no groups.
 """
 
+from collections.abc import Iterable
+
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.configs import ResourceType
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import ListConfigResourcesRequest
 from broker_runtime.wire.versions import LIST_CONFIG_RESOURCES
 
 _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 8, 16, 32
 
 
-def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
+def handle(request: ListConfigResourcesRequest, call: Call, context: NodeContext) -> Fields:
     topics = sorted(context.image.topics)
     brokers = [str(broker) for broker in sorted(context.image.brokers)]
     names = {
@@ -23,7 +26,8 @@ def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
         _CLIENT_METRICS: [],
         _GROUP: [],
     }
-    wanted = (_CLIENT_METRICS,) if call.version == 0 else tuple(dict.fromkeys(request.resource_types)) or tuple(names)
+    asked: Iterable[int] = (_CLIENT_METRICS,) if call.version == 0 else dict.fromkeys(request.resource_types)
+    wanted = tuple(asked) or tuple(names)
     if any(kind not in names for kind in wanted):
         return {"error_code": ErrorCode.UNSUPPORTED_VERSION, "config_resources": []}
     found = [{"resource_name": name, "resource_type": kind} for kind in wanted for name in names[kind]]

@@ -16,12 +16,14 @@ from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.time_search import FoundRecord, Search, Step, first_since, newest
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import ListOffsetsPartition, ListOffsetsRequest
 from broker_runtime.wire.versions import LIST_OFFSETS
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
 _SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
 UNKNOWN = -1
+_EPOCH_SINCE = 4
 _SEARCHES_PER_TURN = 100
 """Indexes are asked on the event loop, which takes some tens of microseconds each."""
 
@@ -46,7 +48,7 @@ class _Answer:
         }
 
 
-def handle(request: Entity, call: Call, context: BrokerContext) -> Fields | Awaitable[Fields]:
+def handle(request: ListOffsetsRequest, call: Call, context: BrokerContext) -> Fields | Awaitable[Fields]:
     named = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     follower = request.replica_id >= 0
     searches: list[_PartitionSearch] = []
@@ -76,12 +78,12 @@ def _reply(topics: Sequence[tuple[str, Sequence[_Answer]]]) -> Fields:
 
 
 def _answer(
-    answer: _Answer, topic: str, part: Entity, follower: bool, call: Call, context: BrokerContext
+    answer: _Answer, topic: str, part: ListOffsetsPartition, follower: bool, call: Call, context: BrokerContext
 ) -> "_PartitionSearch | None":
     """What is known at once goes into `answer`; for a time the result looks it up. Raises KafkaError."""
     leader = context.led(topic, part.partition_index)
     log, wanted = leader.log, part.timestamp
-    check_epoch(getattr(part, "current_leader_epoch", UNKNOWN), leader.leader_epoch)
+    check_epoch(part.current_leader_epoch if call.version >= _EPOCH_SINCE else UNKNOWN, leader.leader_epoch)
     if wanted != EARLIEST and not follower and log.high_watermark < leader.start_offset:
         code = ErrorCode.OFFSET_NOT_AVAILABLE if call.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
         raise KafkaError(code, "the new leader does not know yet how far its records are replicated")

@@ -8,11 +8,12 @@ from broker_runtime.controller.reassignments import under_way
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import ListPartitionReassignmentsRequest
 from broker_runtime.wire.versions import LIST_PARTITION_REASSIGNMENTS
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: ListPartitionReassignmentsRequest, call: Call, context: ControllerContext) -> Fields:
     try:
         topics = await context.controller.submit(lambda image: _list(request, image))
     except KafkaError as error:
@@ -20,7 +21,9 @@ async def handle(request: Entity, call: Call, context: ControllerContext) -> Fie
     return {"error_code": ErrorCode.NONE, "error_message": None, "topics": topics}
 
 
-def _list(request: Entity, image: MetadataImage) -> tuple[Sequence[Record], Sequence[Fields]]:
+def _list(
+    request: ListPartitionReassignmentsRequest, image: MetadataImage
+) -> tuple[Sequence[Record], Sequence[Fields]]:
     wanted = None
     if request.topics is not None:
         wanted = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}

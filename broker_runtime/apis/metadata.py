@@ -15,7 +15,8 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 from broker_runtime.metadata.topics import Partition, Topic
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import MetadataRequest, MetadataRequestTopic
 from broker_runtime.wire.versions import METADATA
 
 _OPERATIONS_NOT_ASKED = -(2**31)
@@ -25,11 +26,13 @@ _NO_CLUSTER: Fields = {
     "controller_id": -1,
     "cluster_authorized_operations": _OPERATIONS_NOT_ASKED,
 }
+_MAY_REFUSE_CREATION_SINCE = 4
+_ID_SINCE = 10
 _BY_ID_SINCE = 12
 API_VERSION_MAX = 12
 
 
-def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
+def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Fields:
     wanted, image = request.topics, context.image
     if wanted is None or (call.version == 0 and not wanted):
         return _answer([_topic(topic, call, image) for _, topic in sorted(image.topics.items())], call, context)
@@ -37,8 +40,9 @@ def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
         return {**_NO_CLUSTER, "topics": [_refused(item) for item in wanted]}
     # Once for each, as in Kafka, however often it is named.
     wanted = tuple(dict.fromkeys(wanted))
-    if getattr(request, "allow_auto_topic_creation", True) and context.settings.config.auto_create_topics_enable:
-        missing = [item.name for item in wanted if _can_be_created(item, image)]
+    allowed = call.version < _MAY_REFUSE_CREATION_SINCE or request.allow_auto_topic_creation
+    if allowed and context.settings.config.auto_create_topics_enable:
+        missing = [item.name for item in wanted if item.name is not None and _can_be_created(item, call, image)]
         if missing:
             context.auto_topic_creation.ask_for(missing)
     return _answer([_wanted_topic(item, call, image) for item in wanted], call, context)
@@ -60,18 +64,18 @@ def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext) -> Fie
     }
 
 
-def _cannot_be_found(item: Entity, version: int) -> bool:
+def _cannot_be_found(item: MetadataRequestTopic, version: int) -> bool:
     """Versions 10 and 11 have a field for the id, but look topics up by name only, as in Kafka."""
-    has_id = _id_of(item) is not None
+    has_id = _id_of(item, version) is not None
     return (item.name is None and not has_id) or (has_id and version < _BY_ID_SINCE)
 
 
-def _refused(item: Entity) -> Fields:
+def _refused(item: MetadataRequestTopic) -> Fields:
     return _absent(item.name or "", item.topic_id, ErrorCode.INVALID_REQUEST)
 
 
-def _can_be_created(item: Entity, image: MetadataImage) -> bool:
-    if item.name is None or item.name in image.topics or _id_of(item) is not None:
+def _can_be_created(item: MetadataRequestTopic, call: Call, image: MetadataImage) -> bool:
+    if item.name is None or item.name in image.topics or _id_of(item, call.version) is not None:
         return False
     return _name_problem(item.name) is None
 
@@ -84,13 +88,12 @@ def _name_problem(name: str) -> ErrorCode | None:
     return None
 
 
-def _id_of(item: Entity) -> UUID | None:
-    topic_id: UUID | None = getattr(item, "topic_id", None)
-    return None if topic_id == ZERO_UUID else topic_id
+def _id_of(item: MetadataRequestTopic, version: int) -> UUID | None:
+    return None if version < _ID_SINCE or item.topic_id == ZERO_UUID else item.topic_id
 
 
-def _wanted_topic(item: Entity, call: Call, image: MetadataImage) -> Fields:
-    topic_id, name = _id_of(item), item.name
+def _wanted_topic(item: MetadataRequestTopic, call: Call, image: MetadataImage) -> Fields:
+    topic_id, name = _id_of(item, call.version), item.name or ""
     if topic_id is not None:
         known = image.topics.by_id(topic_id)
         return _absent(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID) if known is None else _topic(known, call, image)

@@ -8,13 +8,14 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.list_offsets import check_epoch
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import OffsetForLeaderEpochRequest, OffsetForLeaderPartition
 from broker_runtime.wire.versions import OFFSET_FOR_LEADER_EPOCH
 
 UNKNOWN = -1
 
 
-def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
+def handle(request: OffsetForLeaderEpochRequest, call: Call, context: BrokerContext) -> Fields:
     return {
         "topics": [
             {
@@ -26,7 +27,7 @@ def handle(request: Entity, call: Call, context: BrokerContext) -> Fields:
     }
 
 
-def _partition(topic: str, part: Entity, context: BrokerContext) -> Fields:
+def _partition(topic: str, part: OffsetForLeaderPartition, context: BrokerContext) -> Fields:
     code, epoch, end = ErrorCode.NONE, UNKNOWN, UNKNOWN
     try:
         leader = context.led(topic, part.partition)

@@ -4,11 +4,12 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, ControllerContext
 from broker_runtime.controller.registration import unregister
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import UnregisterBrokerRequest
 from broker_runtime.wire.versions import UNREGISTER_BROKER
 
 
-async def handle(request: Entity, call: Call, context: ControllerContext) -> Fields:
+async def handle(request: UnregisterBrokerRequest, call: Call, context: ControllerContext) -> Fields:
     controller = context.controller
     try:
         await controller.submit(lambda image: unregister(request.broker_id, image, controller.sessions))

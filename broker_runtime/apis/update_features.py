@@ -3,11 +3,12 @@
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import UpdateFeaturesRequest
 from broker_runtime.wire.versions import UPDATE_FEATURES
 
 
-def handle(request: Entity, call: Call, context: NodeContext) -> Fields:
+def handle(request: UpdateFeaturesRequest, call: Call, context: NodeContext) -> Fields:
     """Where one cannot be changed none is, and the answer is the request's, as in Kafka."""
     if not request.feature_updates:
         return {"error_code": ErrorCode.NONE, "error_message": None, "results": []}

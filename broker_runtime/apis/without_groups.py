@@ -6,20 +6,28 @@ begin where auto.offset.reset says; and nobody may commit one or join, which all
 """
 
 from collections.abc import Iterable
+from typing import cast
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.errors import ErrorCode
-from broker_runtime.wire.messages import Entity, Fields
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.requests import (
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetFetchRequestV7,
+    OffsetFetchTopic,
+)
 from broker_runtime.wire.versions import JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH
 
 NOT_SERVED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def fetch_offsets(request: Entity, call: Call, context: BrokerContext) -> Fields:
+def fetch_offsets(request: OffsetFetchRequest, call: Call, context: BrokerContext) -> Fields:
     """From version 8 on a request may ask for several groups."""
     if call.version < 8:
-        return {"error_code": ErrorCode.NONE, "topics": _without_offsets(request.topics)}
+        return {"error_code": ErrorCode.NONE, "topics": _without_offsets(cast("OffsetFetchRequestV7", request).topics)}
     groups = [
         {"group_id": group.group_id, "topics": _without_offsets(group.topics), "error_code": ErrorCode.NONE}
         for group in request.groups
@@ -27,7 +35,7 @@ def fetch_offsets(request: Entity, call: Call, context: BrokerContext) -> Fields
     return {"groups": groups}
 
 
-def _without_offsets(topics: Iterable[Entity] | None) -> list[Fields]:
+def _without_offsets(topics: Iterable[OffsetFetchTopic] | None) -> list[Fields]:
     """None asks for all topics that have offsets."""
     return [
         {
@@ -47,7 +55,7 @@ def _without_offsets(topics: Iterable[Entity] | None) -> list[Fields]:
     ]
 
 
-def commit_offsets(request: Entity, call: Call, context: BrokerContext) -> Fields:
+def commit_offsets(request: OffsetCommitRequest, call: Call, context: BrokerContext) -> Fields:
     topics = [
         {
             "name": topic.name,
@@ -60,7 +68,7 @@ def commit_offsets(request: Entity, call: Call, context: BrokerContext) -> Field
     return {"topics": topics}
 
 
-def join_group(request: Entity, call: Call, context: BrokerContext) -> Fields:
+def join_group(request: JoinGroupRequest, call: Call, context: BrokerContext) -> Fields:
     return {
         "error_code": NOT_SERVED,
         "generation_id": -1,
