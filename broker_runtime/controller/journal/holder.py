@@ -24,11 +24,11 @@ class HolderWatch:
     def __init__(self) -> None:
         self.news = asyncio.Event()
         """The holder's connection has ended, or the holder is gone. Whoever waits clears it."""
-        self.lost = False
-        """There was a connection and there is none: it is worth looking at the lease."""
         self.gone = ""
         """The holder whose process has ended; empty while that of the one that is watched may run."""
         self._holder = ""
+        self._lost_s: float | None = None
+        """Since when there is no connection, if there was one."""
         self._watching: asyncio.Task[None] | None = None
 
     async def follow(self, holder: str, address: str) -> None:
@@ -44,11 +44,15 @@ class HolderWatch:
             host, _, port = address.rpartition(":")
             self._watching = asyncio.ensure_future(self._watch(holder, host.strip("[]"), int(port)))
 
+    def lost_within(self, seconds: float) -> bool:
+        """There was a connection and there is none since a moment ago: it is worth looking at the lease often."""
+        return self._lost_s is not None and asyncio.get_running_loop().time() - self._lost_s < seconds
+
     async def stop(self) -> None:
         """Forgets what was known."""
         watching, self._watching = self._watching, None
         self._holder = self.gone = ""
-        self.lost = False
+        self._lost_s = None
         if watching is not None:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -60,13 +64,13 @@ class HolderWatch:
                 connection = await _connect(host, port)
             except ConnectionRefusedError:
                 # One that was never connected may have another address than it says.
-                refusals += self.lost
+                refusals += self._lost_s is not None
             except (OSError, TimeoutError):
                 refusals = 0
             else:
-                refusals, self.lost = 0, False
+                refusals, self._lost_s = 0, None
                 lasted_s = await connection.wait_until_lost()
-                self.lost = True
+                self._lost_s = asyncio.get_running_loop().time()
                 self.news.set()
                 if lasted_s >= _RETRY_DELAY_MAX_S:
                     delay_s = _RETRY_DELAY_S

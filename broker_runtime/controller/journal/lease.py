@@ -131,7 +131,7 @@ class LeaseElection:
         if lease is None or left_s <= 0:
             # One that has run out and is not ours has been asked for just now, in vain.
             return self._poll_s
-        if self._watch.lost:
+        if self._watch.lost_within(lease.duration_ms / 1000):
             return min(_POLL_LOST_S, left_s + _LATE_S)
         renewal_s = left_s - lease.duration_ms / 1000 * (1 - 1 / _RENEWALS)
         return min(max(self._poll_s, renewal_s), left_s + _LATE_S)

@@ -142,6 +142,29 @@ def test_a_lease_that_is_released_is_taken_within_a_tenth_of_a_second_though_nob
     Standby().run(main)
 
 
+def test_a_holder_that_only_this_standby_cannot_reach_is_not_looked_at_often_for_ever() -> None:
+    async def main(two: Standby) -> None:
+        await two.watching()
+        looks, ask = 0, two.stores[1].lease
+
+        async def counted() -> Any:
+            nonlocal looks
+            looks += 1
+            return await ask()
+
+        two.stores[1].lease = counted  # type: ignore[method-assign]
+        await asyncio.sleep(40.0)
+        usual, looks = looks, 0
+        two.host.end(listens=None)
+        await asyncio.sleep(40.0)
+        assert looks <= usual + 45
+        looks = 0
+        await asyncio.sleep(40.0)
+        assert looks <= usual + 1
+
+    Standby().run(main)
+
+
 def test_who_takes_connections_and_hangs_up_is_not_asked_again_and_again() -> None:
     async def main(two: Standby) -> None:
         two.host.hangs_up = True
