@@ -142,6 +142,33 @@ def _storm(properties: Mapping[str, str], *, storm: bool) -> Callable[[Maker], f
     return measure
 
 
+def _worst_connect(make: Maker) -> float:
+    """Of 64 workers that connect without a limit, while a client on PLAINTEXT produces every 4 ms."""
+    with make({}) as subject:
+        workloads.create_topic(subject.bootstrap, "paced")
+        workloads.run("paced_produce", subject.bootstrap, "paced", seconds=4)
+        connecting = workloads.start("connect", subject.host, subject.port(LISTENER), seconds=8)
+        workloads.run("paced_produce", subject.bootstrap, "paced", seconds=8)
+        figures = workloads.finish(connecting)
+        if figures["refused"]:
+            raise RuntimeError(f"{figures['refused']} connections failed in a storm without a limit")
+        return figures["worst_ms"]
+
+
+def _in_a_row(make: Maker) -> float:
+    with make({}) as subject:
+        return workloads.run("one_after_another", subject.host, subject.port(LISTENER), connections=500)["seconds"]
+
+
+def _come_back(make: Maker) -> float:
+    with make({}) as subject:
+        workloads.run("connect", subject.host, subject.port(LISTENER), seconds=2)
+        figures = workloads.run("come_back", subject.host, subject.port(LISTENER), clients=5_000)
+        if figures["refused"]:
+            raise RuntimeError(f"{figures['refused']} of 5,000 clients were not answered")
+        return figures["seconds"]
+
+
 def _start_up(make: Maker) -> float:
     """From starting the process to the first acknowledged record, on an existing data folder."""
     with make({}) as subject:
@@ -211,6 +238,9 @@ ROWS = (
     Row("produce p99 without a storm", "ms", False, None, _storm({}, storm=False)),
     Row("produce p99 in a storm without a limit", "ms", False, 0.7, _storm({}, storm=True)),
     Row("produce p99 in a storm limited to 100/s", "ms", False, 0.7, _storm(LIMITED, storm=True)),
+    Row("worst connect in a storm without a limit", "ms", False, 0.7, _worst_connect),
+    Row("500 connections, one after another", "s", False, 0.7, _in_a_row),
+    Row("5,000 clients that come back at once", "s", False, 0.7, _come_back),
     Row("start-up to first produce", "s", False, 0.25, _start_up),
     Row("resident memory, idle", "MB", False, 0.125, _idle_memory),
     Row("resident memory, 5,000 idle connections", "MB", False, None, _memory_with_connections),

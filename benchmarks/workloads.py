@@ -198,6 +198,48 @@ def connect(host: str, port: int, *, seconds: float, workers: int = 64) -> dict[
     }
 
 
+def one_after_another(host: str, port: int, *, connections: int) -> dict[str, float]:
+    """One client that opens connections, each when the one before it is established, and asks nothing."""
+    opened = []
+    began = time.perf_counter()
+    for number in range(connections):
+        source = (f"127.0.3.{number % 200 + 1}", 0)
+        opened.append(socket.create_connection((host, port), timeout=RUN_TIMEOUT_S, source_address=source))
+    took = time.perf_counter() - began
+    for client in opened:
+        client.close()
+    return {"seconds": took}
+
+
+def come_back(host: str, port: int, *, clients: int) -> dict[str, float]:
+    """All connect at once and ask for ApiVersions, as after a restart of the broker; until the last one is answered."""
+    selector = selectors.DefaultSelector()
+    began = time.perf_counter()
+    for number in range(clients):
+        client = socket.socket()
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_IP, 24, 1)  # IP_BIND_ADDRESS_NO_PORT
+        client.bind((f"127.0.4.{number % 200 + 1}", 0))
+        client.connect_ex((host, port))
+        selector.register(client, selectors.EVENT_WRITE)
+    unanswered, refused = clients, 0
+    while unanswered and time.perf_counter() < began + RUN_TIMEOUT_S:
+        for key, mask in selector.select(0.1):
+            ready = key.fileobj
+            assert isinstance(ready, socket.socket)
+            try:
+                if mask & selectors.EVENT_WRITE:
+                    ready.send(API_VERSIONS)
+                    selector.modify(ready, selectors.EVENT_READ)
+                    continue
+                refused += not ready.recv(65536)
+            except OSError:
+                refused += 1
+            selector.unregister(ready)
+            unanswered -= 1
+    return {"seconds": time.perf_counter() - began, "refused": refused + unanswered}
+
+
 def paced_produce(
     bootstrap: str, topic: str, *, seconds: float, interval_ms: float = 4.0, acks: str = "1"
 ) -> dict[str, float]:
@@ -261,6 +303,8 @@ WORKLOADS: Mapping[str, Callable[..., dict[str, float]]] = {
     "produce": produce,
     "consume": consume,
     "connect": connect,
+    "one_after_another": one_after_another,
+    "come_back": come_back,
     "paced_produce": paced_produce,
     "hold_idle": hold_idle,
 }

@@ -187,7 +187,12 @@ class NetworkConfig(Config):
         "connections.max.idle.ms", LONG, 600_000, "Idle connections are closed after this.", at_least(1)
     )
     socket_listen_backlog_size: Key[int] = static(
-        "socket.listen.backlog.size", INT, 50, "Connections the kernel keeps for a waiting acceptor.", at_least(1)
+        "socket.listen.backlog.size",
+        INT,
+        50,
+        "Connections the kernel keeps for a waiting acceptor, at least: as many as the listener may accept within a "
+        "second, and without a limit as many as the kernel allows (net.core.somaxconn).",
+        at_least(1),
     )
     socket_request_max_bytes: Key[int] = static(
         "socket.request.max.bytes", INT, 104_857_600, "Largest request.", at_least(1)

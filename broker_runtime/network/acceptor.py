@@ -104,6 +104,7 @@ class Acceptor:
         self.listener = listener
         self.accept_errors_total = 0
         self._listening = listening
+        self._backlog = runtime.limits.listen_backlog
         self._quotas = quotas
         self._connect = connection_factory
         self._runtime = runtime
@@ -119,6 +120,7 @@ class Acceptor:
         self._delayed = DelayedCloses(quotas.settings.max_delayed_closes)
         self._close_timer: TimerHandle | None = None
         self._close_timer_ms = 0
+        self._fit_backlog()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -129,8 +131,17 @@ class Acceptor:
     def delayed_count(self) -> int:
         return len(self._delayed)
 
-    def set_max_delayed(self, limit: int) -> None:
-        self._delayed.set_limit(limit)
+    def limits_changed(self) -> None:
+        """The quotas have other limits."""
+        self._delayed.set_limit(self._quotas.settings.max_delayed_closes)
+        self._fit_backlog()
+
+    def _fit_backlog(self) -> None:
+        backlog = self._quotas.backlog(self.listener, self._runtime.limits.listen_backlog)
+        if backlog != self._backlog:
+            self._backlog = backlog
+            # Listening once more changes nothing but the length of the queue.
+            self._listening.listen(backlog)
 
     def start(self) -> None:
         self._resume_accepting()
@@ -174,10 +185,12 @@ class Acceptor:
             accepted_s = self._now()
             self._decide(accepted, (peer_host(address[0]), address[1]), accepted_s)
             if not self._accepting:
+                self._fit_backlog()
                 return
             if accepted_s >= stop_s:
                 # What newcomers have sent along took that long.
                 break
+        self._fit_backlog()
         if self._accepting and self._runtime.established_busy(self._now()):
             self._yield()
 

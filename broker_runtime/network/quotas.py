@@ -14,6 +14,7 @@ from enum import Enum
 
 from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import ConfigError
+from broker_runtime.network.backlog import backlog
 from broker_runtime.network.figures import BlockedTime, ThrottleAverage
 from broker_runtime.network.per_ip import IpCounts, IpRates
 from broker_runtime.network.rate import Meter, meter
@@ -264,8 +265,13 @@ class ConnectionQuotas:
         """Strictly above max.connections: the least recently used unprotected connection must go."""
         return self.total > self.settings.max_connections
 
-    def evictable(self, listener_name: str) -> bool:
-        return not self._listener(listener_name).protected
+    def backlog(self, listener_name: str, configured: int) -> int:
+        """How many clients of the listener may wait in the kernel now."""
+        listener = self._listener(listener_name)
+        rate = listener.meter.limit
+        if not listener.protected:
+            rate = min(rate, self.broker_meter.limit)
+        return backlog(configured, rate, full=not self._slot_free(listener))
 
     # Changes while running
 

@@ -108,7 +108,7 @@ class SocketServer:
         """Enforce new quotas from the next accepted socket on. Raises ConfigError, changing nothing."""
         self.quotas.update(quotas, self._now_ms())
         for acceptor in self._acceptors.values():
-            acceptor.set_max_delayed(quotas.max_delayed_closes)
+            acceptor.limits_changed()
         self._evict_soon()
 
     def update_ip_rate(self, ip: str | None, rate: int | None) -> None:
@@ -163,7 +163,8 @@ class SocketServer:
         excess = min(self.quotas.total - self.quotas.settings.max_connections, _EVICTIONS_PER_TURN)
         if excess <= 0:
             return
-        candidates = (c for c in self._connections.values() if self.quotas.evictable(c.listener))
+        listeners = self.quotas.listeners
+        candidates = (c for c in self._connections.values() if not listeners[c.listener].protected)
         victims = nsmallest(excess, candidates, key=lambda connection: connection.last_used_s)
         for connection in victims:
             self.figures.evicted_total += 1

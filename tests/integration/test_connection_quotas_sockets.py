@@ -2,8 +2,10 @@
 
 import asyncio
 import resource
+import select
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -222,6 +224,56 @@ def test_pending_connects_wait_in_the_backlog_before_the_listener_starts(bench: 
     assert bench.connection_count == 0
     bench.server.start("LATE")
     assert all(bench.ask(client) for client in clients)
+
+
+def knock(bench: Bench, count: int) -> list[socket.socket]:
+    """Clients that connect and wait for nothing; the server's loop does not run meanwhile."""
+    clients = []
+    for _ in range(count):
+        client = socket.socket()
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            client.connect(bench.server.address("EXTERNAL"))
+        clients.append(client)
+    bench.clients += clients
+    return clients
+
+
+def found_a_place(clients: list[socket.socket]) -> int:
+    """Over loopback a connection is established at once, or it has to knock again."""
+    writable = select.select([], clients, [], 0)[1]
+    return len(writable)
+
+
+def test_without_a_limit_there_is_a_place_for_all_who_come_at_once(bench: Bench) -> None:
+    bench.serve()
+    clients = knock(bench, 300)
+    assert found_a_place(clients) == 300
+    assert all(bench.ask(client) for client in clients)
+
+
+def test_a_limit_leaves_places_for_a_second_and_taken_away_for_all(bench: Bench) -> None:
+    """The kernel has one place more than it was asked for."""
+    bench.serve(replace(SHORT, listener_max_connection_creation_rate={"EXTERNAL": 100}))
+    first = knock(bench, 150)
+    assert found_a_place(first) == 101
+    bench.server.update_limits(SHORT)
+    assert found_a_place(knock(bench, 150)) == 150
+    bench.server.update_limits(replace(SHORT, max_connection_creation_rate=1))
+    assert found_a_place(knock(bench, 10)) == 0, "more wait already than the listener has places for"
+
+
+def test_a_listener_without_a_free_slot_has_as_many_places_as_are_configured(bench: Bench) -> None:
+    bench.serve(replace(SHORT, max_connections=1), limits=NetworkLimits(listen_backlog=5))
+    first = bench.connect()
+    assert bench.ask(first)
+    bench.connect()
+    bench.run_until(lambda: bench.server.quotas.listeners["EXTERNAL"].waiting is not None)
+    waiting = knock(bench, 50)
+    assert found_a_place(waiting) == 6
+    bench.server.update_limits(SHORT)
+    bench.run_until(lambda: bench.connection_count == 8)
+    assert found_a_place(knock(bench, 100)) == 100
 
 
 def test_a_removed_listener_closes_its_connections_only(bench: Bench) -> None:

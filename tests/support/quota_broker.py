@@ -119,7 +119,7 @@ class Broker:
 
     def over_max_connections(self, listener: str) -> bool:
         """Whether this listener would have to give up a connection."""
-        return self.quotas.eviction_needed() and self.quotas.evictable(listener)
+        return self.quotas.eviction_needed() and not self.quotas.listeners[listener].protected
 
     # The acceptors
 
