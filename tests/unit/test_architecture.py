@@ -1,0 +1,51 @@
+"""What docs/architecture.md names is there: each `path.py:name` of its walks, and each file of its map."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = (ROOT / "broker_runtime", ROOT / "operator" / "sluicegate_operator")
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+STEPS = sorted(set(re.findall(r"`([\w/]+\.py):(\w+)`", PAGE)))
+
+
+def names_in(path: Path) -> set[str]:
+    """Functions, classes, and what is assigned: of the module, of its classes, and of their instances."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                found.add(name)
+    return found
+
+
+def found_in(relative: str) -> list[Path]:
+    return [source / relative for source in SOURCES if (source / relative).is_file()]
+
+
+@pytest.mark.parametrize(("relative", "name"), STEPS)
+def test_every_step_of_a_walk_is_in_the_code(relative: str, name: str) -> None:
+    files = found_in(relative)
+    assert files, f"there is no {relative}"
+    assert any(name in names_in(file) for file in files), f"{relative} has no {name}"
+
+
+def test_there_are_three_walks_with_steps() -> None:
+    assert [int(number) for number in re.findall(r"^## Walk (\d)", PAGE, re.MULTILINE)] == [1, 2, 3]
+    assert len(STEPS) > 40
+
+
+def test_every_file_and_folder_of_the_map_is_there() -> None:
+    (page_map,) = re.findall(r"^## Map$.*?^```$(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    folder = ROOT
+    for line in page_map.splitlines():
+        if named := re.match(r"(\S+)/( |$)", line):
+            folder = ROOT / named[1]
+            assert folder.is_dir(), line
+        elif named := re.match(r"  (\w+/|\w+\.py)", line):
+            assert (folder / named[1]).exists(), line
