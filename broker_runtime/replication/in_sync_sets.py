@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 _CHECK_S_MAX = 1.0
 _JOIN_CHECK_S = 0.05
 """How soon after it has caught up a follower is asked back into the in-sync set."""
+_LOOKED_AT_IN_A_TURN = 200
+"""Of the event loop: a broker may lead thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,10 @@ class InSyncSets:
             if now_s >= due_s:
                 looked_at, due_s = list(self._led.values()), now_s + full_check_s
             self._forget_answered()
-            self._begin_changes(looked_at, now_s)
+            for start in range(0, len(looked_at), _LOOKED_AT_IN_A_TURN):
+                if start:
+                    await asyncio.sleep(0)
+                self._begin_changes(looked_at[start : start + _LOOKED_AT_IN_A_TURN], now_s)
             pending = [
                 leader for leader in self._led.values() if leader.pending is not None and self._due(leader, now_s)
             ]
@@ -97,6 +102,9 @@ class InSyncSets:
     def _begin_changes(self, leaders: Iterable[LeaderReplica], now_s: float) -> None:
         epoch = self._broker_epoch()
         for leader in leaders:
+            if leader.leader_epoch < 0:
+                # It has resigned since the round began.
+                continue
             change = leader.wanted_change(self._image.brokers, now_s, self._settings.lag_max_s, epoch)
             if change is not None and self._due(leader, now_s):
                 self.counts.shrinks += len(change.isr) < len(leader.isr)

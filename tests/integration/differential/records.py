@@ -288,11 +288,78 @@ def fetched(on: Play) -> None:
     fetch(on, "a session that is not there", "read", [(0, 14)], session_id=77, session_epoch=3)
     fetch(on, "a session's end", "read", [(0, 14)], session_id=0, session_epoch=-1)
     fetch(on, "an epoch without a session", "read", [(0, 14)], session_id=0, session_epoch=3)
+    _sessions(on)
     fetch(on, "leader's epoch", "read", [(0, 14)], epoch=0)
     fetch(on, "newer leader's epoch", "read", [(0, 14)], epoch=9)
     fetch(on, "impossible topic", "not there", [(0, 0)])
     fetch(on, "a partition twice", "read", [(0, 12), (0, 14)])
     _long_poll(on)
+
+
+def _sessions(on: Play) -> None:
+    """What a session tells once and what again; and what ends it."""
+    topic(on, "in-session", 3)
+    by_name = FetchSession(on, "in-session")
+    by_name.begin([(0, 0), (1, 0), (2, 0)])
+    by_name.go_on("nothing has changed", [])
+    on.quietly("produce", 9, **produce_fields("in-session", Batch(NOW_MS).encode(), partition=1))
+    by_name.go_on("a record has come", [])
+    by_name.go_on("it comes again", [])
+    by_name.go_on("it was read", [(1, 1)])
+    by_name.go_on("nothing more", [])
+    by_name.go_on("past the end", [(2, 9)])
+    by_name.go_on("still past the end", [])
+    by_name.go_on("within again", [(2, 0)])
+    by_name.go_on("one that is forgotten", [], forget=[1])
+    on.quietly("produce", 9, **produce_fields("in-session", Batch(NOW_MS).encode(), partition=1))
+    by_name.go_on("it is told no more", [])
+    by_name.go_on("one that is there no more", [(7, 0)])
+    by_name.go_on("another topic", [(0, 0)], topic_name="not-there")
+    by_name.ask("an epoch too far", [], session_epoch=by_name.epoch + 1)
+    by_name.ask("an epoch that was", [], session_epoch=by_name.epoch - 1)
+    by_name.ask("a session's end that has an id", [(0, 0)], session_epoch=-1)
+    by_name.ask("after its end", [])
+    by_name.begin([(0, 0)])
+    by_name.go_on("the last is forgotten", [], forget=[0])
+    by_name.ask("after the last was forgotten", [])
+
+
+class FetchSession:
+    """One client's, which counts the epochs."""
+
+    def __init__(self, on: Play, name: str) -> None:
+        self._on = on
+        self._name = name
+        self.id = self.epoch = 0
+
+    def begin(self, parts: Sequence[tuple[int, int]]) -> None:
+        answer = self.ask("a session begins", parts, session_epoch=0, session_id=0)
+        self.id, self.epoch = answer["session_id"], 1
+
+    def go_on(self, step: str, parts: Sequence[tuple[int, int]], **more: Plain) -> None:
+        self.ask(step, parts, **more)
+        self.epoch += 1
+
+    def ask(
+        self,
+        step: str,
+        parts: Sequence[tuple[int, int]],
+        *,
+        forget: Sequence[int] = (),
+        topic_name: str | None = None,
+        **more: Plain,
+    ) -> Plain:
+        fields = fetch_fields(
+            topic_name or self._name, parts, **{"session_id": self.id, "session_epoch": self.epoch, **more}
+        )
+        if not parts:
+            fields["topics"] = []
+        if forget:
+            fields["forgotten_topics_data"] = [{"topic": self._name, "partitions": list(forget)}]
+        answer = self._on.quietly("fetch", 12, **trimmed("fetch", 12, fields))
+        told = dict(answer) if answer != CLOSED else answer
+        self._on.note(f"in a session: {step}", _records_in_short(answer))
+        return told
 
 
 def _long_poll(on: Play) -> None:
