@@ -14,6 +14,7 @@ from uuid import UUID
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings
 from broker_runtime.controller.service import ControllerService
@@ -105,6 +106,9 @@ class BrokerContext(FetchContext, Protocol):
     def slow_controller(self) -> ControllerRequests:
         """For requests that wait for others than the controller: on one link answers come in the order of requests."""
         ...
+
+    @property
+    def repeated_fetches(self) -> RepeatedFetches: ...
 
     def led(self, topic: str, partition: int, /) -> LeaderReplica:
         """As `led_log`, with the followers; on the hot path. Raises the same."""

@@ -13,7 +13,17 @@ from collections.abc import Iterable
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, FetchContext
-from broker_runtime.apis.fetch_messages import CONSUMER, FetchRequest, pack_answer, read_request
+from broker_runtime.apis.fetch_messages import (
+    CONSUMER,
+    FetchRequest,
+    Repeatable,
+    pack_all,
+    pack_answer,
+    pack_partition,
+    parts_of,
+    read_chunk,
+    read_request,
+)
 from broker_runtime.apis.fetch_sessions import (
     FINAL_EPOCH,
     FULL_EPOCH,
@@ -23,6 +33,7 @@ from broker_runtime.apis.fetch_sessions import (
     FetchSession,
 )
 from broker_runtime.apis.list_offsets import check_epoch
+from broker_runtime.apis.repeated_fetch import RepeatedFetch
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.storage.log import Log
@@ -33,6 +44,11 @@ from broker_runtime.wire.versions import FETCH
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply:
     request = read_request(reader, call)
+    if request.repeatable is not None:
+        repeated = _repeated(request, request.repeatable, context)
+        if repeated is not None:
+            return _answer(_RepeatedFetch(request, repeated, context), context)
+        request.parts += parts_of(request.repeatable, call.version)
     session = _session(request, context)
     if isinstance(session, ErrorCode):
         return pack_answer(request, (), NO_SESSION, session)
@@ -42,6 +58,8 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
 def handle_metadata(reader: RequestReader, call: Call, context: ControllerContext) -> Reply | PendingReply:
     """Brokers follow the metadata as consumers do: nobody waits for them, and what is not committed they do not get."""
     request = read_request(reader, call)
+    if request.repeatable is not None:
+        request.parts += parts_of(request.repeatable, call.version)
     request.replica = CONSUMER
     session = _session(request, context)
     if isinstance(session, ErrorCode):
@@ -56,6 +74,18 @@ def _answer(fetch: "_Fetch", context: FetchContext) -> Reply | PendingReply:
     if found >= request.min_bytes or urgent or request.max_wait_ms <= 0 or not fetch.session.partitions:
         return fetch.answer()
     return _LongPoll(fetch, context).call
+
+
+def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -> RepeatedFetch | None:
+    """What its connection asked for before, brought up to date; None when that is not kept."""
+    call, now_s = request.call, context.clock.monotonic()
+    kept = context.repeated_fetches
+    fetch = kept.take(call.connection.peer, (call.version, request.read_committed), now_s)
+    is_usable = fetch.say(said, lambda topic, chunk: read_chunk(topic, chunk, call.version), now_s)
+    if is_usable and kept.keep(call.connection.peer, fetch):
+        return fetch
+    fetch.close()
+    return None
 
 
 def _session(request: FetchRequest, context: FetchContext) -> FetchSession | ErrorCode:
@@ -170,6 +200,42 @@ class _Fetch:
             session.close()
         return reply
 
+    def abandoned(self) -> None:
+        """The client has gone while it waited."""
+        if self._session.id == NO_SESSION:
+            self._session.close()
+
+
+class _RepeatedFetch(_Fetch):
+    """Of a consumer that names all its partitions each time."""
+
+    __slots__ = ("_kept", "_repeated")
+
+    def __init__(self, request: FetchRequest, repeated: RepeatedFetch, context: BrokerContext) -> None:
+        super().__init__(request, repeated, context)
+        self._repeated = repeated
+        self._kept = context.repeated_fetches
+
+    def answer(self) -> Reply:
+        request, session = self.request, self._repeated
+        for part in (*session.to_look, *session.to_tell):
+            pack_partition(part, request)
+            if part.code:
+                request.call.error = part.code
+        reply = pack_all(request, session.topics)
+        told = [part for part in session.to_look if part.region is None and not part.code]
+        for part in session.to_look:
+            # Packed with its records or its error: that is not for the next answer.
+            part.region = None
+            part.told = NOTHING
+        _note_told(told)
+        _note_told(session.to_tell)
+        session.to_tell.clear()
+        return reply
+
+    def abandoned(self) -> None:
+        self._kept.forget(self.request.call.connection.peer)
+
 
 class _FollowersFetch(_Fetch):
     """Of a follower: by what it asks for it says what it has."""
@@ -272,8 +338,7 @@ class _LongPoll:
     def _abandon(self) -> None:
         """The client has gone. What it has asked for is kept if that is a session's, for it may come back."""
         self._stop()
-        if self._session.id == NO_SESSION:
-            self._session.close()
+        self._fetch.abandoned()
 
     def _stop(self) -> None:
         self._timer.cancel()

@@ -44,6 +44,7 @@ class FetchPartition:
         "log_start",
         "max_bytes",
         "offset",
+        "packed",
         "region",
         "session",
         "stands_in",
@@ -77,6 +78,8 @@ class FetchPartition:
         """Of a follower's fetch."""
         self.code = 0
         self.region: FileRegion | None = None
+        self.packed = b""
+        """Its part of an answer that names all partitions, where that is kept."""
         self.told = NOTHING
         """The high watermark and the log start that the client of a session knows."""
         self.stands_in: dict[Watcher, None] | None = None
@@ -161,9 +164,15 @@ class FetchSession:
         self._is_watching = False
         self._on_change: Callable[[], None] | None = None
         self._on_replaced: Callable[[ErrorCode], None] | None = None
-        self._add(parts)
+        self.add(parts)
 
-    def _add(self, parts: Iterable[FetchPartition]) -> None:
+    @property
+    def waits(self) -> bool:
+        """Whether a request waits."""
+        return self._on_change is not None
+
+    def add(self, parts: Iterable[FetchPartition]) -> None:
+        """Ask for these, too, or ask for more of them: whoever got records last is the last to get more."""
         for part in parts:
             key = (part.topic, part.index)
             known = self.partitions.get(key)
@@ -172,7 +181,15 @@ class FetchSession:
                 self.partitions[key] = known = part
             else:
                 known.ask(part)
+                self.to_look.pop(known, None)
             self.to_look[known] = None
+
+    def forget(self, key: PartitionKey) -> None:
+        part = self.partitions.pop(key, None)
+        if part is not None:
+            self.to_look.pop(part, None)
+            self.to_tell.pop(part, None)
+            _leave(part)
 
     def update(
         self, parts: Iterable[FetchPartition], forgotten: Iterable[PartitionKey], now_s: float, broker_epoch: int
@@ -186,13 +203,9 @@ class FetchSession:
             # What the follower had, it had in another life.
             self.broker_epoch = broker_epoch
             self.to_look.update(dict.fromkeys(self.partitions.values()))
-        self._add(parts)
+        self.add(parts)
         for key in forgotten:
-            part = self.partitions.pop(key, None)
-            if part is not None:
-                self.to_look.pop(part, None)
-                self.to_tell.pop(part, None)
-                _leave(part)
+            self.forget(key)
 
     def has_nothing(self, quiet: Iterable[FetchPartition]) -> None:
         """These were looked at: no records, no error."""

@@ -300,6 +300,15 @@ class ClusterConfig(Config):
         "Fetch sessions that are kept (KIP-227): of followers, and of consumers that want one.",
         at_least(0),
     )
+    sluicegate_fetch_repeated_partitions_max: Key[int] = static(
+        "sluicegate.fetch.repeated.partitions.max",
+        INT,
+        30_000,
+        "Partitions, over all connections, of consumers without fetch sessions that name many partitions in each "
+        "request: so many are remembered from one request to the next, so that only those are looked at that have "
+        "changed. About 1 KB each.",
+        at_least(0),
+    )
     transactional_id_expiration_ms: Key[int] = static(
         "transactional.id.expiration.ms", INT, 604_800_000, "Kept for Kafka's tools; no transactions yet."
     )

@@ -27,6 +27,22 @@ class RequestReader:
         """A copy of what has not been read."""
         return bytes(self._frame[self._at :])
 
+    @property
+    def left(self) -> int:
+        """Bytes that have not been read."""
+        return len(self._frame) - self._at
+
+    def place(self) -> int:
+        """To come back to by `back_to`."""
+        return self._at
+
+    def back_to(self, place: int) -> None:
+        self._at = place
+
+    def view(self, length: int) -> memoryview:
+        """The next bytes, valid as long as the frame is."""
+        return self._take(length)
+
     def fixed(self, layout: Struct) -> tuple[int, ...]:
         """A run of fixed-size fields in one go."""
         at = self._at

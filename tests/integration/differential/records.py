@@ -300,7 +300,7 @@ def _sessions(on: Play) -> None:
     """What a session tells once and what again; and what ends it."""
     topic(on, "in-session", 3)
     by_name = FetchSession(on, "in-session")
-    by_name.begin([(0, 0), (1, 0), (2, 0)])
+    by_name.begin("its begin", [(0, 0), (1, 0), (2, 0)])
     by_name.go_on("nothing has changed", [])
     on.quietly("produce", 9, **produce_fields("in-session", Batch(NOW_MS).encode(), partition=1))
     by_name.go_on("a record has come", [])
@@ -319,7 +319,7 @@ def _sessions(on: Play) -> None:
     by_name.ask("an epoch that was", [], session_epoch=by_name.epoch - 1)
     by_name.ask("a session's end that has an id", [(0, 0)], session_epoch=-1)
     by_name.ask("after its end", [])
-    by_name.begin([(0, 0)])
+    by_name.begin("another begins", [(0, 0)])
     by_name.go_on("the last is forgotten", [], forget=[0])
     by_name.ask("after the last was forgotten", [])
 
@@ -332,8 +332,8 @@ class FetchSession:
         self._name = name
         self.id = self.epoch = 0
 
-    def begin(self, parts: Sequence[tuple[int, int]]) -> None:
-        answer = self.ask("a session begins", parts, session_epoch=0, session_id=0)
+    def begin(self, step: str, parts: Sequence[tuple[int, int]]) -> None:
+        answer = self.ask(step, parts, session_epoch=0, session_id=0)
         self.id, self.epoch = answer["session_id"], 1
 
     def go_on(self, step: str, parts: Sequence[tuple[int, int]], **more: Plain) -> None:

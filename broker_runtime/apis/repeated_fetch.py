@@ -1,0 +1,111 @@
+"""Consumers of many partitions that want no fetch session, as librdkafka: each request names all of them. Pure.
+
+Nearly all of such a request is what the one before said, byte for byte, perhaps in another order. So what the last one
+said is kept for each connection, and only those partitions are read that differ. From there on it is a session: the
+others watch their logs, and their part of the answer, which names all of them, is packed already.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from uuid import UUID
+
+from broker_runtime.apis.fetch_sessions import FetchPartition, FetchSession
+
+PARTITIONS_MIN = 32
+"""Where fewer are asked for, reading them costs less than finding out what differs."""
+
+PartitionBytes = tuple[bytes]
+"""What a request says of one partition."""
+Peer = tuple[str, int]
+ReadPartition = Callable[[str | UUID, bytes], FetchPartition]
+
+
+class RepeatedFetch(FetchSession):
+    """What one connection asks for again and again; `form` is what must be the same for answers to be packed so."""
+
+    __slots__ = ("_chunks", "form")
+
+    def __init__(self, form: tuple[int, bool], now_s: float) -> None:
+        super().__init__((), now_s)
+        self.form = form
+        self._chunks: dict[str | UUID, dict[PartitionBytes, FetchPartition]] = {}
+        self.watch_quiet()
+
+    def say(self, asked: Mapping[str | UUID, Set[PartitionBytes]], read: ReadPartition, now_s: float) -> bool:
+        """Take over what a request says; False when it names a partition more than once, and this is of no use."""
+        self.asked_s = now_s
+        for topic in self._chunks.keys() - asked.keys():
+            self._forget(self._chunks.pop(topic).values())
+        for topic, chunks in asked.items():
+            known = self._chunks.setdefault(topic, {})
+            new = chunks - known.keys()
+            if new or len(known) != len(chunks):
+                self._replace(
+                    topic, known, known.keys() - chunks, [(chunk, read(topic, *chunk)) for chunk in sorted(new)]
+                )
+        return len(self.partitions) == sum(map(len, asked.values()))
+
+    def _replace(
+        self,
+        topic: str | UUID,
+        known: dict[PartitionBytes, FetchPartition],
+        gone: Set[PartitionBytes],
+        new: Collection[tuple[PartitionBytes, FetchPartition]],
+    ) -> None:
+        before = [known.pop(chunk) for chunk in gone]
+        self.add(part for _, part in new)
+        renewed = set()
+        for chunk, part in new:
+            known[chunk] = kept = self.partitions[topic, part.index]
+            renewed.add(kept)
+        self._forget(part for part in before if part not in renewed)
+
+    @property
+    def topics(self) -> Collection[tuple[str | UUID, Collection[FetchPartition]]]:
+        return [(topic, known.values()) for topic, known in self._chunks.items()]
+
+    def _forget(self, parts: Iterable[FetchPartition]) -> None:
+        for part in parts:
+            self.forget((part.topic, part.index))
+
+
+class RepeatedFetches:
+    """By the address of the client's end. At most `partitions_max` partitions in all; the least recently used go first.
+
+    Nothing tells that a connection has ended while none of its requests waited: what was kept for it goes in its turn.
+    """
+
+    def __init__(self, partitions_max: int) -> None:
+        self._partitions_max = partitions_max
+        self._partitions = 0
+        self._of: dict[Peer, tuple[RepeatedFetch, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def take(self, peer: Peer, form: tuple[int, bool], now_s: float) -> RepeatedFetch:
+        """What was kept for it, or a new one; to be given back by `keep` once it was brought up to date."""
+        kept = self._of.pop(peer, None)
+        if kept is not None:
+            self._partitions -= kept[1]
+            if kept[0].form == form and not kept[0].waits:
+                return kept[0]
+            kept[0].close()
+        return RepeatedFetch(form, now_s)
+
+    def keep(self, peer: Peer, fetch: RepeatedFetch) -> bool:
+        """False when it is too large."""
+        size = len(fetch.partitions)
+        while self._of and self._partitions + size > self._partitions_max:
+            oldest = next(iter(self._of))
+            self.forget(oldest)
+        if size > self._partitions_max:
+            return False
+        self._of[peer] = (fetch, size)
+        self._partitions += size
+        return True
+
+    def forget(self, peer: Peer) -> None:
+        kept = self._of.pop(peer, None)
+        if kept is not None:
+            self._partitions -= kept[1]
+            kept[0].close()
