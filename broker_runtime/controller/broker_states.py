@@ -1,4 +1,4 @@
-"""What the controller thinks of a broker: the four states of seed 004 and every way between them.
+"""What the controller thinks of a broker: the four states of seed 004 and every transition between them.
 
 Owns the states, the table and the page that is made of it; pure. What a change writes to the journal is the business
 of `registration`. Names and replies of heartbeats are those of BrokerHeartbeat (63, KIP-631); where Apache Kafka says
@@ -47,7 +47,7 @@ class Guard(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Transition:
     """`next` None: the registration is gone. The two flags are those of the heartbeat's answer."""
 
     state: BrokerState
@@ -68,49 +68,55 @@ _LEAVES = "leaves the in-sync sets, its leaderships move"
 _FREED = f"{_LEAVES}; its session ends, so the id is free at once"
 
 
-def _table() -> Iterator[Way]:
+def _table() -> Iterator[Transition]:
     offline, fenced, online, stopping = BrokerState
     for state in BrokerState:
         kept = fenced if state is offline else state
-        yield Way(state, Event.REGISTER, Guard.SAME_INCARNATION, kept, effect=_UNCHANGED)
+        yield Transition(state, Event.REGISTER, Guard.SAME_INCARNATION, kept, effect=_UNCHANGED)
         if state is not offline:
-            yield Way(state, Event.REGISTER, Guard.TAKEN, state, error=_REFUSED)
-        yield Way(state, Event.REGISTER, Guard.FREE, fenced, effect=_NEW)
+            yield Transition(state, Event.REGISTER, Guard.TAKEN, state, error=_REFUSED)
+        yield Transition(state, Event.REGISTER, Guard.FREE, fenced, effect=_NEW)
     waiting = (
-        Way(fenced, Event.FENCE, Guard.ALWAYS, fenced, True, False),
-        Way(fenced, Event.SERVE, Guard.CAUGHT_UP, online, False, False, effect="leaderless partitions come back to it"),
-        Way(fenced, Event.SERVE, Guard.BEHIND, fenced, True, False),
-        Way(fenced, Event.STOP, Guard.ALWAYS, offline, True, True, effect="its session ends"),
-        Way(fenced, Event.GO, Guard.ALWAYS, offline, True, True, effect="its session ends"),
+        Transition(fenced, Event.FENCE, Guard.ALWAYS, fenced, True, False),
+        Transition(
+            fenced, Event.SERVE, Guard.CAUGHT_UP, online, False, False, effect="leaderless partitions come back to it"
+        ),
+        Transition(fenced, Event.SERVE, Guard.BEHIND, fenced, True, False),
+        Transition(fenced, Event.STOP, Guard.ALWAYS, offline, True, True, effect="its session ends"),
+        Transition(fenced, Event.GO, Guard.ALWAYS, offline, True, True, effect="its session ends"),
     )
-    yield from (replace(way, state=offline) for way in waiting)
+    yield from (replace(transition, state=offline) for transition in waiting)
     yield from waiting
-    yield Way(online, Event.FENCE, Guard.ALWAYS, fenced, True, False, effect=_LEAVES)
-    yield Way(online, Event.SERVE, Guard.ALWAYS, online, False, False)
-    yield Way(online, Event.STOP, Guard.LEADS, stopping, False, False, effect=_LEAVES)
-    yield Way(online, Event.STOP, Guard.LEADS_NONE, offline, True, True, effect=_FREED)
-    yield Way(online, Event.GO, Guard.ALWAYS, offline, True, True, effect=_FREED)
+    yield Transition(online, Event.FENCE, Guard.ALWAYS, fenced, True, False, effect=_LEAVES)
+    yield Transition(online, Event.SERVE, Guard.ALWAYS, online, False, False)
+    yield Transition(online, Event.STOP, Guard.LEADS, stopping, False, False, effect=_LEAVES)
+    yield Transition(online, Event.STOP, Guard.LEADS_NONE, offline, True, True, effect=_FREED)
+    yield Transition(online, Event.GO, Guard.ALWAYS, offline, True, True, effect=_FREED)
     for event in (Event.FENCE, Event.SERVE, Event.STOP):
-        yield Way(stopping, event, Guard.MUST_WAIT, stopping, False, False)
-        yield Way(stopping, event, Guard.MAY_GO, offline, True, True, effect="its session ends, so the id is free")
-    yield Way(stopping, Event.GO, Guard.ALWAYS, offline, True, True, effect=_FREED)
-    yield Way(offline, Event.SESSION_END, Guard.ALWAYS, offline)
-    yield Way(fenced, Event.SESSION_END, Guard.ALWAYS, offline)
-    yield Way(online, Event.SESSION_END, Guard.ALWAYS, offline, effect=_LEAVES)
-    yield Way(stopping, Event.SESSION_END, Guard.ALWAYS, offline)
+        yield Transition(stopping, event, Guard.MUST_WAIT, stopping, False, False)
+        yield Transition(
+            stopping, event, Guard.MAY_GO, offline, True, True, effect="its session ends, so the id is free"
+        )
+    yield Transition(stopping, Event.GO, Guard.ALWAYS, offline, True, True, effect=_FREED)
+    yield Transition(offline, Event.SESSION_END, Guard.ALWAYS, offline)
+    yield Transition(fenced, Event.SESSION_END, Guard.ALWAYS, offline)
+    yield Transition(online, Event.SESSION_END, Guard.ALWAYS, offline, effect=_LEAVES)
+    yield Transition(stopping, Event.SESSION_END, Guard.ALWAYS, offline)
     for state in BrokerState:
-        yield Way(state, Event.UNREGISTER, Guard.ALWAYS, None, effect=_LEAVES)
+        yield Transition(state, Event.UNREGISTER, Guard.ALWAYS, None, effect=_LEAVES)
 
 
-WAYS: tuple[Way, ...] = tuple(_table())
-_BY_CAUSE: Mapping[tuple[BrokerState, Event], tuple[Way, ...]] = {
-    (state, event): tuple(way for way in WAYS if (way.state, way.event) == (state, event))
+TRANSITIONS: tuple[Transition, ...] = tuple(_table())
+_BY_CAUSE: Mapping[tuple[BrokerState, Event], tuple[Transition, ...]] = {
+    (state, event): tuple(
+        transition for transition in TRANSITIONS if (transition.state, transition.event) == (state, event)
+    )
     for state in BrokerState
     for event in Event
 }
 
 
-def ways(state: BrokerState, event: Event) -> tuple[Way, ...]:
+def transitions(state: BrokerState, event: Event) -> tuple[Transition, ...]:
     """Exactly one of them has a guard that holds."""
     return _BY_CAUSE[state, event]
 
@@ -140,7 +146,7 @@ has everything that was acknowledged. The set may become empty; then the partiti
 replica is Online again (or `unclean.leader.election.enable` lets another one lead, and records be lost). A new
 incarnation whose data is not whole (docs/reference/durability.md) is not eligible, unless it is the last that was.
 
-## Every way
+## Every transition
 
 *fenced* and *shut down* are the flags of the heartbeat's answer; the third, *caught up*, is true when the broker's
 metadata offset has reached its own registration. A broker knows that another one stops when its metadata offset, by its
@@ -176,17 +182,17 @@ A broker tries to register again for `initial.broker.registration.timeout.ms`.
 
 def states_page() -> str:
     """docs/reference/broker-states.md."""
-    by_state = [way for state in BrokerState for way in WAYS if way.state is state]
-    return _HEAD + "".join(f"| {' | '.join(_cells(way))} |\n" for way in by_state) + _TAIL
+    by_state = [transition for state in BrokerState for transition in TRANSITIONS if transition.state is state]
+    return _HEAD + "".join(f"| {' | '.join(_cells(transition))} |\n" for transition in by_state) + _TAIL
 
 
-def _cells(way: Way) -> tuple[str, ...]:
-    effect = f"refused: {way.error.name}" if way.error is not None else way.effect
+def _cells(transition: Transition) -> tuple[str, ...]:
+    effect = f"refused: {transition.error.name}" if transition.error is not None else transition.effect
     return (
-        way.state.value,
-        way.event.value,
-        way.guard.value,
-        "(not registered)" if way.next is None else way.next.value,
-        *("" if flag is None else str(flag).lower() for flag in (way.fenced, way.shut_down)),
+        transition.state.value,
+        transition.event.value,
+        transition.guard.value,
+        "(not registered)" if transition.next is None else transition.next.value,
+        *("" if flag is None else str(flag).lower() for flag in (transition.fenced, transition.shut_down)),
         effect,
     )

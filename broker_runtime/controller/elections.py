@@ -1,7 +1,8 @@
 """Who leads a partition and which of its replicas have everything, as the controller decides it (KIP-631, KIP-966).
 
-Pure: partitions as they are in, partition records out. Every change of a partition goes through `settled`, which
-finishes a reassignment when it can be finished, keeps both sets true, keeps or elects a leader, and counts the epochs.
+Pure: partitions as they are in, partition records out. Every change of a partition goes through `changed_partition`,
+which finishes a reassignment when it can be finished, keeps both sets true, keeps or elects a leader, and counts the
+epochs.
 
 - Members of the in-sync set and eligible leader replicas (elr) have every record below the high watermark: leaders
   count both for it. A replica that leaves the in-sync set is eligible while fewer than min.insync.replicas are in sync.
@@ -45,7 +46,7 @@ class Candidates:
     unclean: bool = False
     prefer_first: bool = False
     """Give the leadership to the first replica where that is possible, though the present leader is fine."""
-    lossy: int | None = None
+    unclean_shutdown: int | None = None
     """A broker that may have lost what it had."""
 
 
@@ -75,7 +76,7 @@ def _config(topic: str, key: str, image: MetadataImage) -> str | None:
     return image.configs.of_topic(topic).get(key, image.configs.of_broker(None).get(key))
 
 
-def settled(old: Partition, wanted: Partition, candidates: Candidates) -> Partition:
+def changed_partition(old: Partition, wanted: Partition, candidates: Candidates) -> Partition:
     """`wanted`, with its leader, its eligible replicas and epochs; `old` itself when nothing changes.
 
     Of `wanted` only replicas, in-sync set and reassignment count.
@@ -104,7 +105,7 @@ def _with_eligible(old: Partition, part: Partition, candidates: Candidates) -> P
         return replace(part, elr=())
     had = (set(old.isr) | set(old.elr)) - set(part.isr)
     left = tuple(r for r in part.replicas if r in had)
-    elr = tuple(r for r in left if r != candidates.lossy)
+    elr = tuple(r for r in left if r != candidates.unclean_shutdown)
     return replace(part, elr=elr if elr or part.isr else left)
 
 
@@ -131,16 +132,18 @@ def _led(part: Partition, candidates: Candidates) -> Partition:
 # What happens to a whole broker
 
 
-def leave(broker_id: int, image: MetadataImage, *, lossy: bool = False) -> list[Record]:
+def leave(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> list[Record]:
     """The broker leaves every in-sync set and leads nothing any more; one that may have lost records is not eligible
     either."""
     active = active_brokers(image) - {broker_id}
     records: list[Record] = []
     for topic, index, part in partitions(image):
-        if broker_id in part.isr or broker_id == part.leader or (lossy and broker_id in part.elr):
+        if broker_id in part.isr or broker_id == part.leader or (unclean_shutdown and broker_id in part.elr):
             wanted = replace(part, isr=tuple(r for r in part.isr if r != broker_id))
             chosen = candidates(topic.name, image, active)
-            new = settled(part, wanted, replace(chosen, lossy=broker_id) if lossy else chosen)
+            new = changed_partition(
+                part, wanted, replace(chosen, unclean_shutdown=broker_id) if unclean_shutdown else chosen
+            )
             if new is not part:
                 records.append(new.record(topic.id, index))
     return records
@@ -152,7 +155,7 @@ def come_back(broker_id: int, image: MetadataImage) -> list[Record]:
     records: list[Record] = []
     for topic, index, part in partitions(image):
         if part.leader == NO_LEADER and broker_id in part.replicas:
-            new = settled(part, part, candidates(topic.name, image, active))
+            new = changed_partition(part, part, candidates(topic.name, image, active))
             if new is not part:
                 records.append(new.record(topic.id, index))
     return records
@@ -174,7 +177,7 @@ def elect(topic: Topic, index: int, kind: ElectionType, image: MetadataImage) ->
     if part.leader == part.replicas[0] if preferred else part.leader != NO_LEADER:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     unclean = not preferred or unclean_allowed(topic.name, image)
-    new = settled(part, part, replace(candidates(topic.name, image), unclean=unclean, prefer_first=preferred))
+    new = changed_partition(part, part, replace(candidates(topic.name, image), unclean=unclean, prefer_first=preferred))
     if new is part:
         raise KafkaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE if preferred else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -200,7 +203,7 @@ def rebalance(image: MetadataImage) -> list[Record]:
     for topic, index, part in partitions(image):
         if part.leader == part.replicas[0]:
             continue
-        new = settled(part, part, replace(candidates(topic.name, image, active), prefer_first=True))
+        new = changed_partition(part, part, replace(candidates(topic.name, image, active), prefer_first=True))
         if new is not part:
             records.append(new.record(topic.id, index))
             if len(records) == REBALANCED_MAX:
@@ -222,7 +225,7 @@ def reviewed(image: MetadataImage) -> list[Record]:
     records: list[Record] = []
     for topic, index, part in partitions(image):
         if part.leader == NO_LEADER or part.elr:
-            new = settled(part, part, candidates(topic.name, image, active))
+            new = changed_partition(part, part, candidates(topic.name, image, active))
             if new is not part:
                 records.append(new.record(topic.id, index))
     return records

@@ -9,7 +9,7 @@ from broker_runtime.controller import elections
 from broker_runtime.controller.history import History, ReplayError
 from broker_runtime.controller.journal_log import JournalLog
 from broker_runtime.controller.rebalancing import LeaderRebalancing
-from broker_runtime.controller.registration import Sessions
+from broker_runtime.controller.sessions import Sessions
 from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.cluster import ClusterRecord, ControllerChange

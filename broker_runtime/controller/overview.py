@@ -7,7 +7,8 @@ concern; nothing here decides anything.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker_runtime.controller.registration import Sessions, state_of
+from broker_runtime.controller.registration import state_of
+from broker_runtime.controller.sessions import Sessions
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from broker_runtime.controller.elections import candidates, settled
+from broker_runtime.controller.elections import candidates, changed_partition
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
@@ -53,7 +53,7 @@ def change_isr(leader: int, change: IsrChange, image: MetadataImage) -> IsrChang
     isr = tuple(broker for broker, _ in change.isr)
     # The order in which a leader names the members means nothing.
     wanted = part if set(isr) == set(part.isr) else replace(part, isr=isr)
-    new = settled(part, wanted, candidates(topic.name, image))
+    new = changed_partition(part, wanted, candidates(topic.name, image))
     if new is part:
         return IsrChanged((), part, ErrorCode.NONE)
     code = ErrorCode.NONE if new.leader_epoch == part.leader_epoch else ErrorCode.NEW_LEADER_ELECTED

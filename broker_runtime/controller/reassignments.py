@@ -1,14 +1,15 @@
 """Moving a partition to other brokers (KIP-455): beginning, replacing, cancelling and listing reassignments.
 
-Pure. A reassignment adds the new replicas to the old ones; when all that were added are in sync, `elections.settled`
-takes the old ones away. The wanted order comes first, so the preferred leader is the target's from the beginning.
-A reassignment that replaces another starts from the replicas that the partition had before either.
+Pure. A reassignment adds the new replicas to the old ones; when all that were added are in sync,
+`elections.changed_partition` takes the old ones away. The wanted order comes first, so the preferred leader is the
+target's from the beginning. A reassignment that replaces another starts from the replicas that the partition had
+before either.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from broker_runtime.controller.elections import candidates, partitions, settled
+from broker_runtime.controller.elections import candidates, changed_partition, partitions
 from broker_runtime.controller.placement import check_assignment
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
@@ -34,7 +35,7 @@ def reassign(
         if keep_factor:
             _check_factor(part, target)
         wanted = _begun(name, index, part, target)
-    new = settled(part, wanted, rules)
+    new = changed_partition(part, wanted, rules)
     return () if new is part else (new.record(topic.id, index),)
 
 

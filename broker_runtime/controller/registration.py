@@ -3,7 +3,7 @@
 Metadata is changed by records only. `Sessions` is soft state beside it, and decisions note there what they have heard
 before their records are durable: a controller that cannot make them durable ends its term, and its sessions with it.
 
-- States and the ways between them are the table in `broker_states`; here is what each way writes.
+- States and the transitions between them are the table in `broker_states`; here is what each transition writes.
 - A broker that is silent for longer than the session timeout is fenced. Sessions are soft state: a controller that
   starts gives every unfenced broker a fresh one.
 - A second incarnation is refused while the first has a live session. Unlike Apache Kafka a clean stop ends the
@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.controller import elections
-from broker_runtime.controller.broker_states import BrokerState, Event, Guard, Way, ways
+from broker_runtime.controller.broker_states import BrokerState, Event, Guard, Transition, transitions
+from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import (
     BrokerEndpoint,
@@ -33,81 +34,7 @@ from broker_runtime.metadata.brokers import (
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 
-_UNKNOWN_OFFSET = -1
 _EPOCH_UNKNOWN = -1
-
-
-@dataclass(slots=True)
-class _Contact:
-    epoch: int
-    at_s: float
-    metadata_offset: int
-    beats: bool
-    """False after the registration: that shows as a sign of life, but holds the id for nobody, as in Kafka."""
-
-
-class Sessions:
-    """When each (broker id, epoch) was last heard of, and how far its metadata was then."""
-
-    def __init__(self, timeout_s: float) -> None:
-        self.timeout_s = timeout_s
-        self._contacts: dict[int, _Contact] = {}
-
-    def registered(self, broker_id: int, epoch: int, now_s: float) -> None:
-        self._contacts[broker_id] = _Contact(epoch, now_s, _UNKNOWN_OFFSET, beats=False)
-
-    def touch(self, broker_id: int, epoch: int, now_s: float) -> None:
-        """Also counts when the heartbeat cannot be handled in time."""
-        self._contacts[broker_id] = _Contact(epoch, now_s, self.metadata_offset(broker_id, epoch), beats=True)
-
-    def reached(self, broker_id: int, metadata_offset: int) -> None:
-        """How far the broker's metadata is, by a heartbeat of it."""
-        contact = self._contacts.get(broker_id)
-        if contact is not None:
-            contact.metadata_offset = metadata_offset
-
-    def end(self, broker_id: int) -> None:
-        self._contacts.pop(broker_id, None)
-
-    def known_ids(self) -> frozenset[int]:
-        return frozenset(self._contacts)
-
-    def extend(self, by_s: float, now_s: float) -> None:
-        """For time in which this controller could hear nobody."""
-        for contact in self._contacts.values():
-            contact.at_s = min(contact.at_s + by_s, now_s)
-
-    def is_live(self, broker_id: int, epoch: int, now_s: float) -> bool:
-        """Whether it holds the id against other incarnations."""
-        known = self._contacts.get(broker_id)
-        return known is not None and known.beats and known.epoch == epoch and now_s <= known.at_s + self.timeout_s
-
-    def is_heard(self, broker_id: int, epoch: int, now_s: float) -> bool:
-        """Whether there was a sign of life, the registration included, within the session timeout."""
-        known = self._contacts.get(broker_id)
-        return known is not None and known.epoch == epoch and now_s <= known.at_s + self.timeout_s
-
-    def age(self, broker_id: int, now_s: float) -> float | None:
-        """Seconds since its last heartbeat; None when it has no session."""
-        known = self._contacts.get(broker_id)
-        return None if known is None or not known.beats else max(0.0, now_s - known.at_s)
-
-    def metadata_offset(self, broker_id: int, epoch: int | None = None) -> int:
-        """By the last heartbeat (of this epoch, when one is given); -1 when it is not known."""
-        known = self._contacts.get(broker_id)
-        if known is None or (epoch is not None and known.epoch != epoch):
-            return _UNKNOWN_OFFSET
-        return known.metadata_offset
-
-    def expired(self, image: MetadataImage, now_s: float) -> list[int]:
-        """The unfenced brokers whose session has run out."""
-        return [b.id for b in image.brokers.values() if not b.fenced and not self.is_live(b.id, b.epoch, now_s)]
-
-    def renew_all(self, image: MetadataImage, now_s: float, *, but: int | None) -> None:
-        """For a controller that starts. `but` is a broker that cannot be alive: it ran in this process before."""
-        for broker in image.brokers.values():
-            if not broker.fenced and broker.id != but:
-                self.touch(broker.id, broker.epoch, now_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,19 +86,19 @@ def register(
     known = image.brokers.get(wanted.broker_id)
     if known is None:
         return _new_incarnation(wanted, [], _EPOCH_UNKNOWN, image, sessions, now_s)
-    way = _registration_way(wanted, known, sessions, now_s)
-    if way.error is not None:
+    transition = _on_registration(wanted, known, sessions, now_s)
+    if transition.error is not None:
         raise KafkaError(
-            way.error,
+            transition.error,
             f"Another broker is registered with that broker id {known.id}; its session has not ended yet",
         )
-    if way.guard is Guard.SAME_INCARNATION:
+    if transition.guard is Guard.SAME_INCARNATION:
         if not sessions.is_live(known.id, known.epoch, now_s):
             sessions.registered(known.id, known.epoch, now_s)
         again = _record(wanted, known.epoch, known.whole_since)
         return (() if again == known.registration else (again,)), known.epoch
     since = _whole_since(wanted, known)
-    leaving = elections.leave(known.id, image, lossy=since == _EPOCH_UNKNOWN)
+    leaving = elections.leave(known.id, image, unclean_shutdown=since == _EPOCH_UNKNOWN)
     return _new_incarnation(wanted, leaving, since, image, sessions, now_s)
 
 
@@ -185,13 +112,13 @@ def _whole_since(wanted: Registration, known: BrokerInfo) -> int:
     return wanted.previous_epoch if least <= wanted.previous_epoch <= known.epoch else _EPOCH_UNKNOWN
 
 
-def _registration_way(wanted: Registration, known: BrokerInfo, sessions: Sessions, now_s: float) -> Way:
+def _on_registration(wanted: Registration, known: BrokerInfo, sessions: Sessions, now_s: float) -> Transition:
     if known.incarnation == wanted.incarnation:
         guard = Guard.SAME_INCARNATION
     else:
         guard = Guard.TAKEN if sessions.is_live(known.id, known.epoch, now_s) else Guard.FREE
     state = state_of(known, sessions, now_s)
-    return next(way for way in ways(state, Event.REGISTER) if way.guard is guard)
+    return next(transition for transition in transitions(state, Event.REGISTER) if transition.guard is guard)
 
 
 def _new_incarnation(
@@ -239,21 +166,23 @@ def heartbeat(
     known = registered(beat.broker_id, beat.epoch, image)
     sessions.reached(known.id, beat.metadata_offset)
     state = state_of(known, sessions, now_s)
-    way = next(w for w in ways(state, beat.event) if _GUARDS[w.guard](beat, known, image, sessions))
-    records = _records(known, way, image)
-    if way.shut_down:
+    transition = next(
+        each for each in transitions(state, beat.event) if _GUARDS[each.guard](beat, known, image, sessions)
+    )
+    records = _records(known, transition, image)
+    if transition.shut_down:
         sessions.end(known.id)
-    assert way.fenced is not None
-    assert way.shut_down is not None
-    return records, HeartbeatAnswer(_caught_up(beat, known), way.fenced, way.shut_down)
+    assert transition.fenced is not None
+    assert transition.shut_down is not None
+    return records, HeartbeatAnswer(_caught_up(beat, known), transition.fenced, transition.shut_down)
 
 
-def _records(known: BrokerInfo, way: Way, image: MetadataImage) -> Sequence[Record]:
-    if way.next is BrokerState.ONLINE and known.fenced:
+def _records(known: BrokerInfo, transition: Transition, image: MetadataImage) -> Sequence[Record]:
+    if transition.next is BrokerState.ONLINE and known.fenced:
         return unfence(known, image)
-    if way.next is BrokerState.STOPPING and known.stopping_offset is None:
+    if transition.next is BrokerState.STOPPING and known.stopping_offset is None:
         return stop(known, image)
-    if way.next in (BrokerState.FENCED, BrokerState.OFFLINE) and not known.fenced:
+    if transition.next in (BrokerState.FENCED, BrokerState.OFFLINE) and not known.fenced:
         return fence(known, image)
     return ()
 
@@ -316,4 +245,4 @@ def unregister(broker_id: int, image: MetadataImage, sessions: Sessions) -> tupl
     if known is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
     sessions.end(broker_id)
-    return [*elections.leave(broker_id, image, lossy=True), UnregisterBroker(broker_id, known.epoch)], None
+    return [*elections.leave(broker_id, image, unclean_shutdown=True), UnregisterBroker(broker_id, known.epoch)], None

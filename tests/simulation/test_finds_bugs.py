@@ -67,15 +67,15 @@ def count_a_removal_before_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> N
 
 def join_without_catching_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller adds whoever asks: every replica that is alive is in sync as soon as anything changes."""
-    real = elections.settled
+    real = elections.changed_partition
 
     def everybody(old: Partition, wanted: Partition, candidates: elections.Candidates) -> Partition:
         isr = tuple(r for r in wanted.replicas if r in wanted.isr or r in candidates.active)
         parts = (wanted.leader, wanted.leader_epoch, wanted.partition_epoch, wanted.adding, wanted.removing)
         return real(old, Partition(wanted.replicas, isr, *parts), candidates)
 
-    monkeypatch.setattr(elections, "settled", everybody)
-    monkeypatch.setattr(partition_changes, "settled", everybody)
+    monkeypatch.setattr(elections, "changed_partition", everybody)
+    monkeypatch.setattr(partition_changes, "changed_partition", everybody)
 
 
 def forget_producers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def stay_eligible_after_a_power_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller takes every incarnation for one that has lost nothing."""
     real = elections.leave
 
-    def whole(broker_id: int, image: MetadataImage, *, lossy: bool = False) -> list[Record]:
+    def whole(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> list[Record]:
         return real(broker_id, image)
 
     monkeypatch.setattr(elections, "leave", whole)

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from broker_runtime.controller.broker_states import WAYS, BrokerState, Event, Guard, states_page, ways
+from broker_runtime.controller.broker_states import TRANSITIONS, BrokerState, Event, Guard, states_page, transitions
 
 OFFLINE, FENCED, ONLINE, STOPPING = BrokerState
 OPPOSITES = (
@@ -19,22 +19,25 @@ OPPOSITES = (
 
 @pytest.mark.parametrize(("state", "event"), list(product(BrokerState, Event)))
 def test_every_event_in_every_state_has_one_way_for_each_condition(state: BrokerState, event: Event) -> None:
-    guards = [way.guard for way in ways(state, event)]
+    guards = [transition.guard for transition in transitions(state, event)]
     assert set(guards) in OPPOSITES
     assert len(guards) == len(set(guards))
 
 
 def test_only_heartbeats_have_flags_and_only_a_released_broker_goes() -> None:
-    for way in WAYS:
-        beat = way.event in (Event.FENCE, Event.SERVE, Event.STOP, Event.GO)
-        assert (way.fenced is not None, way.shut_down is not None) == (beat, beat)
+    for transition in TRANSITIONS:
+        beat = transition.event in (Event.FENCE, Event.SERVE, Event.STOP, Event.GO)
+        assert (transition.fenced is not None, transition.shut_down is not None) == (beat, beat)
         if beat:
-            assert way.shut_down == (way.next is OFFLINE)
-            assert way.fenced == (way.next in (OFFLINE, FENCED))
+            assert transition.shut_down == (transition.next is OFFLINE)
+            assert transition.fenced == (transition.next in (OFFLINE, FENCED))
 
 
 def test_a_broker_that_is_online_can_get_there_from_every_state_and_leave_from_every_state() -> None:
-    reach = {state: {way.next for way in WAYS if way.state is state} - {state} for state in BrokerState}
+    reach = {
+        state: {transition.next for transition in TRANSITIONS if transition.state is state} - {state}
+        for state in BrokerState
+    }
     for start in BrokerState:
         seen, edge = {start}, {start}
         while edge := {nxt for state in edge for nxt in reach[state] if nxt is not None} - seen:
@@ -62,12 +65,12 @@ def test_a_broker_that_is_online_can_get_there_from_every_state_and_leave_from_e
     ],
 )
 def test_the_rows_of_kafkas_own_table(state: BrokerState, event: Event, guard: Guard, expected: BrokerState) -> None:
-    assert [way.next for way in ways(state, event) if way.guard is guard] == [expected]
+    assert [transition.next for transition in transitions(state, event) if transition.guard is guard] == [expected]
 
 
 def test_the_page_has_every_way() -> None:
     page = states_page()
     rows = [line for line in page.splitlines() if line.startswith(tuple(f"| {s.value} | " for s in BrokerState))]
-    assert len(rows) == len(WAYS) + len(BrokerState)
+    assert len(rows) == len(TRANSITIONS) + len(BrokerState)
     assert all(line.count("|") == 8 for line in rows[len(BrokerState) :])
     assert "refused: DUPLICATE_BROKER_REGISTRATION" in page

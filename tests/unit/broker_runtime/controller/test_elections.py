@@ -3,7 +3,7 @@
 import pytest
 
 from broker_runtime.controller import elections
-from broker_runtime.controller.elections import Candidates, ElectionType, settled
+from broker_runtime.controller.elections import Candidates, ElectionType, changed_partition
 from broker_runtime.controller.registration import fence, stop, unfence
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
@@ -223,8 +223,8 @@ def test_nobody_can_be_elected_while_all_are_fenced() -> None:
 
 def test_what_is_settled_stays_as_it_is() -> None:
     part = Partition((1, 2), (1, 2), 1, 5, 7)
-    assert settled(part, part, Candidates(frozenset({1, 2}), 1)) is part
-    assert settled(part, part, Candidates(frozenset({1, 2}), 1, prefer_first=True)) is part
+    assert changed_partition(part, part, Candidates(frozenset({1, 2}), 1)) is part
+    assert changed_partition(part, part, Candidates(frozenset({1, 2}), 1, prefer_first=True)) is part
 
 
 def test_the_controllers_own_properties_are_the_default_of_the_defaults() -> None:

@@ -6,10 +6,11 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.controller import elections
-from broker_runtime.controller.elections import ElectionType, candidates, settled
+from broker_runtime.controller.elections import ElectionType, candidates, changed_partition
 from broker_runtime.controller.partition_changes import IsrChange, change_isr
 from broker_runtime.controller.reassignments import reassign
-from broker_runtime.controller.registration import Registration, Sessions, fence, register, stop, unfence, unregister
+from broker_runtime.controller.registration import Registration, fence, register, stop, unfence, unregister
+from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import ElectionDefaults
@@ -367,6 +368,6 @@ def test_what_nobody_changes_stays_the_same_object() -> None:
     cluster.fence(2, 3)
     part = cluster.part
     assert part.elr
-    assert settled(part, part, candidates("t", cluster.metadata.image)) is part
+    assert changed_partition(part, part, candidates("t", cluster.metadata.image)) is part
     cluster.fence(3)
     assert cluster.part is part

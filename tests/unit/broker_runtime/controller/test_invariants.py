@@ -15,13 +15,13 @@ from broker_runtime.controller.reassignments import reassign
 from broker_runtime.controller.registration import (
     Heartbeat,
     Registration,
-    Sessions,
     fence,
     heartbeat,
     register,
     state_of,
     unregister,
 )
+from broker_runtime.controller.sessions import Sessions
 from broker_runtime.controller.topics import NewTopic, TopicDefaults, create_topic
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.configs import ConfigRecord

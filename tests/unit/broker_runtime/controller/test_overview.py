@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from broker_runtime.controller.overview import overview
-from broker_runtime.controller.registration import Sessions
+from broker_runtime.controller.sessions import Sessions
 from broker_runtime.metadata.brokers import FenceBroker, StopBroker, UnfenceBroker
 from broker_runtime.metadata.cluster import ControllerChange
 from broker_runtime.metadata.topics import PartitionRecord

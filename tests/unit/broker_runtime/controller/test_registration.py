@@ -9,13 +9,13 @@ from broker_runtime.controller.registration import (
     Heartbeat,
     HeartbeatAnswer,
     Registration,
-    Sessions,
     fence,
     heartbeat,
     register,
     state_of,
     unregister,
 )
+from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker
 from broker_runtime.metadata.cluster import FeatureLevelRecord

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from broker_runtime.controller import client_quotas, configs, producer_ids, registration, topics
 from broker_runtime.controller.client_quotas import QuotaChange
 from broker_runtime.controller.configs import Change
-from broker_runtime.controller.registration import Heartbeat, Registration, Sessions
+from broker_runtime.controller.registration import Heartbeat, Registration
+from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker
 from broker_runtime.metadata.changes import Changes

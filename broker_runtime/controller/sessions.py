@@ -1,0 +1,83 @@
+"""Brokers' sessions with the active controller (KIP-631). Pure: the time comes as an argument."""
+
+from dataclasses import dataclass
+
+from broker_runtime.metadata.image import MetadataImage
+
+_UNKNOWN_OFFSET = -1
+
+
+@dataclass(slots=True)
+class _Contact:
+    epoch: int
+    at_s: float
+    metadata_offset: int
+    beats: bool
+    """False after the registration: that shows as a sign of life, but holds the id for nobody, as in Kafka."""
+
+
+class Sessions:
+    """When each (broker id, epoch) was last heard of, and how far its metadata was then.
+
+    Soft state: a controller that becomes active begins with `renew_all`. Seconds are those of the monotonic clock.
+    """
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._contacts: dict[int, _Contact] = {}
+
+    def registered(self, broker_id: int, epoch: int, now_s: float) -> None:
+        self._contacts[broker_id] = _Contact(epoch, now_s, _UNKNOWN_OFFSET, beats=False)
+
+    def touch(self, broker_id: int, epoch: int, now_s: float) -> None:
+        """Also counts when the heartbeat cannot be handled in time."""
+        self._contacts[broker_id] = _Contact(epoch, now_s, self.metadata_offset(broker_id, epoch), beats=True)
+
+    def reached(self, broker_id: int, metadata_offset: int) -> None:
+        """How far the broker's metadata is, by a heartbeat of it."""
+        contact = self._contacts.get(broker_id)
+        if contact is not None:
+            contact.metadata_offset = metadata_offset
+
+    def end(self, broker_id: int) -> None:
+        self._contacts.pop(broker_id, None)
+
+    def known_ids(self) -> frozenset[int]:
+        return frozenset(self._contacts)
+
+    def extend(self, by_s: float, now_s: float) -> None:
+        """For time in which this controller could hear nobody."""
+        for contact in self._contacts.values():
+            contact.at_s = min(contact.at_s + by_s, now_s)
+
+    def is_live(self, broker_id: int, epoch: int, now_s: float) -> bool:
+        """Whether it holds the id against other incarnations."""
+        known = self._contacts.get(broker_id)
+        return known is not None and known.beats and known.epoch == epoch and now_s <= known.at_s + self.timeout_s
+
+    def is_heard(self, broker_id: int, epoch: int, now_s: float) -> bool:
+        """Whether there was a sign of life, the registration included, within the session timeout."""
+        known = self._contacts.get(broker_id)
+        return known is not None and known.epoch == epoch and now_s <= known.at_s + self.timeout_s
+
+    def age(self, broker_id: int, now_s: float) -> float | None:
+        """Seconds since its last heartbeat; None when it has no session."""
+        known = self._contacts.get(broker_id)
+        return None if known is None or not known.beats else max(0.0, now_s - known.at_s)
+
+    def metadata_offset(self, broker_id: int, epoch: int | None = None) -> int:
+        """By the last heartbeat (of this epoch, when one is given); -1 when it is not known."""
+        known = self._contacts.get(broker_id)
+        if known is None or (epoch is not None and known.epoch != epoch):
+            return _UNKNOWN_OFFSET
+        return known.metadata_offset
+
+    def expired(self, image: MetadataImage, now_s: float) -> list[int]:
+        """The unfenced brokers whose session has run out."""
+        return [b.id for b in image.brokers.values() if not b.fenced and not self.is_live(b.id, b.epoch, now_s)]
+
+    def renew_all(self, image: MetadataImage, now_s: float, *, but: int | None) -> None:
+        """For a controller that starts. `but` is a broker that cannot be alive: it ran in this process before."""
+        for broker in image.brokers.values():
+            if not broker.fenced and broker.id != but:
+                self.touch(broker.id, broker.epoch, now_s)
