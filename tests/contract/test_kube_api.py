@@ -387,17 +387,17 @@ async def test_finalizers_are_those_of_the_object_that_was_seen(plane: ControlPl
     }
     plane.kubectl("apply", "-f", "-", input=json.dumps(topic))
     first = seen_as(await client.get(TOPIC, "default", "held"))
-    await client.set_finalizers(TOPIC, "default", "held", ["example.org/other", FINALIZER], first)
+    await client.patch_metadata(TOPIC, "default", "held", {"finalizers": ["example.org/other", FINALIZER]}, first)
     plane.kubectl("delete", "topic", "held", "--wait=false")
     found = await client.get(TOPIC, "default", "held") or {}
     assert found["metadata"]["finalizers"] == ["example.org/other", FINALIZER]
     assert found["metadata"]["deletionTimestamp"]
     with pytest.raises(KubeConflictError):
-        await client.set_finalizers(TOPIC, "default", "held", [], first)
-    await client.set_finalizers(TOPIC, "default", "held", [], seen_as(found))
+        await client.patch_metadata(TOPIC, "default", "held", {"finalizers": []}, first)
+    await client.patch_metadata(TOPIC, "default", "held", {"finalizers": []}, seen_as(found))
     assert await client.get(TOPIC, "default", "held") is None
     with pytest.raises(KubeError) as gone:
-        await client.set_finalizers(TOPIC, "default", "held", [], seen_as(found))
+        await client.patch_metadata(TOPIC, "default", "held", {"finalizers": []}, seen_as(found))
     assert gone.value.status in (404, 409)
 
 
@@ -467,9 +467,11 @@ async def test_a_pod_is_deleted_only_as_it_was_seen(plane: ControlPlane, client:
     with pytest.raises(KubeConflictError):
         await client.set_pod_condition("default", "seen", "another", {"type": "example.org/open", "status": "False"})
     with pytest.raises(KubeConflictError):
-        await client.mark(POD, "default", "seen", "another", labels={"a": "1"})
-    await client.mark(POD, "default", "seen", seen["uid"], labels={"a": "1"})
-    await client.mark(POD, "default", "seen", seen["uid"], labels={"b": "2"}, annotations={"c": "3"})
+        await client.patch_metadata(POD, "default", "seen", {"labels": {"a": "1"}}, {"uid": "another"})
+    await client.patch_metadata(POD, "default", "seen", {"labels": {"a": "1"}}, {"uid": seen["uid"]})
+    await client.patch_metadata(
+        POD, "default", "seen", {"labels": {"b": "2"}, "annotations": {"c": "3"}}, {"uid": seen["uid"]}
+    )
     now = (await client.get(POD, "default", "seen") or {})["metadata"]
     assert (now["labels"], now["annotations"]["c"]) == ({"a": "1", "b": "2"}, "3")
     await client.delete(POD, "default", "seen", uid=now["uid"], resource_version=now["resourceVersion"])

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate_operator.kube.client import BUSY_RETRIES_MAX, KubeClient
+from sluicegate_operator.kube.api_server import BUSY_RETRIES_MAX
+from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError, KubeFencedError
 from sluicegate_operator.kube.kinds import TOPIC
 

@@ -4,10 +4,9 @@ Statuses are kept by field manager, as server-side apply does for whole fields; 
 same rule as in KubeClient. Pods are put there by the test.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from itertools import count
-from types import MappingProxyType
 from typing import Any
 
 from sluicegate_operator.kube.children import name_taken
@@ -138,36 +137,16 @@ class MemoryKube:
             raise KubeConflictError(f"{name} is another one by now")
         self._objects.pop((kind.kind, namespace, name), None)
 
-    async def set_finalizers(
-        self, kind: Kind, namespace: str, name: str, finalizers: Sequence[str], seen: Mapping[str, str]
+    async def patch_metadata(
+        self, kind: Kind, namespace: str, name: str, fields: Mapping[str, Any], seen: Mapping[str, str]
     ) -> None:
-        meta = self.take(kind.kind, name, namespace)["metadata"]
+        meta = self._object(kind.kind, namespace, name, seen["uid"])["metadata"]
         if any(meta[key] != value for key, value in seen.items()):
             raise KubeConflictError(f"{name} has changed")
-        meta |= {"finalizers": list(finalizers), "resourceVersion": next(self._uids)}
+        for field, value in fields.items():
+            meta[field] = {**meta.get(field, {}), **value} if isinstance(value, Mapping) else value
+        meta["resourceVersion"] = next(self._uids)
         self._remove_what_may_go(kind.kind, name, namespace)
-
-    async def set_owners(
-        self, kind: Kind, namespace: str, name: str, owners: Sequence[Json], seen: Mapping[str, str]
-    ) -> None:
-        meta = self.take(kind.kind, name, namespace)["metadata"]
-        if any(meta[key] != value for key, value in seen.items()):
-            raise KubeConflictError(f"{name} has changed")
-        meta |= {"ownerReferences": list(owners), "resourceVersion": next(self._uids)}
-
-    async def mark(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        uid: str,
-        *,
-        labels: Mapping[str, str] = MappingProxyType({}),
-        annotations: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        meta = self._object(kind.kind, namespace, name, uid)["metadata"]
-        meta["labels"] = {**meta.get("labels", {}), **labels}
-        meta["annotations"] = {**meta.get("annotations", {}), **annotations}
 
     async def set_pod_condition(self, namespace: str, name: str, uid: str, condition: Mapping[str, Any]) -> None:
         status = self._object("Pod", namespace, name, uid).setdefault("status", {})

@@ -20,8 +20,6 @@ TO_BE_SPLIT = {
     "broker_runtime/replication/leader.py:LeaderReplica",
     "broker_runtime/storage/checkpoints.py:Checkpoints",
     "broker_runtime/storage/manager.py:LogManager",
-    "operator/sluicegate_operator/kafka_admin/api.py:AdminApi",
-    "operator/sluicegate_operator/kube/client.py:KubeClient",
 }
 """Classes that own more than one thing, and are being taken apart; nothing is added here."""
 VAGUE_NAMES = {"utils", "helpers", "common", "misc"}

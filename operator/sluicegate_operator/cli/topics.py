@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from sluicegate_operator.api import Topic
-from sluicegate_operator.kafka_admin.api import AdminApi
+from sluicegate_operator.kafka_admin.api import TopicAdmin
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kafka_admin.views import ConfigSource, NewTopic
 
 
-async def apply_topic(admin: AdminApi, topic: Topic) -> str | None:
+async def apply_topic(admin: TopicAdmin, topic: Topic) -> str | None:
     """None when the topic is as it should be, otherwise a sentence."""
     try:
         return await _apply(admin, topic)
@@ -17,7 +17,7 @@ async def apply_topic(admin: AdminApi, topic: Topic) -> str | None:
         return str(error)
 
 
-async def _apply(admin: AdminApi, topic: Topic) -> str | None:
+async def _apply(admin: TopicAdmin, topic: Topic) -> str | None:
     name, spec = topic.topic_name, topic.spec
     config = dict(spec.config or {})
     view = (await admin.describe_topics([name]))[name]
@@ -42,7 +42,7 @@ async def _apply(admin: AdminApi, topic: Topic) -> str | None:
     return None
 
 
-async def delete_topics(admin: AdminApi, names: Iterable[str]) -> list[str]:
+async def delete_topics(admin: TopicAdmin, names: Iterable[str]) -> list[str]:
     """A sentence for each; a topic that is gone already is no failure."""
     sentences = []
     for name in names:

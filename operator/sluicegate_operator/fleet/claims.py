@@ -30,8 +30,8 @@ async def look_after_claims(kube: KubeClient, cluster: BrokerCluster, broker_cou
     if plan.taken:
         raise ClaimsTakenError(plan.taken)
     for claim in plan.unmarked:
-        mark = {CLUSTER_ID: cluster_id(cluster)}
-        await kube.mark(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, claim.uid, annotations=mark)
+        mark, as_seen = {"annotations": {CLUSTER_ID: cluster_id(cluster)}}, {"uid": claim.uid}
+        await kube.patch_metadata(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, mark, as_seen)
     if plan.misowned:
         # Read anew, as some have just been marked.
         await own_claims(kube, cluster)
@@ -50,7 +50,8 @@ async def own_claims(kube: KubeClient, cluster: BrokerCluster) -> None:
         owners = [*others, _owner(cluster)] if cluster.spec.deletes_claims else others
         seen = {key: meta[key] for key in ("uid", "resourceVersion")}
         try:
-            await kube.set_owners(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, owners, seen)
+            fields = {"ownerReferences": owners}
+            await kube.patch_metadata(PERSISTENT_VOLUME_CLAIM, cluster.namespace, claim.name, fields, seen)
         except KubeConflictError as conflict:
             log.info("volume claim %s is not owned yet: %s", claim.name, conflict)
 

@@ -36,7 +36,8 @@ class LeavingTopics:
         if set(finalizers) != set(topic.metadata.finalizers):
             meta = topic.metadata
             seen = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-            await self._context.kube.set_finalizers(TOPIC, meta.namespace, meta.name, finalizers, seen)
+            fields = {"finalizers": finalizers}
+            await self._context.kube.patch_metadata(TOPIC, meta.namespace, meta.name, fields, seen)
 
     async def part_without_cluster(self, key: ClusterKey, snapshot: Snapshot) -> bool:
         """Whether none is left that waits."""
@@ -127,7 +128,8 @@ class LeavingTopics:
         seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
         left = [found for found in meta["finalizers"] if found != FINALIZER]
         try:
-            await self._context.kube.set_finalizers(TOPIC, meta["namespace"], meta["name"], left, seen)
+            fields = {"finalizers": left}
+            await self._context.kube.patch_metadata(TOPIC, meta["namespace"], meta["name"], fields, seen)
         except KubeError as error:
             if error.status != 404:
                 raise

@@ -66,7 +66,8 @@ class RackReconciler:
     async def _tell(self, cluster: BrokerCluster, telling: Telling) -> None:
         pod = telling.pod
         try:
-            await self._context.kube.mark(POD, cluster.namespace, pod.name, pod.uid, annotations={RACK: telling.rack})
+            fields = {"annotations": {RACK: telling.rack}}
+            await self._context.kube.patch_metadata(POD, cluster.namespace, pod.name, fields, {"uid": pod.uid})
         except KubeError as error:
             if error.status not in (404, 409):
                 raise

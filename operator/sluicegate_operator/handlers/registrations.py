@@ -101,7 +101,8 @@ class RegistrationReconciler:
             if not pod.lost_labels or pod.deleting or cluster.spec.paused:
                 continue
             try:
-                await self._context.kube.mark(POD, cluster.namespace, pod.name, pod.uid, labels=pod.lost_labels)
+                fields, seen_as = {"labels": dict(pod.lost_labels)}, {"uid": pod.uid}
+                await self._context.kube.patch_metadata(POD, cluster.namespace, pod.name, fields, seen_as)
             except KubeError as error:
                 if error.status not in (404, 409):
                     raise

@@ -25,11 +25,50 @@ def batched(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
         yield items[start : start + size]
 
 
-class AdminApi(ABC):
-    """Every method raises a KafkaAdminError; a write returns when the broker has confirmed it."""
+class Caller(ABC):
+    """Who answers is the subclass's choice: one broker, or any of a cluster. Every method here and in what follows
+    raises a KafkaAdminError; a write returns when the broker has confirmed it.
+    """
 
     @abstractmethod
     async def call(self, exchange: Exchange[Reply, Result]) -> Result: ...
+
+
+class TopicAdmin(Caller):
+    """Topics, their partitions and their configuration."""
+
+    async def describe_topics(self, names: Collection[str] | None = None) -> dict[str, TopicView]:
+        """By name; without names every topic. A name that is unknown has a view with an error, it is not left out."""
+        return await self.call(topics.describe(names))
+
+    async def create_topic(self, topic: NewTopic) -> None:
+        await self.call(topics.create(topic))
+
+    async def create_partitions(self, name: str, total: int) -> None:
+        """Grows a topic to `total` partitions."""
+        await self.call(topics.grow(name, total))
+
+    async def delete_topic(self, name: str) -> None:
+        await self.call(topics.delete(name))
+
+    async def describe_topic_configs(self, name: str, keys: Collection[str] | None = None) -> Configs:
+        return await self.call(configs.describe_topic(name, keys))
+
+    async def describe_min_isr(self, names: Collection[str]) -> dict[str, int]:
+        """`min.insync.replicas` in force for each topic, a page of topics in each request; a topic that went meanwhile
+        is left out."""
+        found: dict[str, int] = {}
+        for page in batched(sorted(names), configs.TOPICS_A_PAGE):
+            answered: dict[str, int] = await self.call(configs.describe_min_isr(page))
+            found |= answered
+        return found
+
+    async def alter_topic_configs(self, name: str, change: configs.ConfigChange) -> None:
+        await self.call(configs.alter_topic(name, change))
+
+
+class BrokerAdmin(Caller):
+    """Brokers and what all topics share: registrations, where replicas are, brokers' configuration, quotas."""
 
     async def describe_cluster(self) -> ClusterView:
         return await self.call(cluster.describe())
@@ -66,31 +105,6 @@ class AdminApi(ABC):
         """A rate of None removes the quota. Raises the first refusal; the other entities may have been altered."""
         await self.call(quotas.alter_ip(rates))
 
-    async def describe_topics(self, names: Collection[str] | None = None) -> dict[str, TopicView]:
-        """By name; without names every topic. A name that is unknown has a view with an error, it is not left out."""
-        return await self.call(topics.describe(names))
 
-    async def create_topic(self, topic: NewTopic) -> None:
-        await self.call(topics.create(topic))
-
-    async def create_partitions(self, name: str, total: int) -> None:
-        """Grows a topic to `total` partitions."""
-        await self.call(topics.grow(name, total))
-
-    async def delete_topic(self, name: str) -> None:
-        await self.call(topics.delete(name))
-
-    async def describe_topic_configs(self, name: str, keys: Collection[str] | None = None) -> Configs:
-        return await self.call(configs.describe_topic(name, keys))
-
-    async def describe_min_isr(self, names: Collection[str]) -> dict[str, int]:
-        """`min.insync.replicas` in force for each topic, a page of topics in each request; a topic that went meanwhile
-        is left out."""
-        found: dict[str, int] = {}
-        for page in batched(sorted(names), configs.TOPICS_A_PAGE):
-            answered: dict[str, int] = await self.call(configs.describe_min_isr(page))
-            found |= answered
-        return found
-
-    async def alter_topic_configs(self, name: str, change: configs.ConfigChange) -> None:
-        await self.call(configs.alter_topic(name, change))
+class AdminApi(TopicAdmin, BrokerAdmin):
+    """All that can be asked of a cluster."""

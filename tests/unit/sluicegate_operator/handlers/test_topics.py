@@ -190,7 +190,7 @@ async def test_a_finalizer_that_is_refused_is_its_topics_matter_and_the_others_g
         raise KubeError("PATCH /topics/orders: 403 topics is forbidden", 403)
 
     kube, brokers = MemoryKube(cluster(), orders(deletionPolicy="Delete"), topic("kept")), Brokers()
-    monkeypatch.setattr(kube, "set_finalizers", refuse)
+    monkeypatch.setattr(kube, "patch_metadata", refuse)
     assert isinstance(await Operator(kube, brokers).look(), Retry)
     assert set(brokers.topics) == {"kept"}
     assert kube.condition("Topic", "kept")["status"] == "True"
@@ -213,7 +213,7 @@ async def test_a_finalizer_that_stays_by_refusal_is_tried_again_and_the_others_g
         raise KubeError("PATCH /topics/orders: 403 topics is forbidden", 403)
 
     with monkeypatch.context() as refused:
-        refused.setattr(operator.kube, "set_finalizers", refuse)
+        refused.setattr(operator.kube, "patch_metadata", refuse)
         assert isinstance(await operator.look(), Retry)
     assert operator.kube.condition("Topic", "kept")["reason"] == ("ClusterMissing" if orphaned else "Applied")
     assert operator.kube.names("Topic") == ["kept", "orders"]

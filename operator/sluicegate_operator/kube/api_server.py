@@ -1,0 +1,157 @@
+"""The one way to the API server: the `kubernetes` client's connections, off the event loop, with a time limit each."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+from kubernetes import client, config
+from kubernetes.config import ConfigException
+
+from sluicegate_operator.kube.denials import STATUSES, Denials
+from sluicegate_operator.kube.errors import (
+    KubeConflictError,
+    KubeError,
+    KubeFencedError,
+    KubeUnavailableError,
+    NamespaceGoingError,
+)
+
+Json = dict[str, Any]
+
+REQUEST_TIMEOUT_S = 5.0
+"""Below a third of the Lease, see kube.lease: a write that was begun while it was held has ended when it runs out."""
+THREADS_MAX = 8
+BUSY = 429
+BUSY_RETRIES_MAX = 5
+BUSY_FIRST_S = 0.1
+BUSY_PAUSE_MAX_S = 5.0
+"""429 means that nothing was done: the API server is busy or still opening a kind's storage. Retry-After says when."""
+_GOING = "because it is being terminated"
+"""The API server's words of a namespace; the status is that of a right that is missing."""
+
+
+class ApiServer:
+    """Sends requests in threads of its own; a write is sent only while `may_write` says so, which the thread asks.
+
+    Requests that are denied are asked again for `denied_for_s`, see kube.denials. Belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        kubeconfig: str | None,
+        *,
+        timeout_s: float,
+        threads_max: int,
+        may_write: Callable[[], bool],
+        denied_for_s: float,
+    ) -> None:
+        self._api = client.ApiClient(_configuration(kubeconfig))
+        self._threads = ThreadPoolExecutor(threads_max, "kube")
+        self._timeout = urllib3.Timeout(total=timeout_s)
+        self._may_write = may_write
+        self._denials = Denials(denied_for_s)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Json:
+        url = f"{self._api.configuration.host}{path}" + (f"?{urlencode(query)}" if query else "")
+        headers = {"Accept": "application/json", "Content-Type": content_type, **self._credentials()}
+        data = None if body is None else json.dumps(body)
+        loop, request = asyncio.get_running_loop(), f"{method} {path}"
+        try:
+            answer = await self._patiently(method, url, headers, data)
+        except KubeError as error:
+            self._denials.note(request, error.status, loop.time())
+            if error.status in STATUSES and not isinstance(error, NamespaceGoingError):
+                error.retriable = self._denials.may_pass(request, loop.time())
+            raise
+        self._denials.note(request, 200, loop.time())
+        return answer
+
+    async def _patiently(self, method: str, url: str, headers: Mapping[str, str], data: str | None) -> Json:
+        """Each try is a request of its own, which needs the Lease when it is a write."""
+        loop, tries = asyncio.get_running_loop(), 0
+        while True:
+            try:
+                return await loop.run_in_executor(self._threads, self._exchange, method, url, headers, data)
+            except KubeError as error:
+                tries += 1
+                if error.status != BUSY or tries > BUSY_RETRIES_MAX:
+                    raise
+                wanted_s = BUSY_FIRST_S * 2**tries if error.retry_after_s is None else error.retry_after_s
+                await asyncio.sleep(min(BUSY_PAUSE_MAX_S, wanted_s))
+
+    def _credentials(self) -> dict[str, str]:
+        # Looked up each time: a projected service account token is renewed in its file.
+        found = self._api.configuration.auth_settings().values()
+        return {setting["key"]: setting["value"] for setting in found if setting["in"] == "header"}
+
+    def _exchange(self, method: str, url: str, headers: Mapping[str, str], data: str | None) -> Json:
+        pool = self._api.rest_client.pool_manager
+        if method != "GET" and not self._may_write():
+            raise KubeFencedError(f"{method} {url.split('?')[0]} was not sent: the Lease is not held")
+        try:
+            answer = pool.request(method, url, headers=headers, body=data, timeout=self._timeout, retries=False)
+        except urllib3.exceptions.HTTPError as error:
+            raise KubeUnavailableError(f"the API server does not answer: {error}") from error
+        text = answer.data.decode("utf-8", "replace")
+        if answer.status < 300:
+            parsed: Json = json.loads(text)
+            return parsed
+        refusal = _refusal(method, url, answer.status, text)
+        refusal.retry_after_s = _seconds(answer.headers.get("Retry-After"))
+        raise refusal
+
+
+def _seconds(text: str | None) -> float | None:
+    """Of a Retry-After; a date, which no API server sends, is none."""
+    return float(text) if text is not None and text.isdecimal() else None
+
+
+def _refusal(method: str, url: str, status: int, text: str) -> KubeError:
+    try:
+        reason = json.loads(text).get("message", text)
+    except ValueError:
+        reason = text[:300]
+    message = f"{method} {url.split('?')[0]}: {status} {reason}"
+    # The second is the API server's way to say that a uid is that of another object.
+    if status == 409 or (status == 422 and "metadata.uid" in reason):
+        return KubeConflictError(message)
+    if status == 403 and _GOING in reason:
+        return NamespaceGoingError(message)
+    if status in (BUSY, 500, 502, 503, 504):
+        return KubeError(message, status, retriable=True)
+    return KubeError(message, status)
+
+
+def _configuration(kubeconfig: str | None) -> client.Configuration:
+    """`kubeconfig`, else the pod's own account, else what KUBECONFIG or the home folder name."""
+    settings = client.Configuration()
+    try:
+        if kubeconfig is not None:
+            config.load_kube_config(kubeconfig, client_configuration=settings)
+        else:
+            _load_found(settings)
+    except ConfigException as error:
+        raise KubeError(f"no way to a Kubernetes API server: {error}; set KUBECONFIG or run in a pod") from error
+    return settings
+
+
+def _load_found(settings: client.Configuration) -> None:
+    try:
+        config.load_incluster_config(client_configuration=settings)
+    except ConfigException:
+        config.load_kube_config(client_configuration=settings)
