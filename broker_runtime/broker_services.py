@@ -8,6 +8,7 @@ from random import Random
 from broker_runtime.apis.auto_topic_creation import AutoTopicCreation
 from broker_runtime.apis.context import ControllerRequests, Timer
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.kept_answers import KeptAnswers
 from broker_runtime.apis.producer_ids import ProducerIdBlocks
 from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock
@@ -44,6 +45,7 @@ class BrokerServices:
         self.logs = logs
         self.controller, self.slow_controller = controllers
         slots = settings.config.max_incremental_fetch_session_cache_slots
+        self.all_topics = KeptAnswers()
         self.fetch_sessions = FetchSessionCache(slots, Random(clock.wall_ms()))
         self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max)
         self.producer_ids = ProducerIdBlocks(settings.node_id, image, self.controller)

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.kept_answers import KeptAnswers
 from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings
@@ -98,6 +99,11 @@ class BrokerContext(FetchContext, Protocol):
 
     @property
     def auto_topic_creation(self) -> TopicCreation: ...
+
+    @property
+    def all_topics(self) -> KeptAnswers:
+        """Of Metadata about all topics."""
+        ...
 
     @property
     def controller(self) -> ControllerRequests: ...

@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Sequence
+from typing import cast
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
@@ -16,6 +17,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.requests import MetadataRequest, MetadataRequestTopic
 from broker_runtime.wire.versions import METADATA
 
@@ -32,10 +34,10 @@ _BY_ID_SINCE = 12
 API_VERSION_MAX = 12
 
 
-def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Fields:
+def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Fields | Reply:
     wanted, image = request.topics, context.image
     if wanted is None or (call.version == 0 and not wanted):
-        return _answer([_topic(topic, call, image) for _, topic in sorted(image.topics.items())], call, context)
+        return context.all_topics.reply(call, image, lambda: _about_all(call, context))
     if any(_cannot_be_found(item, call.version) for item in wanted):
         return {**_NO_CLUSTER, "topics": [_refused(item) for item in wanted]}
     # Once for each, as in Kafka, however often it is named.
@@ -46,6 +48,14 @@ def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Fiel
         if missing:
             context.auto_topic_creation.ask_for(missing)
     return _answer([_wanted_topic(item, call, image) for item in wanted], call, context)
+
+
+def _about_all(call: Call, context: BrokerContext) -> Fields:
+    image = context.image
+    topics = [_topic(topic, call, image) for _, topic in sorted(image.topics.items())]
+    codes = (part["error_code"] for topic in topics for part in cast("list[dict[str, int]]", topic["partitions"]))
+    call.error = next((code for code in codes if code), 0)
+    return _answer(topics, call, context)
 
 
 def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext) -> Fields:

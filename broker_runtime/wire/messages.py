@@ -64,8 +64,12 @@ def _decode(kind: type[Entity], body: memoryview) -> Entity:
 
 def encode_response(api_key: int, version: int, correlation_id: int, answer: Fields) -> bytes:
     """The whole response frame, size field included."""
-    body = _encode(message_type(api_key, version, "Response"), answer)
+    body = encode_response_body(api_key, version, answer)
     return response_prefix(api_key, version, correlation_id, len(body)) + body
+
+
+def encode_response_body(api_key: int, version: int, answer: Fields) -> bytes:
+    return _encode(message_type(api_key, version, "Response"), answer)
 
 
 def encode_request_body(api_key: int, version: int, content: Fields) -> bytes:

@@ -1,0 +1,40 @@
+"""Encoded answers that are the same for everybody until the metadata changes. Pure.
+
+To encode what is about all partitions takes some milliseconds for a few hundred of them, and when a broker has been
+restarted all clients ask for it at once.
+"""
+
+from collections.abc import Callable
+
+from broker_runtime.apis.call import Call
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.wire.messages import Fields, encode_response_body
+from broker_runtime.wire.reply import Reply
+
+_KEPT_MAX = 8
+
+
+class KeptAnswers:
+    """Owns the bodies of the newest answers of one API, by version and listener; of one state of the metadata only."""
+
+    __slots__ = ("_bodies", "_offset", "_topics")
+
+    def __init__(self) -> None:
+        self._topics: object = None
+        self._offset = -1
+        self._bodies: dict[tuple[int, str], tuple[bytes, int]] = {}
+
+    def reply(self, call: Call, image: MetadataImage, answer: Callable[[], Fields]) -> Reply:
+        """`answer` must follow from `image` and from the version and the listener of the call alone, and leaves an
+        error that it has in `call.error`."""
+        # A whole image that takes the place of another one may have its offset.
+        if self._topics is not image.topics or self._offset != image.offset or len(self._bodies) >= _KEPT_MAX:
+            self._bodies.clear()
+            self._topics, self._offset = image.topics, image.offset
+        key = call.version, call.listener
+        kept = self._bodies.get(key)
+        if kept is None:
+            kept = encode_response_body(call.api.key, call.version, answer()), call.error
+            self._bodies[key] = kept
+        body, call.error = kept
+        return call.packed(body)

@@ -1,0 +1,61 @@
+"""Metadata about all topics is encoded once for each version and listener, until the metadata changes."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.kept_answers import KeptAnswers
+from broker_runtime.apis.metadata import API
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.wire.messages import decode_response
+from tests.support.calls import a_call
+from tests.support.controller import Metadata
+
+
+class Broker:
+    def __init__(self) -> None:
+        self.metadata = Metadata()
+        self.metadata.broker(1)
+        self.kept = KeptAnswers()
+
+    def ask(self, version: int = 12, image: MetadataImage | None = None) -> tuple[Call, bytes]:
+        call = a_call(API, version)
+        context: Any = SimpleNamespace(
+            image=image or self.metadata.image, cluster_id="c", all_topics=self.kept, settings=None
+        )
+        (frame,) = cast("Any", API.handle(SimpleNamespace(topics=None), call, context))
+        return call, frame
+
+    def topics(self, **how: Any) -> list[str]:
+        _, frame = self.ask(**how)
+        return [topic.name for topic in decode_response(API.key, 12, memoryview(frame)[9:]).topics]
+
+
+def test_the_same_question_has_the_same_answer_until_the_metadata_changes() -> None:
+    broker = Broker()
+    broker.metadata.topic("a", (1,))
+    first = broker.topics()
+    assert first == broker.topics() == ["a"]
+    assert len(broker.kept._bodies) == 1
+    broker.metadata.topic("b", (1,))
+    assert broker.topics() == ["a", "b"]
+    assert len(broker.kept._bodies) == 1
+
+
+def test_an_image_that_takes_the_place_of_another_is_told_from_it_though_it_has_its_offset() -> None:
+    one, other = Broker(), Broker()
+    one.metadata.topic("a", (1,))
+    other.metadata.topic("b", (1,))
+    assert one.metadata.image.offset == other.metadata.image.offset
+    assert one.topics() == ["a"]
+    assert one.topics(image=other.metadata.image) == ["b"]
+
+
+def test_versions_are_told_apart_and_an_error_is_noted_each_time() -> None:
+    broker = Broker()
+    broker.metadata.broker(2, fenced=True)
+    broker.metadata.topic("a", (2,))
+    codes = {broker.ask(version)[0].error for version in (1, 12, 1, 12)}
+    assert len(codes) == 1
+    assert 0 not in codes
+    assert broker.ask(1)[1] != broker.ask(12)[1]
