@@ -164,8 +164,8 @@ class Broker:
         turn_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
         wakes = InTurns(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
         logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, disk=disk, wakes=wakes, boot_id=boot_id())
-        logs.producer_expiration_ms = settings.config.producer_id_expiration_ms
-        logs.high_watermark_interval_ms = settings.config.replica_high_watermark_checkpoint_interval_ms
+        logs.upkeep.producer_expiration_ms = settings.config.producer_id_expiration_ms
+        logs.upkeep.high_watermark_interval_ms = settings.config.replica_high_watermark_checkpoint_interval_ms
         # Until the metadata says how long each topic keeps its records nothing is deleted.
         journal, copy = (METADATA_TOPIC, None) if has_file_journal(settings) else (None, METADATA_TOPIC)
         log.info("%s", logs.open(lambda _topic: JOURNAL_CONFIG, journal=journal, copy=copy))

@@ -59,13 +59,13 @@ _Outcomes = Sequence[tuple[str, Sequence[tuple[int, _Deletion | KafkaError]]]]
 
 
 def handle(request: DeleteRecordsRequest, call: Call, context: BrokerContext) -> Fields | Awaitable[Fields]:
-    with context.logs.gathered_log_starts():
+    with context.logs.log_starts.gathered():
         outcomes = [
             (topic.name, [(part.partition_index, _delete(topic.name, part, context)) for part in topic.partitions])
             for topic in request.topics
         ]
     noting = _Noting()
-    context.logs.note_log_starts(noting.done)
+    context.logs.log_starts.write_soon(noting.done)
     waiting = [done for _, parts in outcomes for _, done in parts if isinstance(done, _Deletion) and done.waits]
     if not waiting and noting.over.is_set():
         return _answer(_unless_failed(outcomes, noting.error))

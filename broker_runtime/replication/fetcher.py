@@ -294,11 +294,11 @@ class LeaderFetcher:
     async def _take_starts(self) -> None:
         """Noted with one write beside the event loop, and before the next request tells the leader."""
         moved, self._new_starts = [(r, start) for r, start in self._new_starts if self._session.holds(r)], []
-        with self._logs.gathered_log_starts():
+        with self._logs.log_starts.gathered():
             for replica, start in moved:
                 FollowerLog(replica.log).move_start(start)
         noted: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self._logs.note_log_starts(lambda error: None if noted.done() else noted.set_result(error))
+        self._logs.log_starts.write_soon(lambda error: None if noted.done() else noted.set_result(error))
         error = await noted
         for replica, _ in moved if error is not None else ():
             self._storage_failed(replica, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"noting log starts: {error}"))

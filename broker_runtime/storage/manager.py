@@ -7,9 +7,7 @@ controller's matter. `meta.properties` belongs to the broker.
 import errno
 import logging
 import re
-from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -17,12 +15,16 @@ from uuid import UUID
 from broker_runtime.clock import Clock
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
-from broker_runtime.storage.checkpoint import PARTITION_METADATA, Partition, read_topic_id, write_topic_id
+from broker_runtime.storage.checkpoint import (
+    PARTITION_METADATA,
+    Partition,
+    read_topic_id,
+    write_topic_id,
+)
 from broker_runtime.storage.checkpoints import Checkpoints
-from broker_runtime.storage.cleaning import apply_retention
 from broker_runtime.storage.damaged import ACCEPT_LOSS, DamagedPartition
 from broker_runtime.storage.deleted import DeletedFolders, remove_folder
-from broker_runtime.storage.disk import Disk, Done, InlineDisk
+from broker_runtime.storage.disk import Disk, InlineDisk
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.loader import Promise, load_log, new_log
 from broker_runtime.storage.log import Log
@@ -30,15 +32,11 @@ from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
 from broker_runtime.storage.stray import DELETED, STRAY, StrayFolders, missing_partitions
+from broker_runtime.storage.upkeep import PRODUCER_EXPIRATION_MS, LogUpkeep
 from broker_runtime.storage.waiters import AtOnce, Wakes
 
 _LOGGER = logging.getLogger(__name__)
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
-_LOGS_PER_TICK = 256
-_RECOVERED_PER_TICK = 16
-_CHECKPOINT_INTERVAL_S = 60.0
-PRODUCER_EXPIRATION_MS = 86_400_000
-HIGH_WATERMARK_INTERVAL_MS = 5_000
 
 
 class LogManager:
@@ -63,28 +61,20 @@ class LogManager:
         self._clock = clock
         self._disk = disk or InlineDisk()
         self.wakes = wakes or AtOnce()
-        self.producer_expiration_ms = producer_expiration_ms
         self._logs: dict[Partition, Log] = {}
         self._lock: object | None = None
         self._journal: str | None = None
         self._copy: str | None = None
         self.run_record = RunRecord(fs, log_dir, boot_id)
-        self._turn: list[Log] = []
-        self._recovered: deque[Log] = deque()
-        """Logs that a crash has left with records that are not synced, and of which nobody has asked for it."""
-        self._sealing: Log | None = None
-        """The log of which a sealed segment is being synced."""
-        self._checkpoint_at = clock.monotonic() + _CHECKPOINT_INTERVAL_S
-        self.high_watermark_interval_ms = HIGH_WATERMARK_INTERVAL_MS
-        self._watermarks_at = clock.monotonic()
-        self._checkpoints = Checkpoints(fs, log_dir, self._logs)
+        self._checkpoints = Checkpoints(fs, log_dir, self._logs, self._disk)
+        self.log_starts = self._checkpoints.log_starts
         self.strays = StrayFolders(fs, log_dir)
         self._deleted = DeletedFolders(fs, log_dir, self._disk, self._is_missed)
+        self.upkeep = LogUpkeep(self._logs, self._checkpoints, self._deleted, clock)
+        self.upkeep.producer_expiration_ms = producer_expiration_ms
         self._accepted: list[Path] = []
         self.damaged: dict[Partition, DamagedPartition] = {}
         """Their files are left as they are, for a person or until another broker is known to have the records."""
-
-    # Opening
 
     def open(
         self, config_of: Callable[[str], TopicConfig], *, journal: str | None = None, copy: str | None = None
@@ -167,7 +157,7 @@ class LogManager:
         log.start_replicating(promise.high_watermark)
         self._add(key, log)
         if log.recovery_point < log.log_end_offset:
-            self._recovered.append(log)
+            self.upkeep.sync_soon(log)
 
     def _topic_id(self, key: Partition) -> UUID | None:
         """By partition.metadata, which is made again by the ledger where it is damaged; None when nothing tells."""
@@ -189,14 +179,14 @@ class LogManager:
     def _promise(self, key: Partition, *, clean: bool) -> Promise:
         if key[0] == self._copy:
             return Promise(clean=clean)
-        checkpoints, record = self._checkpoints, self.run_record
-        watermark, known = checkpoints.high_watermark(key), checkpoints.ledger.get(key)
+        record = self.run_record
+        said, known = self._checkpoints.said_of(key), self._checkpoints.ledger.get(key)
         is_journal = key[0] == self._journal
         return Promise(
-            checkpoints.log_start(key),
-            checkpoints.recovery_point(key),
-            watermark,
-            max(watermark, record.last_epoch + 1) if is_journal else 0,
+            said.log_start,
+            said.recovery_point,
+            said.high_watermark,
+            max(said.high_watermark, record.last_epoch + 1) if is_journal else 0,
             is_journal,
             clean=clean,
             whole=clean or record.page_cache_kept,
@@ -252,11 +242,9 @@ class LogManager:
         return self._log_dir / f"{key[0]}-{key[1]}"
 
     def _add(self, key: Partition, log: Log) -> None:
-        log.on_start_moved = self._checkpoints.log_start_moved
+        log.on_start_moved = self._checkpoints.log_starts.moved
         log.on_cut = partial(self._checkpoints.lower, key, log)
         self._logs[key] = log
-
-    # Partitions
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
         """Raises KafkaError: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID when another topic's log has the name."""
@@ -320,7 +308,7 @@ class LogManager:
         _LOGGER.warning("%s-%d is cut to %d, by %d bytes", *key, log.log_end_offset, report.bytes_truncated)
         log.start_replicating(0)
         self._add(key, log)
-        self._checkpoints.write_log_starts()
+        self._checkpoints.log_starts.write()
         return log
 
     def _begin_anew(self, key: Partition, topic_id: UUID, config: TopicConfig) -> Log:
@@ -378,63 +366,9 @@ class LogManager:
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
 
-    # Work that comes with time
-
     def tick(self) -> None:
-        """A bounded piece of upkeep; call it every second or so. A log that fails is reported and the others go on."""
-        now_ms = self._clock.wall_ms()
-        if not self._turn:
-            self._turn = list(self._logs.values())
-        batch, self._turn = self._turn[:_LOGS_PER_TICK], self._turn[_LOGS_PER_TICK:]
-        for log in batch:
-            if self._logs.get((log.topic, log.partition)) is log:
-                self._maintain(log, now_ms)
-        self._sync_recovered()
-        self._flush_sealed()
-        self.note_log_starts(_say_unless_noted)
-        try:
-            if self._deleted.remove_some(now_ms):
-                self._checkpoints.write_ledger()
-            if self._clock.monotonic() >= self._watermarks_at:
-                self._watermarks_at = self._clock.monotonic() + self.high_watermark_interval_ms / 1000
-                self._checkpoints.write_high_watermarks(sync=False)
-            if self._clock.monotonic() >= self._checkpoint_at:
-                self._checkpoint_at = self._clock.monotonic() + _CHECKPOINT_INTERVAL_S
-                self._checkpoints.write_recovery_points_soon(self._disk)
-        except OSError as error:
-            _LOGGER.error("log upkeep failed, it is tried again: %s", error)
-
-    def gathered_log_starts(self) -> AbstractContextManager[None]:
-        """Log starts that move within are noted by the `note_log_starts` that must follow."""
-        return self._checkpoints.gathered_log_starts()
-
-    def note_log_starts(self, done: Done) -> None:
-        """Make the log starts that were gathered survive a power loss, with one write; `done` gets None or why not."""
-        self._checkpoints.write_log_starts_soon(self._disk, done)
-
-    def _maintain(self, log: Log, now_ms: int) -> None:
-        try:
-            apply_retention(log, now_ms)
-            if log.files.syncs.is_due(now_ms, log.config.flush_ms):
-                log.files.syncs.begin()
-            if self._checkpoints.knows_begin((log.topic, log.partition), log):
-                log.files.old.remove_renamed(now_ms - log.config.file_delete_delay_ms)
-        except (OSError, KafkaError) as error:
-            _LOGGER.error("upkeep of %s-%d failed, it is tried again: %s", log.topic, log.partition, error)
-        log.producers.expire(now_ms, self.producer_expiration_ms)
-        log.files.release_idle()
-
-    def _sync_recovered(self) -> None:
-        """A few at a time, so that the next crash leaves less to scan."""
-        for _ in range(min(len(self._recovered), _RECOVERED_PER_TICK)):
-            log = self._recovered.popleft()
-            if log.recovery_point < log.log_end_offset:
-                log.files.syncs.begin()
-
-    def _flush_sealed(self) -> None:
-        """One segment at a time: it may be large, and others want the disk too."""
-        if self._sealing is None or not self._sealing.files.syncs.is_under_way:
-            self._sealing = next((log for log in self._logs.values() if log.files.syncs.begin_sealed()), None)
+        """A bounded piece of upkeep; call it every second or so."""
+        self.upkeep.tick()
 
     def _is_missed(self, key: Partition) -> bool:
         """Whether the next start would miss the partition if its folder went."""
@@ -445,7 +379,7 @@ class LogManager:
         closed = [self._close(log) for log in self._logs.values()]
         try:
             self._checkpoints.write_recovery_points()
-            self._checkpoints.write_log_starts()
+            self._checkpoints.log_starts.write()
             self._checkpoints.write_high_watermarks(sync=True)
             if all(closed):
                 self.run_record.stopped_cleanly()
@@ -461,8 +395,3 @@ class LogManager:
             _LOGGER.error("closing %s-%d failed, it is recovered at start: %s", log.topic, log.partition, error)
             return False
         return True
-
-
-def _say_unless_noted(error: Exception | None) -> None:
-    if error is not None:
-        _LOGGER.error("the starts of logs are not noted, it is tried again: %s", error)

@@ -50,10 +50,14 @@ class NotedAtOnce:
 
     wakes = AtOnce()
 
-    def gathered_log_starts(self) -> AbstractContextManager[None]:
+    @property
+    def log_starts(self) -> "NotedAtOnce":
+        return self
+
+    def gathered(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def note_log_starts(self, done: Callable[[Exception | None], None]) -> None:
+    def write_soon(self, done: Callable[[Exception | None], None]) -> None:
         done(None)
 
 
