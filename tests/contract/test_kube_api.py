@@ -12,7 +12,9 @@ import pytest
 
 from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.cluster.waiting import wait_for
+from sluicegate_operator.api import BrokerCluster, parse_resource
 from sluicegate_operator.api.topic import FINALIZER
+from sluicegate_operator.fleet.controller_lease import end_term_of_gone
 from sluicegate_operator.kube.children import CHILD_MANAGER, who_set
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import (
@@ -25,7 +27,10 @@ from sluicegate_operator.kube.errors import (
 from sluicegate_operator.kube.events import EventRecorder
 from sluicegate_operator.kube.kinds import CUSTOM, LEASE, POD, STATEFUL_SET, TOPIC, kind_of
 from sluicegate_operator.kube.lease import LeaseElector
+from sluicegate_operator.planning.cluster_layout import journal_name
+from sluicegate_operator.planning.controller_lease import JOURNAL_LABEL
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, labels
+from tests.support.bad_manifests import cluster
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "sluicegate-system"
@@ -532,6 +537,25 @@ def test_all_of_deploy_is_accepted(plane: ControlPlane) -> None:
     out = plane.kubectl("apply", "--dry-run=server", "--namespace", SYSTEM, files[0])
     out += plane.kubectl("apply", "--dry-run=server", "--namespace", "default", files[1])
     assert out.count("deployment.apps/sluicegate-operator") == 2
+
+
+async def test_the_lease_of_a_controller_that_is_gone_ends_by_the_operators_own_rights(
+    plane: ControlPlane, client: KubeClient
+) -> None:
+    document = cluster(controllers={"replicas": 3}) | {"metadata": {"name": "shop", "namespace": "default", "uid": "u"}}
+    shop = parse_resource(document)
+    assert isinstance(shop, BrokerCluster)
+    name = journal_name(shop)
+    lease = {
+        "apiVersion": LEASE.api_version,
+        "kind": LEASE.kind,
+        "metadata": {"name": name, "namespace": "default", "labels": {JOURNAL_LABEL: name}},
+        "spec": {"holderIdentity": "1000_a", "leaseDurationSeconds": 4, "leaseTransitions": 2},
+    }
+    plane.kubectl("create", "-f", "-", input=json.dumps(lease))
+    assert await end_term_of_gone(client, shop) == "the pod of controller 1000 is gone"
+    assert not plane.get("lease", name)["spec"].get("holderIdentity")
+    assert await end_term_of_gone(client, shop) == ""
 
 
 async def test_an_api_server_that_is_away_is_said_and_found_again(plane: ControlPlane, client: KubeClient) -> None:
