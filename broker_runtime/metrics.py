@@ -23,10 +23,16 @@ def request_families(counts: Iterable[RequestCount]) -> Iterator[MetricFamily]:
     failed = MetricFamily(
         "kafka_network_request_errors_total", "counter", "Requests that ended their connection, by API"
     )
+    time = MetricFamily(
+        "kafka_network_request_time_seconds_total",
+        "counter",
+        "Time from reading requests to answering them, waits included, by API",
+    )
     for count in counts:
         total.add(count.total, request=count.request)
         failed.add(count.failed, request=count.request)
-    yield from (total, failed)
+        time.add(count.time_s, request=count.request)
+    yield from (total, failed, time)
 
 
 def turn_families(turns: Iterable[TurnLengths], delays: TurnLengths, now_s: float) -> Iterator[MetricFamily]:

@@ -14,6 +14,8 @@ from broker_runtime.apis.dispatch import Dispatcher
 from broker_runtime.apis.observed import ANONYMOUS, answer_bytes, client_software, error_code, principal
 from broker_runtime.apis.request_metrics import RequestCount, RequestMetrics
 from broker_runtime.errors import ErrorCode, ProtocolError
+from broker_runtime.exposition import render
+from broker_runtime.metrics import request_families
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire import versions
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
@@ -188,6 +190,8 @@ def test_a_call_knows_when_it_came_when_it_began_to_wait_and_when_it_ended() -> 
     call = scene.last
     assert (call.received_s, call.handled_s, call.completed_s) == (began_s, began_s, began_s + 0.25)
     assert RequestCount("Produce", 1, 0, 0.25) in list(scene.metrics.collect())
+    shown = render(request_families(scene.metrics.collect()))
+    assert b'kafka_network_request_time_seconds_total{request="Produce"} 0.25\n' in shown
     assert call.request is None, "the bytes of the request are gone"
 
 
