@@ -120,6 +120,11 @@ def _paused_when_fenced(settings: BrokerSettings) -> list[str]:
 
 
 class Broker:
+    """One process: the node of a broker, of a controller, or both, with their logs, listeners and background tasks.
+
+    It starts the parts in order and stops them in the opposite one. Raises ConfigError and StartError while it starts.
+    """
+
     def __init__(self, settings: BrokerSettings, clock: Clock | None = None, *, watch: LoopWatch | None = None) -> None:
         """`watch` of this process's event loop, where there is a real one, is shown by the metrics."""
         self.settings = settings

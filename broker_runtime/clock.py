@@ -8,6 +8,8 @@ from typing import Protocol
 
 
 class Clock(Protocol):
+    """Where all parts have the time from; tests and the simulation play one."""
+
     def monotonic(self) -> float:
         """Seconds, never going back; for intervals, deadlines and rates."""
         ...
@@ -18,6 +20,8 @@ class Clock(Protocol):
 
 
 class SystemClock:
+    """The time of the operating system."""
+
     def monotonic(self) -> float:
         return time.monotonic()
 

@@ -22,6 +22,8 @@ _CONNECTIONS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
+    """What is read of a request: its first line, and the two addresses of its connection without ports."""
+
     method: str
     path: str
     peer_host: str
@@ -35,6 +37,8 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
+    """A whole response; the status is one of those that `_REASONS` has words for."""
+
     status: int
     body: bytes
     content_type: str = "text/plain"

@@ -29,6 +29,11 @@ class LimitedServer(Protocol):
 
 
 class LimitsInForce:
+    """The connection limits of this broker: made from its configuration, the host names in them resolved, and enforced.
+
+    None of it is durable: it follows the effective configuration and the client quotas of the metadata.
+    """
+
     def __init__(
         self,
         settings: BrokerSettings,

@@ -29,6 +29,8 @@ from broker_runtime.wire.versions import FORMATS
 
 
 class Timer(Protocol):
+    """A call that is still to come, as the event loop's `call_later` returns it."""
+
     def cancel(self) -> None: ...
 
 
@@ -80,12 +82,16 @@ class ControllerRequests(Protocol):
 
 
 class ProducerIds(Protocol):
+    """Where InitProducerId has its ids from."""
+
     async def next_id(self) -> int:
         """A producer id that no other producer of the cluster has."""
         ...
 
 
 class TopicCreation(Protocol):
+    """Has topics made that clients name and nobody has created."""
+
     def ask_for(self, names: Collection[str], /) -> None:
         """Have topics made that a client has asked for; nobody waits for them."""
         ...

@@ -260,6 +260,8 @@ def _leave(part: FetchPartition) -> None:
 
 
 class RandomIds(Protocol):
+    """Where the ids of sessions come from: `random.Random`, or what a test has chosen."""
+
     def randrange(self, start: int, stop: int) -> int: ...
 
 

@@ -30,6 +30,8 @@ class _Figures:
 
 
 class RequestMetrics:
+    """Counts and times of the requests that are served, by API key; they begin at zero with each process."""
+
     def __init__(self, served: Iterable[ApiSpec[Any]]) -> None:
         self._names = {api.key: api.name for api in served}
         self._figures = {key: _Figures() for key in self._names}

@@ -44,6 +44,8 @@ _SAID_EVERY = 50
 
 
 class MetadataFollower:
+    """Keeps the image of a node that is no active controller up to date: it fetches and applies, again and again."""
+
     def __init__(
         self,
         client: ControllerClient,

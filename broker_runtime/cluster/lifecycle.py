@@ -46,6 +46,8 @@ class Phase(Enum):
 
 
 class Event(Enum):
+    """What happens to a broker: by its own doing, by the controller's answers, or by their absence."""
+
     START = auto()
     REGISTERED = auto()
     UNFENCED = auto()
@@ -114,6 +116,8 @@ _STATES: Mapping[Phase, BrokerState] = {
 
 
 class Lifecycle:
+    """The phase that one broker is in, and since when the controller has answered; times are monotonic, in seconds."""
+
     def __init__(self, session_timeout_s: float) -> None:
         self.phase = Phase.NOT_RUNNING
         self._session_timeout_s = session_timeout_s

@@ -45,6 +45,8 @@ Server = tuple[str, int]
 
 
 class ControllerLink(Protocol):
+    """Requests to the controllers, of which one is asked at a time."""
+
     @property
     def choices(self) -> int:
         """Controllers that it may go to."""

@@ -47,6 +47,8 @@ class ReplacedError(MembershipError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
+    """What a broker registers with; the incarnation is that of this process."""
+
     broker_id: int
     cluster_id: str
     incarnation: UUID
@@ -58,6 +60,8 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
+    """How often a broker heartbeats, and how long it waits for answers and for its registration."""
+
     heartbeat_interval_s: float
     session_timeout_s: float
     registration_timeout_s: float
@@ -89,6 +93,11 @@ class ClientDoor(Protocol):
 
 
 class Membership:
+    """The membership of one broker, from its registration to the end of its controlled shutdown.
+
+    Its broker epoch is the controller's, and durable there; what is here begins anew with each process.
+    """
+
     def __init__(
         self,
         identity: Identity,

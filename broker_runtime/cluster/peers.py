@@ -18,6 +18,8 @@ _CONNECT_TIMEOUT_S = 3.0
 
 
 class BrokerPeers:
+    """Finds other brokers in the metadata, by the inter-broker listener, and connects to them."""
+
     def __init__(self, image: MetadataImage, listener: str, response_bytes_max: int) -> None:
         self._image = image
         self._listener = listener
@@ -49,6 +51,8 @@ class BrokerPeers:
 
 
 class BrokerLink:
+    """Requests to one other broker, one at a time, over a connection that is made when it is needed."""
+
     def __init__(self, peers: BrokerPeers, broker_id: int) -> None:
         self._peers = peers
         self._broker_id = broker_id

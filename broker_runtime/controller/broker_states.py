@@ -13,6 +13,8 @@ from broker_runtime.errors import ErrorCode
 
 
 class BrokerState(Enum):
+    """A broker in the controller's eyes; KIP-631's states that a broker tells of itself are in cluster.lifecycle."""
+
     OFFLINE = "Offline"
     FENCED = "Fenced"
     ONLINE = "Online"

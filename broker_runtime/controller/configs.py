@@ -22,6 +22,8 @@ VALUE_LENGTH_MAX = 32_767
 
 
 class Operation(IntEnum):
+    """Numbers as IncrementalAlterConfigs (KIP-339) sends them."""
+
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -30,6 +32,8 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
+    """One operation on one key; `value` is None where a key is deleted."""
+
     key: str
     operation: int
     value: str | None

@@ -25,6 +25,8 @@ class ReplayError(Exception):
 
 
 class History:
+    """The metadata log and its snapshots: the durable part of a controller's state."""
+
     def __init__(self, metadata: Log, journal: Journal, bytes_between_snapshots: int, clock: Clock) -> None:
         self.snapshot: Snapshot | None = None
         """The newest durable one, for brokers that are too far behind for the log."""

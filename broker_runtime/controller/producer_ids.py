@@ -15,6 +15,8 @@ _LAST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Block:
+    """`size` producer ids from `start` on, which one broker hands out."""
+
     start: int
     size: int
 

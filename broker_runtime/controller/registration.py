@@ -39,6 +39,8 @@ _EPOCH_UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Registration:
+    """What a broker asks to be registered with."""
+
     broker_id: int
     cluster_id: str
     incarnation: UUID | None
@@ -52,6 +54,8 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
+    """What a broker says of itself every few seconds; `metadata_offset` is the last record that it has applied."""
+
     broker_id: int
     epoch: int
     metadata_offset: int
@@ -67,6 +71,8 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
+    """What the broker is told in return."""
+
     is_caught_up: bool
     is_fenced: bool
     should_shut_down: bool

@@ -23,6 +23,8 @@ USE_DEFAULT = -1
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
+    """A topic as CreateTopics asks for it; -1 stands for the defaults, and `assignments` for both numbers."""
+
     name: str
     partitions: int
     replication_factor: int
@@ -32,6 +34,8 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
+    """What -1 stands for in CreateTopics."""
+
     partitions: int
     replication_factor: int
 

@@ -38,6 +38,8 @@ class Source(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
+    """One place that a value may come from, under the name that the key has there."""
+
     name: str
     value: str | None
     source: Source

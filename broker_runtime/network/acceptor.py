@@ -35,6 +35,8 @@ class ListenerBindError(OSError):
 
 
 class ConnectionFactory(Protocol):
+    """What an acceptor gives admitted sockets to."""
+
     def __call__(self, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float) -> None:
         """Take over an admitted socket that does not block."""
         ...

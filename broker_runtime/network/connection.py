@@ -37,6 +37,8 @@ Origin = tuple[int, str, tuple[str, int], float]
 
 
 class Handler(Protocol):
+    """Answers one frame, now or later."""
+
     def __call__(self, frame: memoryview, connection: "Connection") -> Reply | PendingReply:
         """ProtocolError ends the connection."""
         ...

@@ -8,6 +8,8 @@ from heapq import heappop, heappush
 
 
 class DelayedCloses:
+    """At most `limit` descriptors, each with the time at which it is to be closed, in milliseconds."""
+
     __slots__ = ("_heap", "_limit")
 
     def __init__(self, limit: int) -> None:

@@ -17,6 +17,8 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class HostNames:
+    """Looks up at most `threads_max` names at once, each for at most `timeout_s`."""
+
     def __init__(self, timeout_s: float, threads_max: int) -> None:
         self._timeout_s = timeout_s
         self._free = asyncio.Semaphore(threads_max)

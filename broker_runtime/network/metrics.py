@@ -31,6 +31,8 @@ class Sample:
 
 
 class NetworkFigures:
+    """Counters and levels of all connections together; they begin at zero with each process."""
+
     __slots__ = (
         "buffered_bytes",
         "evicted_total",
@@ -48,6 +50,8 @@ class NetworkFigures:
 
 
 class AcceptorFigures(Protocol):
+    """What is shown of one listener's acceptor."""
+
     @property
     def listener(self) -> str: ...
 

@@ -18,6 +18,8 @@ _MAX_EVENTS = 256
 
 
 class Pollable(Protocol):
+    """Whom a poller tells of its descriptor."""
+
     def on_readable(self) -> None: ...
 
     def on_writable(self) -> None: ...
@@ -28,6 +30,8 @@ class Pollable(Protocol):
 
 
 class Poller(Protocol):
+    """Descriptors, and who is told that they are ready."""
+
     @property
     def lengths(self) -> TurnLengths:
         """Of its turns."""

@@ -22,6 +22,8 @@ from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings
 
 
 class Outcome(Enum):
+    """What becomes of an accepted socket."""
+
     ADMIT = "admit"
     WAIT_UNTIL = "wait-until"
     """Hold the socket and ask again (`on_wait_over`) at `at_ms`."""

@@ -13,6 +13,8 @@ from broker_runtime.turn_lengths import TurnLengths
 
 
 class Waiting(Protocol):
+    """A connection whose complete requests wait for their turn."""
+
     def take_turn(self) -> None:
         """Go on for a bounded time; whoever has more to do then calls `Turns.add` again."""
         ...

@@ -33,6 +33,8 @@ _FIRST = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
+    """Bounds of one fetch: milliseconds of waiting, and bytes."""
+
     wait_max_ms: int
     min_bytes: int
     partition_max_bytes: int
@@ -40,6 +42,8 @@ class FetchLimits:
 
 
 class Wanted(NamedTuple):
+    """A partition that a follower fetches: from which offset, in which leader epoch."""
+
     topic_id: UUID
     partition: int
     leader_epoch: int
@@ -48,6 +52,8 @@ class Wanted(NamedTuple):
 
 
 class Fetched(NamedTuple):
+    """A partition in the answer; `code` is an error code of Kafka's, `records` may be nothing."""
+
     topic_id: UUID
     partition: int
     code: int
@@ -57,6 +63,8 @@ class Fetched(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
+    """A leader's answer: the session that it keeps, 0 for none, and the partitions."""
+
     session_id: int
     parts: Iterator[Fetched]
     """Read as it is iterated over, which raises ProtocolError when the bytes are no answer."""

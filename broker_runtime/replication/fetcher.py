@@ -53,6 +53,8 @@ _LOGS_DIFFER = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RAN
 
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
+    """What fetchers of one broker have in common."""
+
     broker_id: int
     limits: FetchLimits
     request_timeout_s: float
@@ -60,6 +62,8 @@ class FetcherSettings:
 
 
 class LeaderFetcher:
+    """Fetches from one leader, in one session, the partitions that are followed there, and appends what comes."""
+
     def __init__(
         self,
         leader: int,

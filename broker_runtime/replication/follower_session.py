@@ -21,6 +21,8 @@ _Key = tuple[UUID, int]
 
 
 class SessionRequest(NamedTuple):
+    """What the next fetch names, and what it takes out of the session."""
+
     session: tuple[int, int]
     """Its id and epoch."""
     wanted: Sequence[Wanted]

@@ -28,6 +28,8 @@ _LOOKED_AT_IN_A_TURN = 200
 
 @dataclass(frozen=True, slots=True)
 class InSyncSettings:
+    """Who this broker is, how long a follower may lag, and the longest pause after a refusal, in seconds."""
+
     broker_id: int
     lag_max_s: float
     backoff_max_s: float
@@ -35,6 +37,8 @@ class InSyncSettings:
 
 @dataclass(slots=True)
 class IsrCounts:
+    """How often replicas left and joined in-sync sets, since the process began."""
+
     shrinks: int = 0
     expands: int = 0
 
@@ -49,6 +53,8 @@ class _Asked:
 
 
 class InSyncSets:
+    """Proposes in-sync sets to the controller, which decides; nothing changes here before the metadata does."""
+
     def __init__(
         self,
         settings: InSyncSettings,

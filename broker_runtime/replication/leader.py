@@ -53,6 +53,8 @@ class IsrChange:
 
 
 class LeaderReplica:
+    """One led partition, since this broker leads it. The log is durable; what is known of followers begins anew."""
+
     __slots__ = (
         "_deletions",
         "_followers",

@@ -25,6 +25,8 @@ class EpochEnd(NamedTuple):
 
 
 class LogStart(NamedTuple):
+    """The leader's answer: where its log starts, or why it does not say."""
+
     code: ErrorCode
     offset: int
 

@@ -24,6 +24,8 @@ Key = tuple[str, int]
 
 
 class LocalLogs:
+    """Opens, makes and deletes the logs of this broker's replicas, as the metadata has them."""
+
     def __init__(self, me: int, logs: LogManager) -> None:
         self._me = me
         self._logs = logs

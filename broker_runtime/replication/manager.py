@@ -32,6 +32,8 @@ _NOTES_MAX = 20
 
 
 class ReplicaManager:
+    """All replicas of this broker: makes leaders and followers of them, and parts with those it is to have no more."""
+
     def __init__(
         self, settings: BrokerSettings, clock: Clock, logs: LogManager, image: MetadataImage, peers: Peers
     ) -> None:

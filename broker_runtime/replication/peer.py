@@ -16,12 +16,16 @@ class PeerLink(Protocol):
 
 
 class Peers(Protocol):
+    """The other brokers."""
+
     def link_to(self, broker_id: int) -> PeerLink:
         """Connects when it is first used, and again after it was lost."""
         ...
 
 
 class Controller(Protocol):
+    """The active controller."""
+
     async def request(self, api_key: int, version: int, content: Fields) -> Entity:
         """The active controller's answer; raises KafkaError when it cannot be had."""
         ...

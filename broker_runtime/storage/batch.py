@@ -32,6 +32,8 @@ NO_TIMESTAMP = -1
 
 
 class Header(NamedTuple):
+    """A batch's header, field by field, as the format has them; offsets and timestamps are Kafka's."""
+
     base_offset: int
     length: int
     leader_epoch: int
@@ -64,6 +66,8 @@ class Header(NamedTuple):
 
 
 class Record(NamedTuple):
+    """A record out of a batch, with its own offset and timestamp; headers are left out."""
+
     offset: int
     timestamp: int
     key: bytes | None
@@ -71,6 +75,8 @@ class Record(NamedTuple):
 
 
 class ProducerStamp(NamedTuple):
+    """Which producer a batch is from, and the sequence number of its first record."""
+
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_EPOCH
     base_sequence: int = NO_SEQUENCE

@@ -13,6 +13,8 @@ Done = Callable[[Exception | None], None]
 
 
 class Disk(Protocol):
+    """Does work that may block elsewhere than on the event loop."""
+
     def submit(self, work: Callable[[], None], done: Done) -> None:
         """Do the work some time, then call `done`, on the event loop, with what it raised or None."""
         ...

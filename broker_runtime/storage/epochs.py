@@ -11,6 +11,8 @@ UNKNOWN = -1
 
 
 class LeaderEpochs:
+    """Leader epochs and the offsets where they start, both growing; the file is the owner's to write."""
+
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._entries: list[tuple[int, int]] = []
         self.latest = UNKNOWN

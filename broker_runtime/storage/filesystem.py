@@ -89,6 +89,8 @@ def replace_file(fs: FileSystem, path: Path, content: bytes, *, sync: bool = Tru
 
 
 class OsFile:
+    """A file descriptor; what fails raises OSError."""
+
     __slots__ = ("_fd",)
 
     def __init__(self, fd: int) -> None:
@@ -141,6 +143,8 @@ class OsFile:
 
 
 class OsFileSystem:
+    """The operating system's files; what fails raises OSError."""
+
     def open(self, path: Path, *, create: bool = False) -> OsFile:
         flags = os.O_RDWR | os.O_CLOEXEC
         if create:

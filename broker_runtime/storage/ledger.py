@@ -18,6 +18,8 @@ FILE_NAME = ".sluicegate_partitions"
 
 
 class Entry(NamedTuple):
+    """What a partition's folder is known to be."""
+
     topic_id: UUID
     begin: int
     """Base offset of the first segment: what is missing from there on is lost."""

@@ -30,6 +30,8 @@ NO_TIMESTAMP = -1
 
 
 class AppendResult(NamedTuple):
+    """What the answer to a producer says of its batch; the append time is -1 where producers set timestamps."""
+
     base_offset: int
     last_offset: int
     log_append_time_ms: int

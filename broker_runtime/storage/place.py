@@ -13,6 +13,8 @@ from broker_runtime.storage.waiters import AtOnce, Wakes
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
+    """What all parts of one log share."""
+
     folder: Path
     topic: str
     partition: int

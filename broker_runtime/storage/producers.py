@@ -21,6 +21,8 @@ _ENTRY = Struct(">qhiqiqiq")
 
 
 class StoredBatch(NamedTuple):
+    """A batch that a producer may send again: its sequence numbers, its offsets and its timestamp."""
+
     first_sequence: int
     last_sequence: int
     first_offset: int
@@ -38,6 +40,8 @@ class _Producer:
 
 
 class ProducerStates:
+    """The idempotent producers of one partition, by id; a snapshot of them lies beside the log's segments."""
+
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
 

@@ -27,6 +27,8 @@ UNKNOWN_BOOT = ""
 
 
 class RunRecord:
+    """What a broker's folder tells of its last run, and what this run writes down for the next."""
+
     def __init__(self, fs: FileSystem, log_dir: Path, boot_id: str) -> None:
         """`boot_id` UNKNOWN_BOOT is not that of any run: then only a clean stop counts."""
         self.epoch = UNKNOWN_EPOCH

@@ -20,6 +20,8 @@ Callback = Callable[[], None]
 
 
 class Wakes(Protocol):
+    """Who calls those that were woken."""
+
     def add(self, calls: Iterator[Callback]) -> None:
         """Call each once and in order, now or soon; what the iterator leaves out by then is not called."""
         ...
@@ -125,6 +127,8 @@ def _due(group: dict[int, Callback]) -> Iterator[Callback]:
 
 
 class Watcher(Protocol):
+    """Who wants to know that a log has changed, and looks for itself what has."""
+
     def changed(self) -> None:
         """The log has changed since this was added to its watchers; it is told once and has to be added again."""
         ...

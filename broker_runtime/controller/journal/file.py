@@ -24,6 +24,8 @@ _KEPT = 2
 
 
 class FileJournal:
+    """A batch is committed when its fsync has returned; snapshots are files that take their place by a rename."""
+
     batches_between_snapshots: int | None = None
 
     def __init__(self, metadata: Log, disk: Executor) -> None:

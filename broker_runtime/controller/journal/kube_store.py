@@ -108,6 +108,8 @@ def owner_reference(text: str) -> dict[str, str]:
 
 
 class KubeStore:
+    """Objects are ConfigMaps whose names begin with `name`; every method raises StoreError."""
+
     def __init__(
         self,
         name: str,

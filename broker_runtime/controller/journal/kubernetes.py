@@ -59,6 +59,8 @@ class _Floor:
 
 
 class KubernetesJournal:
+    """A batch is committed when the API server has taken its object; the log on this disk is a copy of them."""
+
     batches_between_snapshots: int | None = 200
     """Objects that a load lists; each of them costs the API server some 1 KB however small the batch is."""
 

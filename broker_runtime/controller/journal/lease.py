@@ -33,6 +33,8 @@ _RELEASE_ATTEMPTS = 3
 
 
 class LeaseElection:
+    """Holds the Lease, or waits for it: nobody writes the metadata who does not hold it."""
+
     certain = False
 
     def __init__(self, store: ObjectStore, identity: str, duration_ms: int, clock: Clock, address: str = "") -> None:

@@ -42,6 +42,8 @@ class Snapshot:
 
 
 class Journal(Protocol):
+    """Makes what the controller has decided durable, and gives it back to the next that becomes active."""
+
     batches_between_snapshots: int | None
     """Commits after which a snapshot is due whatever their size; None where their number costs nothing."""
 
@@ -67,6 +69,8 @@ class Journal(Protocol):
 
 
 class Election(Protocol):
+    """Says whether this controller is the active one, and for how long at least."""
+
     certain: bool
     """No other controller exists, so that `acquire` returns at once."""
 

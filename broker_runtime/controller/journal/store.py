@@ -23,6 +23,8 @@ class StoreRefusedError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
+    """An object as it was read."""
+
     name: str
     data: bytes
     version: str
@@ -31,6 +33,8 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
+    """Who holds the Lease, and for how long since it was renewed."""
+
     holder: str
     """Empty when nobody holds it."""
     duration_ms: int
