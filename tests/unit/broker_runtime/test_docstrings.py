@@ -7,12 +7,9 @@ ROOT = Path(__file__).resolve().parents[3] / "broker_runtime"
 
 UNDOCUMENTED = {
     "apis/call.py:Ending",
-    "apis/context.py:ProducerIds",
-    "apis/context.py:TopicCreation",
     "controller/journal/trouble.py:Trouble",
     "controller/rebalancing.py:LeaderRebalancing",
     "controller/topics.py:CreatedTopic",
-    "controller/topics.py:TopicDefaults",
     "coordination/replay.py:Replayed",
     "coordination/runtime.py:Phase",
     "metadata/brokers.py:BrokerEndpoint",
@@ -27,15 +24,7 @@ UNDOCUMENTED = {
     "metadata/producers.py:Producers",
     "metadata/topics.py:Partition",
     "metadata/topics.py:TopicRecord",
-    "network/connection.py:Handler",
     "network/connection_states.py:Event",
-    "network/quotas.py:Outcome",
-    "network/turns.py:Waiting",
-    "replication/fetch_messages.py:FetchAnswer",
-    "replication/follower_session.py:SessionRequest",
-    "storage/place.py:LogPlace",
-    "storage/waiters.py:Wakes",
-    "storage/waiters.py:Watcher",
 }
 """Classes that do not say it yet; nothing is added here."""
 
