@@ -53,6 +53,11 @@ class Entries:
         number = bisect_left(range(count), first, key=lambda at: self[at][0])
         return self[number] if number < count else None
 
+    def up_to(self, second: int) -> bytes:
+        """The entries whose second field is at most `second`, packed."""
+        number = bisect_right(range(len(self)), second, key=lambda at: self[at][1])
+        return bytes(self.data[: number * self.entry.size])
+
     def append(self, first: int, second: int) -> None:
         self.data += self.entry.pack(first, second)
 

@@ -6,9 +6,13 @@ Knows nothing of producers, retention or clients' rules.
 
 from pathlib import Path
 
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.batch import Header
 from broker_runtime.storage.filesystem import Buffer, File, FileSystem
+from broker_runtime.storage.index import OFFSET_ENTRY, TIME_ENTRY, Entries
 from broker_runtime.storage.segment_indexes import SegmentIndexes, segment_path
 from broker_runtime.storage.segment_reader import SegmentReader
+from broker_runtime.storage.stored_batches import damaged_at
 
 
 class Segment(SegmentReader):
@@ -77,14 +81,55 @@ class Segment(SegmentReader):
         """Cut what a failed write left behind the last good byte."""
         self.file.truncate(self.size)
 
-    def cut(self, position: int, index_interval: int) -> None:
-        """End at the batch boundary `position`, with indexes of what is left."""
+    def cut(self, position: int, index_interval: int, indexed: SegmentIndexes) -> None:
+        """End at the batch boundary `position`, with indexes of what is left.
+
+        `indexed` are the indexes before: where they fit, only what lies behind their last entry is read.
+        """
+        try:
+            offsets, times = indexed.offsets.entries.up_to(position - 1), indexed.times.entries
+        except OSError:
+            offsets, times = b"", Entries(TIME_ENTRY)
         self.file.truncate(position)
         self.reset()
         self.indexes.create()
-        for _, header in self.headers(0, position):
+        start = self._take_over(Entries(OFFSET_ENTRY, offsets), times, position)
+        for _, header in self.headers(start, position):
             self.commit(header.size, header.last_offset, header.max_timestamp, index_interval)
         self.index_time()
+
+    def _take_over(self, offsets: Entries, times: Entries, end: int) -> int:
+        """Count what lies before the batch of the last entry of `offsets`; its position, or 0 where they do not fit."""
+        last = offsets.last()
+        if last is None:
+            return 0
+        try:
+            begin = self._header_at(last[1], end)
+            older = Entries(TIME_ENTRY, times.up_to(begin.base_offset - 1 - self.base_offset))
+            newest = older.last()
+            if begin.last_offset != self.base_offset + last[0] or newest is None:
+                return 0
+            self.indexes.offsets.entries.data[:] = offsets.data
+            self.size, self.next_offset = last[1], begin.base_offset
+            at = self.position_of(self.base_offset + newest[1])
+            known = None if at is None else self._header_at(at, end)
+            if known is None or (known.max_timestamp, known.last_offset) != (newest[0], self.base_offset + newest[1]):
+                raise damaged_at(self.path, last[1])
+            self.first_timestamp = self._header_at(0, end).max_timestamp
+        except KafkaError:
+            self.reset()
+            self.indexes.offsets.entries.data.clear()
+            return 0
+        self.indexes.times.entries.data[:] = older.data
+        self.max_timestamp, self.offset_of_max = newest[0], known.last_offset
+        self.index_bytes = self.indexes.bytes_needed
+        return last[1]
+
+    def _header_at(self, position: int, end: int) -> Header:
+        """Raises KafkaError where there is none."""
+        for _, header in self.headers(position, end):
+            return header
+        raise damaged_at(self.path, position)
 
     def unlink(self) -> None:
         """Take the files away, the log first; readers that have it open may finish."""

@@ -31,9 +31,10 @@ def cut_back(place: LogPlace, segments: list[Segment], end: int, index_interval:
     position = last.position_of(end)
     if position is not None:
         # A new object, so that an fsync of the old one that is under way in another thread says nothing of it.
+        indexed = last.indexes
         last = Segment(place.fs, place.folder, last.base_offset, last.created_ms)
         last.open()
-        last.cut(position, index_interval)
+        last.cut(position, index_interval, indexed)
         segments[-1] = last
     last.flush()
     forget_snapshots(place.fs, place.folder, end)
@@ -53,6 +54,9 @@ def begin_anew(place: LogPlace, segments: list[Segment], offset: int) -> None:
 
 def reload_producers(place: LogPlace, segments: list[Segment], producers: ProducerStates) -> int:
     """What is remembered of producers, by the batches that are left; the offset of the snapshot it began with."""
+    if not len(producers):
+        # Of fewer batches there is not more to remember.
+        return -1
     producers.clear()
     end = segments[-1].next_offset
     snapshot = load_snapshot(place.fs, place.folder, end, producers)

@@ -1,13 +1,13 @@
 """Cutting a log: what is left after it, and after a crash at any moment of it."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import ProducerStamp
+from broker_runtime.storage.batch import Header, ProducerStamp, iter_batches
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR, LogHouse
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -152,3 +152,40 @@ def test_a_disk_that_fails_in_the_middle_stops_the_log() -> None:
         house.append(b"x", leader_epoch=6)
     house.kill()
     assert house.log.log_end_offset in range(14, 31)
+
+
+@pytest.mark.parametrize("damage", ["none", "offsets", "times"])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_left_is_known_as_if_each_batch_had_been_looked_at(seed: int, damage: str) -> None:
+    chance = random.Random(seed)
+    house = LogHouse(TopicConfig(index_interval_bytes=chance.choice([0, 200, 400])))
+    times = []
+    for number in range(200):
+        times.append(chance.randrange(1_000) if seed % 2 else number + chance.randrange(3))
+        house.append(b"a", b"b", timestamp_ms=times[-1])
+        if not number % 70:
+            house.restart()
+    while len(times) > 3:
+        del times[chance.randrange(len(times) // 2, len(times)) :]
+        indexes = house.log.segments[0].indexes
+        if damage != "none":
+            index = indexes.offsets if damage == "offsets" else indexes.times
+            for _ in range(3 if len(index.entries) else 0):
+                index.entries.data[chance.randrange(index.size)] ^= 1 << chance.randrange(8)
+        house.follower.truncate_to(2 * len(times))
+        segment = house.log.segments[0]
+        assert house.log.log_end_offset == 2 * len(times)
+        if damage != "times":
+            # A time that is wrong and fits all the same cannot be told.
+            newest = times.index(max(times))
+            assert (segment.max_timestamp, segment.offset_of_max) == (max(times), 2 * newest + 1)
+            assert segment.first_timestamp == times[0]
+        for offset in range(house.log.log_end_offset):
+            (base, *_), _batch = next(iter_headers(house, offset))
+            assert base == offset - offset % 2
+
+
+def iter_headers(house: LogHouse, offset: int) -> Iterator[tuple[Header, memoryview]]:
+    region = house.log.read(offset, 1, min_one=True, up_to=house.log.log_end_offset)
+    assert region is not None
+    return iter_batches(region.read())
