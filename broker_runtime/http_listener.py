@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 
+from broker_runtime.config.addresses import peer_host
 from broker_runtime.exposition import CONTENT_TYPE, MetricFamily, render
 
 log = logging.getLogger(__name__)
@@ -139,11 +140,10 @@ def _request(head: bytes, writer: asyncio.StreamWriter) -> HttpRequest:
 
 
 def _address(writer: asyncio.StreamWriter, name: str) -> str:
-    """One spelling per host: an IPv4 client of an IPv6 socket is known by its IPv4 address."""
     found = writer.get_extra_info(name)
     if found is None:
         raise ConnectionAbortedError("the client is gone")
-    return str(found[0]).partition("%")[0].removeprefix("::ffff:")
+    return peer_host(str(found[0]))
 
 
 _REASONS = {

@@ -6,6 +6,7 @@ from broker_runtime.config.definition import INT_MAX, Value
 from broker_runtime.config.numbers import parse_integer, trim
 from broker_runtime.errors import ConfigError
 
+_V4_MAPPED = "::ffff:"
 _FORM = "must be host:count, several separated by commas"
 
 
@@ -20,6 +21,11 @@ def canonical_address(text: str) -> str | None:
         return None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).compressed
+
+
+def peer_host(host: str) -> str:
+    """The same of an address that a socket gave, and quicker: an IPv4 client of an IPv6 socket is known by its own."""
+    return host.removeprefix(_V4_MAPPED) if host.startswith(_V4_MAPPED) else host.partition("%")[0]
 
 
 def may_be_a_host_name(name: str) -> bool:

@@ -16,6 +16,7 @@ from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Protocol
 
+from broker_runtime.config.addresses import peer_host
 from broker_runtime.network.connection import Shared
 from broker_runtime.network.delayed_closes import DelayedCloses
 from broker_runtime.network.quotas import ConnectionQuotas, Outcome
@@ -25,7 +26,6 @@ from broker_runtime.network.settings import NetworkLimits
 _log = logging.getLogger(__name__)
 
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_V4_MAPPED = "::ffff:"
 _BUSY_S = 0.1
 """A client that sent something so lately is at work."""
 
@@ -66,13 +66,6 @@ def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits)
         listening.close()
         raise ListenerBindError(f"listener {listener}: cannot listen on {host}:{port}: {error.strerror}") from error
     return listening
-
-
-def peer_host(host: str) -> str:
-    """One spelling per client: an IPv4 client of an IPv6 socket is known by its IPv4 address."""
-    if host.startswith(_V4_MAPPED):
-        return host.removeprefix(_V4_MAPPED)
-    return host.partition("%")[0]
 
 
 class AcceptorRuntime:

@@ -1,11 +1,11 @@
 """Kafka's small files beside the log: offset checkpoints, partition.metadata, the clean-shutdown marker's name."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID
 
 from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
+from broker_runtime.wire.uuids import decode_uuid, encode_uuid
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -38,10 +38,6 @@ def write_offsets(fs: FileSystem, path: Path, offsets: Mapping[Partition, int], 
     replace_file(fs, path, ("\n".join(lines) + "\n").encode(), sync=sync)
 
 
-def topic_id_text(topic_id: UUID) -> str:
-    return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-
-
 def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
     """Raises ValueError when the file is missing or damaged."""
     path = folder / PARTITION_METADATA
@@ -52,7 +48,7 @@ def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
     if fields.get("version") != "0" or "topic_id" not in fields:
         raise ValueError(f"{path} has no topic id of version 0")
     try:
-        return UUID(bytes=urlsafe_b64decode(fields["topic_id"] + "=="))
+        return decode_uuid(fields["topic_id"])
     except ValueError:
         raise ValueError(f"{path} has a damaged topic id") from None
 
@@ -60,4 +56,4 @@ def read_topic_id(fs: FileSystem, folder: Path) -> UUID:
 def write_topic_id(fs: FileSystem, folder: Path, topic_id: UUID) -> None:
     """The content is synced; the name is with the folder's other new names, when the log first is."""
     path = folder / PARTITION_METADATA
-    replace_file(fs, path, f"version: 0\ntopic_id: {topic_id_text(topic_id)}\n".encode(), sync=False)
+    replace_file(fs, path, f"version: 0\ntopic_id: {encode_uuid(topic_id)}\n".encode(), sync=False)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from broker_runtime.config.addresses import canonical_address, may_be_a_host_name, per_ip_overrides
+from broker_runtime.config.addresses import canonical_address, may_be_a_host_name, peer_host, per_ip_overrides
 from broker_runtime.errors import ConfigError
-from broker_runtime.network.acceptor import peer_host
 
 
 @pytest.mark.parametrize(

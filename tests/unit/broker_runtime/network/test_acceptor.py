@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_runtime.network.acceptor import peer_host
+from broker_runtime.config.addresses import peer_host
 
 
 @pytest.mark.parametrize(
