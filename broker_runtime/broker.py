@@ -130,6 +130,7 @@ class Broker:
         self.settings = settings
         self._clock = clock or SystemClock()
         self._watch = watch
+        self._wakes: InTurns | None = None
         self._undo: list[Callable[[], Awaitable[None]]] = []
         self._background: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
@@ -167,7 +168,7 @@ class Broker:
         threads = ThreadPoolExecutor(settings.config.background_threads, "disk")
         disk = ThreadedDisk(threads)
         turn_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
-        wakes = InTurns(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
+        wakes = self._wakes = InTurns(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
         logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, disk=disk, wakes=wakes, boot_id=boot_id())
         logs.upkeep.producer_expiration_ms = settings.config.producer_id_expiration_ms
         logs.upkeep.high_watermark_interval_ms = settings.config.replica_high_watermark_checkpoint_interval_ms
@@ -348,6 +349,8 @@ class Broker:
         if self._watch is None:
             return
         turns = [self._watch.tasks, self._watch.collections]
+        if self._wakes is not None:
+            turns.append(self._wakes.lengths)
         if self.broker is not None:
             turns.extend((self.broker.metadata.reactions.lengths, *self.broker.server.turn_lengths))
         elif self.controller is not None:

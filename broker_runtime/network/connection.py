@@ -91,7 +91,7 @@ class Shared:
         self.connection_turn_s = limits.connection_turn_s
         self.handler = handler
         self.host: ConnectionHost
-        self.turns = Turns(loop, self.now, limits.turn_s)
+        self.turns = Turns(loop, self.now, limits.turn_s, poller.is_behind)
         self.buffers = Buffers(limits, self._deal_memory)
         self._dealing = False
         self.established_used_s = float("-inf")

@@ -37,6 +37,10 @@ class Poller(Protocol):
         """Of its turns."""
         ...
 
+    def is_behind(self) -> bool:
+        """Whether sockets are ready that a turn had no time for."""
+        ...
+
     def watch(self, fd: int, target: Pollable) -> None:
         """Begin to read from `fd`."""
         ...
@@ -76,6 +80,9 @@ if hasattr(select, "epoll"):
             # The end of the peer's side is met by reading, after what was sent before it: no EPOLLRDHUP.
             wanted = (select.EPOLLIN if read else 0) | (select.EPOLLOUT if write else 0)
             self._epoll.modify(fd, wanted)
+
+        def is_behind(self) -> bool:
+            return bool(self._untold)
 
         def forget(self, fd: int) -> None:
             # Closing a descriptor takes it out of the epoll; a system call of its own is not needed.
@@ -131,6 +138,9 @@ class LoopPoller:
         self._reading: set[int] = set()
         self._writing: set[int] = set()
         self.lengths = TurnLengths("sockets")
+
+    def is_behind(self) -> bool:
+        return False
 
     def watch(self, fd: int, target: Pollable) -> None:
         self._targets[fd] = target

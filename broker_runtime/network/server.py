@@ -24,7 +24,7 @@ from broker_runtime.turn_lengths import TurnLengths
 _log = logging.getLogger(__name__)
 
 _SWEEP_INTERVAL_S = 1.0
-_EVICTIONS_PER_TURN = 256
+_CLOSES_PER_TURN = 256
 
 
 class SocketServer:
@@ -160,7 +160,7 @@ class SocketServer:
     def _evict(self) -> None:
         """Close the least recently used connections until max.connections holds, a bounded number at a time."""
         self._evicting = False
-        excess = min(self.quotas.total - self.quotas.settings.max_connections, _EVICTIONS_PER_TURN)
+        excess = min(self.quotas.total - self.quotas.settings.max_connections, _CLOSES_PER_TURN)
         if excess <= 0:
             return
         listeners = self.quotas.listeners
@@ -184,7 +184,10 @@ class SocketServer:
         idle_s = self.limits.connections_max_idle_ms / 1000
         # Late by a twentieth of the time-out at most, and never a walk over all connections each second.
         self._next_idle_sweep_s = now_s + min(idle_s / 20, 30.0)
-        for connection in [c for c in self._connections.values() if now_s - c.last_used_s > idle_s]:
+        idle = [c for c in self._connections.values() if now_s - c.last_used_s > idle_s]
+        if len(idle) > _CLOSES_PER_TURN:
+            self._next_idle_sweep_s = now_s
+        for connection in idle[:_CLOSES_PER_TURN]:
             self.figures.idle_closed_total += 1
             connection.close()
         self.quotas.ip_rates.expire(int(now_s * 1000))

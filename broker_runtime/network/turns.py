@@ -20,15 +20,31 @@ class Waiting(Protocol):
         ...
 
 
+def _nobody() -> bool:
+    return False
+
+
 class Turns:
-    """`now` gives seconds; a turn ends after the first member that goes on for longer than `turn_s` from its start."""
+    """`now` gives seconds; a turn ends after the first member that goes on for longer than `turn_s` from its start.
 
-    __slots__ = ("_loop", "_now", "_queue", "_scheduled", "_turn_s", "lengths")
+    One request may take much longer than a turn. While others wait (`others_wait`), who are served in short turns, the
+    time is then theirs for as long as it was too long: else a few clients with heavy requests would have nearly all.
+    """
 
-    def __init__(self, loop: AbstractEventLoop, now: Callable[[], float], turn_s: float) -> None:
+    __slots__ = ("_loop", "_now", "_others_wait", "_pause_until_s", "_queue", "_scheduled", "_turn_s", "lengths")
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        now: Callable[[], float],
+        turn_s: float,
+        others_wait: Callable[[], bool] = _nobody,
+    ) -> None:
         self._loop = loop
         self._now = now
         self._turn_s = turn_s
+        self._others_wait = others_wait
+        self._pause_until_s = float("-inf")
         self._queue: deque[Waiting] = deque()
         self._scheduled = False
         self.lengths = TurnLengths("requests that waited")
@@ -49,6 +65,9 @@ class Turns:
     def _run(self) -> None:
         self._scheduled = False
         begin_s = now_s = self._now()
+        if begin_s < self._pause_until_s and self._others_wait():
+            self._schedule()
+            return
         stop_s = begin_s + self._turn_s
         queue = self._queue
         waiting: Waiting | None = None
@@ -63,4 +82,5 @@ class Turns:
             # Also when one of them has failed.
             if queue:
                 self._schedule()
+            self._pause_until_s = now_s + (now_s - stop_s)
             self.lengths.note(now_s - begin_s, now_s, waiting)

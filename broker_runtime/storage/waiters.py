@@ -12,6 +12,8 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Protocol
 
+from broker_runtime.turn_lengths import TurnLengths
+
 _LOGGER = logging.getLogger(__name__)
 _IN_A_ROW_MAX = 16
 """Calls of one group before the next group has its turn: few who wait for one log are not behind many of another."""
@@ -38,7 +40,7 @@ class AtOnce:
 class InTurns:
     """Calls back for at most about `turn_s` seconds in each turn of the event loop; `now` gives seconds."""
 
-    __slots__ = ("_call_soon", "_now", "_queue", "_scheduled", "_turn_s")
+    __slots__ = ("_call_soon", "_now", "_queue", "_scheduled", "_turn_s", "lengths")
 
     def __init__(self, call_soon: Callable[[Callback], object], now: Callable[[], float], turn_s: float) -> None:
         self._call_soon = call_soon
@@ -46,6 +48,7 @@ class InTurns:
         self._turn_s = turn_s
         self._queue: deque[Iterator[Callback]] = deque()
         self._scheduled = False
+        self.lengths = TurnLengths("waking")
 
     def add(self, calls: Iterator[Callback]) -> None:
         self._queue.append(calls)
@@ -55,14 +58,17 @@ class InTurns:
 
     def _run(self) -> None:
         queue, now = self._queue, self._now
-        stop_s = now() + self._turn_s
+        begin_s = now_s = now()
+        stop_s = begin_s + self._turn_s
         while queue:
             calls = queue.popleft()
             done = 0
             for call in islice(calls, _IN_A_ROW_MAX):
                 _call(call)
                 done += 1
-                if now() >= stop_s:
+                now_s = now()
+                if now_s >= stop_s:
+                    self.lengths.note(now_s - begin_s, now_s)
                     # Others first, also those who were added meanwhile.
                     queue.append(calls)
                     self._call_soon(self._run)
@@ -70,6 +76,7 @@ class InTurns:
             if done == _IN_A_ROW_MAX:
                 queue.append(calls)
         self._scheduled = False
+        self.lengths.note(now_s - begin_s, now_s)
 
 
 class OffsetWaiters:

@@ -79,3 +79,20 @@ def test_a_turn_that_fails_forgets_nobody() -> None:
         loop.pass_once()
     loop.pass_once()
     assert log == ["a"]
+
+
+def test_who_was_too_long_leaves_as_much_time_to_others_while_they_wait() -> None:
+    loop, clock, log, others = Loop(), ManualClock(), list[str](), [True]
+    turns = Turns(cast(AbstractEventLoop, loop), clock.monotonic, 0.125, lambda: others[0])
+    turns.add(Worker("a", 4, turns, clock, log))
+    loop.pass_once()
+    assert log == ["a"], "a quarter of a second in place of an eighth"
+    clock.advance(0.1)
+    loop.pass_once()
+    assert log == ["a"]
+    clock.advance(0.1)
+    loop.pass_once()
+    assert log == ["a", "a"]
+    others[0] = False
+    loop.pass_once()
+    assert log == ["a", "a", "a"], "nobody else wants the time"
