@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +37,13 @@ from broker_runtime.http_listener import (
     text_answer,
 )
 from broker_runtime.loop_watch import LoopWatch
-from broker_runtime.metadata.figures import ReplicationFigures, controller_figures, replication_figures
+from broker_runtime.metadata.figures import (
+    ControllerFigures,
+    OncePerState,
+    ReplicationFigures,
+    controller_figures,
+    replication_figures,
+)
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metrics import (
@@ -131,6 +138,8 @@ class Broker:
         self._clock = clock or SystemClock()
         self._watch = watch
         self._wakes: InTurns | None = None
+        self._replication: OncePerState[ReplicationFigures] = OncePerState()
+        self._control: OncePerState[ControllerFigures] = OncePerState()
         self._undo: list[Callable[[], Awaitable[None]]] = []
         self._background: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
@@ -333,9 +342,7 @@ class Broker:
             lag = 0 if self._follower is None else self._follower.lag
             yield from metadata_families(serving.image.offset, lag)
         if self.controller is not None:
-            yield from controller_families(
-                controller_figures(self.controller.image, active=self.controller.controller.active)
-            )
+            yield from controller_families(self._controller_figures(self.controller))
         member = self.membership
         if self.broker is not None and member is not None:
             yield from membership_families(
@@ -358,13 +365,19 @@ class Broker:
         yield from turn_families(turns, self._watch.delays, self._clock.monotonic())
 
     def _replication_figures(self, node: BrokerNode) -> ReplicationFigures:
-        changes = node.replicas.in_sync_sets.counts
-        return replication_figures(
+        me, changes = self.settings.node_id, node.replicas.in_sync_sets.counts
+        figures = self._replication.get(
             node.image,
-            self.settings.node_id,
-            lambda topic: node.topic_config(topic).min_insync_replicas,
-            (changes.shrinks, changes.expands),
+            lambda: replication_figures(
+                node.image, me, lambda topic: node.topic_config(topic).min_insync_replicas, (0, 0)
+            ),
         )
+        return replace(figures, isr_shrinks=changes.shrinks, isr_expands=changes.expands)
+
+    def _controller_figures(self, node: ControllerNode) -> ControllerFigures:
+        if not node.controller.active:
+            return controller_figures(node.image, active=False)
+        return self._control.get(node.image, lambda: controller_figures(node.image, active=True))
 
     async def _tick(self, logs: LogManager) -> None:
         """Retention, rolls by time, flush.ms; a second is fine-grained enough for all of them."""

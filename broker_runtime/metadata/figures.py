@@ -1,13 +1,17 @@
 """Counts of Kafka's cluster and replication metrics, taken from an image. Pure; names and exposition are elsewhere's.
 
-One walk over all partitions at each scrape: cheaper than keeping counts true through every change.
+One walk over all partitions for each state that is scraped (`OncePerState`): cheaper than keeping counts true through
+every change.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import NO_LEADER
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,24 @@ class ReplicationFigures:
     at_min_isr: int
     isr_shrinks: int
     isr_expands: int
+
+
+class OncePerState(Generic[T]):
+    """What follows from an image alone: made once for each state of it that is asked for. Keeps the newest."""
+
+    __slots__ = ("_found", "_offset", "_topics")
+
+    def __init__(self) -> None:
+        self._topics: object = None
+        self._offset = -1
+        self._found: T
+
+    def get(self, image: MetadataImage, make: Callable[[], T]) -> T:
+        # A whole image that takes the place of another one may have its offset.
+        if self._topics is not image.topics or self._offset != image.offset:
+            self._found = make()
+            self._topics, self._offset = image.topics, image.offset
+        return self._found
 
 
 def controller_figures(image: MetadataImage, *, active: bool) -> ControllerFigures:

@@ -2,6 +2,7 @@
 
 from broker_runtime.metadata.figures import (
     ControllerFigures,
+    OncePerState,
     ReplicationFigures,
     controller_figures,
     replication_figures,
@@ -51,3 +52,18 @@ def test_a_broker_counts_what_it_leads() -> None:
 def test_a_broker_that_leads_nothing_has_nothing_under_replicated() -> None:
     figures = replication_figures(a_cluster().image, 1, lambda _topic: 2, (0, 0))
     assert (figures.partitions, figures.leaders, figures.under_replicated, figures.under_min_isr) == (2, 0, 0, 0)
+
+
+def test_what_follows_from_an_image_is_made_once_for_each_state_of_it() -> None:
+    metadata, other, made = Metadata(), Metadata(), list[int]()
+    once: OncePerState[int] = OncePerState()
+
+    def make() -> int:
+        made.append(1)
+        return len(made)
+
+    assert [once.get(metadata.image, make), once.get(metadata.image, make)] == [1, 1]
+    metadata.topic("a", (1,))
+    other.topic("a", (1,))
+    assert [once.get(metadata.image, make), once.get(metadata.image, make)] == [2, 2]
+    assert once.get(other.image, make) == 3
