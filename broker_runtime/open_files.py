@@ -1,6 +1,7 @@
 """How many replicas this process can hold with the files that it may have open (RLIMIT_NOFILE).
 
-A replica has its newest segment and its two indexes open, and the files of older segments; connections need some too.
+A replica has the file of each of its segments open, and an index while that is read, written or synced; connections
+need some too.
 """
 
 import logging
@@ -11,6 +12,7 @@ from broker_runtime.config import BrokerConfig, BrokerSettings
 log = logging.getLogger(__name__)
 
 _FILES_PER_REPLICA = 3
+"""An idle replica with one segment has one; the others are for older segments."""
 _RESERVE_LEAST = 256
 _RESERVE_SHARE = 4
 """That part of all descriptors is left to connections, at least the number before."""
