@@ -65,4 +65,6 @@ def network_limits(settings: BrokerSettings, quotas: QuotaSettings) -> NetworkLi
         connection_turn_requests=config.sluicegate_connection_turn_requests_max,
         connection_turn_s=config.sluicegate_connection_turn_max_us / 1_000_000,
         turn_s=config.sluicegate_network_turn_max_us / 1_000_000,
+        push_max_bytes=config.sluicegate_connection_push_max_bytes,
+        closed_observers_max=config.sluicegate_connection_observers_max,
     )

@@ -231,6 +231,20 @@ class NetworkConfig(Config):
         "Microseconds after which connections leave the event loop to heartbeats, the controller and timers.",
         at_least(1),
     )
+    sluicegate_connection_push_max_bytes: Key[int] = static(
+        "sluicegate.connection.push.max.bytes",
+        INT,
+        1_048_576,
+        "Bytes that a client may leave unread of frames that answer nothing; beyond it its connection ends.",
+        at_least(1),
+    )
+    sluicegate_connection_observers_max: Key[int] = static(
+        "sluicegate.connection.observers.max",
+        INT,
+        1_000,
+        "Parts of the broker that may wait to be told of the end of one connection.",
+        at_least(1),
+    )
     sluicegate_record_validation_max_bytes: Key[int] = static(
         "sluicegate.record.validation.max.bytes",
         INT,

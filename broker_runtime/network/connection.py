@@ -14,6 +14,7 @@ from typing import Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ProtocolError
+from broker_runtime.network.closed_observers import ClosedObservers
 from broker_runtime.network.connection_states import Event, State
 from broker_runtime.network.machine import Buffers, ConnectionMachine
 from broker_runtime.network.output import send
@@ -115,6 +116,7 @@ class Connection:
         "_established_from_s",
         "_interest",
         "_machine",
+        "_observers",
         "_pending",
         "_read_paused",
         "_shared",
@@ -139,6 +141,7 @@ class Connection:
         self._shared = shared
         self._machine = ConnectionMachine(origin[0], origin[2][0], shared.buffers)
         self._pending: PendingReply | None = None
+        self._observers: ClosedObservers | None = None
         self._interest: tuple[bool, bool] | None = None
         """What the poller has been told to watch for, reading and writing; None before it knows the connection."""
         self._read_paused = False
@@ -373,6 +376,38 @@ class Connection:
         else:
             self.refuse("socket-error", str(error))
 
+    def push(self, frame: bytes) -> bool:
+        """Send a whole frame, size field included, that answers nothing: between replies, in the order of the calls.
+
+        False when the connection has ended. It ends now where the client leaves more of such frames unread than
+        sluicegate.connection.push.max.bytes.
+        """
+        machine = self._machine
+        if machine.state is _CLOSED:
+            return False
+        if not machine.push(frame):
+            self.refuse("push-not-read", "the client reads too little of what it is sent without asking")
+            return False
+        if machine.state is not State.SERVING and not self._write_blocked:
+            self._flush()
+        return machine.state is not _CLOSED
+
+    @property
+    def closed(self) -> ClosedObservers:
+        """Who is told of the end of this connection."""
+        if self._observers is None:
+            self._observers = ClosedObservers(self._shared.limits.closed_observers_max)
+            if self._machine.state is _CLOSED:
+                self._tell_observers(self._observers)
+        return self._observers
+
+    def _tell_observers(self, observers: ClosedObservers) -> None:
+        for observer in observers.taken():
+            try:
+                observer()
+            except Exception as error:  # noqa: BLE001 - the host logs it; the others are told all the same
+                self._shared.host.handler_failed(self, error)
+
     def refuse(self, kind: str, text: str) -> None:
         """End the connection for what the client sent: counted by `kind`, logged now and then.
 
@@ -408,4 +443,6 @@ class Connection:
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.cancel()
+        if self._observers is not None:
+            self._tell_observers(self._observers)
         self._shared.host.connection_closed(self)

@@ -66,6 +66,7 @@ class ConnectionMachine:
         "_frame",
         "_holder",
         "_owing",
+        "_pushed_bytes",
         "_requests",
         "_taken",
         "outgoing",
@@ -83,6 +84,8 @@ class ConnectionMachine:
         """When the unfinished request must have gone further; never while the client is muted."""
         self._owing = False
         """A reply comes later."""
+        self._pushed_bytes = 0
+        """Of frames that answer nothing, since everything was sent last."""
         self._data: memoryview | None = None
         """What is being served, if something may be left of it; `_requests` of it end at `_taken`."""
         self._requests = _NO_REQUESTS
@@ -205,11 +208,26 @@ class ConnectionMachine:
         self._tell(Event.REPLY)
         self._owing = False
         if self.state is not State.CLOSED:
-            self.outgoing = [*(self.outgoing or ()), *reply]
+            if self.outgoing is None:
+                self.outgoing = []
+            self.outgoing.extend(reply)
+
+    def push(self, frame: bytes) -> bool:
+        """Append a frame that answers nothing; False where too many bytes of such frames wait already."""
+        self._pushed_bytes += len(frame)
+        if self._pushed_bytes > self._buffers.limits.push_max_bytes:
+            return False
+        self._tell(Event.PUSH)
+        if self.state is not State.CLOSED:
+            if self.outgoing is None:
+                self.outgoing = []
+            self.outgoing.append(frame)
+        return True
 
     def sent(self, now_s: float) -> State:
         """The socket has taken all of `outgoing`. The state that follows."""
         self.outgoing = None
+        self._pushed_bytes = 0
         if self._owing:
             return self.state
         frame = self._frame

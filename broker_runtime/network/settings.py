@@ -89,6 +89,8 @@ class NetworkLimits:
     """After so many requests, or so long, the other connections have their turn."""
     turn_s: float = BrokerConfig.sluicegate_network_turn_max_us.default / 1_000_000
     """After so long the loop serves whatever else it has to do."""
+    push_max_bytes: int = BrokerConfig.sluicegate_connection_push_max_bytes.default
+    closed_observers_max: int = BrokerConfig.sluicegate_connection_observers_max.default
     accepts_per_wakeup: int = 8
     """New connections served before the existing ones have their turn: 16 is 2 % faster, and makes them wait longer."""
     accept_yield_s: float = 0.002

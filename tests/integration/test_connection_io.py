@@ -364,3 +364,95 @@ def test_requests_that_have_arrived_are_carried_out_though_the_client_has_gone(b
     bench.run_until(lambda: bench.connection_count == 0)
     assert len(handled) == 1_000
     assert bench.buffered_bytes == 0
+
+
+def test_a_frame_that_answers_nothing_is_sent_between_replies(bench: Bench) -> None:
+    connections: list[Connection] = []
+
+    def handle(frame: memoryview, connection: Connection) -> Reply:
+        connections.append(connection)
+        if bytes(frame) == b"call":
+            connection.push(request(b"in between"))
+        return echo(frame, connection)
+
+    bench.serve(handler=handle)
+    client = bench.connect()
+    client.sendall(PING + request(b"call") + PING)
+    expected = PING + request(b"in between") + request(b"call") + PING
+    assert bench.receive_exactly(client, len(expected)) == expected
+    assert connections[0].push(request(b"unasked"))
+    assert bench.receive_exactly(client, 11) == request(b"unasked")
+    client.close()
+    bench.run_until(lambda: bench.connection_count == 0)
+    assert not connections[0].push(request(b"too late"))
+
+
+def test_a_frame_that_answers_nothing_reaches_a_client_whose_reply_is_pending(bench: Bench) -> None:
+    promises, connections = Promises(), []
+
+    def handle(frame: memoryview, connection: Connection) -> Reply | PendingReply:
+        connections.append(connection)
+        return promises.handle(frame, connection)
+
+    bench.serve(handler=handle)
+    client = bench.connect()
+    client.sendall(request(b"later"))
+    bench.run_until(lambda: len(promises.waiting) == 1)
+    connections[0].push(request(b"meanwhile"))
+    assert bench.receive_exactly(client, 13) == request(b"meanwhile")
+    promises.keep()
+    assert bench.receive_exactly(client, 9) == request(b"later")
+
+
+def test_a_client_that_does_not_read_what_is_pushed_is_closed(bench: Bench) -> None:
+    connections: list[Connection] = []
+
+    def handle(frame: memoryview, connection: Connection) -> Reply:
+        connections.append(connection)
+        return echo(frame, connection)
+
+    bench.serve(handler=handle, limits=NetworkLimits(push_max_bytes=1_000_000))
+    client = bench.connect()
+    assert bench.ask(client)
+    pushed = 0
+    while connections[0].push(bytes(100_000)):
+        pushed += 1
+        assert pushed < 1_000, "there is no bound"
+    assert bench.connection_count == 0
+    assert bench.metric("refused_total", kind="push-not-read") == 1
+
+
+@pytest.mark.parametrize("how", ["client", "server", "shutdown"])
+def test_who_asks_is_told_of_the_end_of_a_connection_once(bench: Bench, how: str) -> None:
+    told: list[str] = []
+    connections: list[Connection] = []
+
+    def fail() -> None:
+        told.append("failing")
+        raise OSError("a mistake of the observer")
+
+    def forgotten() -> None:
+        told.append("forgotten")
+
+    def handle(frame: memoryview, connection: Connection) -> Reply:
+        connections.append(connection)
+        connection.closed.add(fail)
+        connection.closed.add(forgotten)
+        connection.closed.add(partial(told.append, "told"))
+        connection.closed.remove(forgotten)
+        return echo(frame, connection)
+
+    bench.serve(handler=handle)
+    client = bench.connect()
+    assert bench.ask(client)
+    assert told == []
+    if how == "client":
+        client.close()
+    elif how == "server":
+        connections[0].close()
+        connections[0].close()
+    else:
+        bench.loop.run_until_complete(bench.server.shutdown(drain_s=1))
+    bench.run_until(lambda: bench.connection_count == 0)
+    assert told == ["failing", "told"]
+    assert bench.server.refusals.totals["handler-failed"] == 1

@@ -14,7 +14,6 @@ FUNCTION_LINES_MAX = 70
 PUBLIC_METHODS_MAX = 12
 TO_BE_SPLIT = {
     "broker_runtime/controller/service.py:ControllerService",
-    "broker_runtime/network/server.py:SocketServer",
     "broker_runtime/replication/leader.py:LeaderReplica",
     "broker_runtime/wire/reader.py:RequestReader",
 }

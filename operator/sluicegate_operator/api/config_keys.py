@@ -112,6 +112,8 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "request.timeout.ms": Whole(1),
     "sluicegate.broker.rack.timeout.ms": long(1),
     "sluicegate.broker.replicas.max": Whole(1),
+    "sluicegate.connection.observers.max": Whole(1),
+    "sluicegate.connection.push.max.bytes": Whole(1),
     "sluicegate.connection.turn.max.us": Whole(1),
     "sluicegate.connection.turn.requests.max": Whole(1),
     "sluicegate.fetch.repeated.partitions.max": Whole(0),

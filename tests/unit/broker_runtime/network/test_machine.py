@@ -242,6 +242,44 @@ def test_a_connection_that_its_own_handler_closes_sends_nothing_more() -> None:
     assert not driven.machine.end(Event.CLOSE), "it is closed once"
 
 
+def test_a_frame_that_answers_nothing_goes_between_replies() -> None:
+    driven = Driven()
+    assert driven.machine.push(b"first")
+    assert driven.is_now(State.SENDING)
+    assert driven.sent() == b"first"
+    assert driven.is_now(State.READING)
+    driven.receive(request(b"a") + request(b"later") + request(b"b"))
+    assert driven.machine.push(b"second")
+    assert driven.is_now(State.AWAITING)
+    driven.reply(b"at last")
+    assert driven.machine.push(b"third")
+    assert driven.sent() == request(b"a") + b"second" + request(b"at last") + b"third"
+    assert driven.is_now(State.QUEUED)
+    assert driven.machine.push(b"fourth")
+    assert driven.sent() == b"fourth"
+    assert driven.is_now(State.QUEUED), "what waits for its turn is not forgotten"
+    driven.serve(driven.machine.turn(NOW_S))
+    assert driven.handled == [b"a", b"later", b"b"]
+
+
+def test_frames_that_nobody_reads_are_bounded_and_what_was_read_does_not_count() -> None:
+    driven = Driven(NetworkLimits(push_max_bytes=10))
+    for _ in range(3):
+        assert driven.machine.push(b"12345")
+        assert driven.machine.push(b"67890")
+        assert driven.sent() == b"1234567890"
+    assert driven.machine.push(b"12345")
+    assert not driven.machine.push(b"123456")
+    assert driven.machine.outgoing == [b"12345"]
+
+
+def test_nothing_is_pushed_to_a_connection_that_has_ended() -> None:
+    driven = Driven()
+    assert driven.machine.end(Event.CLOSE)
+    assert driven.machine.push(b"too late")
+    assert driven.machine.outgoing is None
+
+
 def test_what_cannot_happen_raises() -> None:
     driven = Driven()
     driven.receive(request(b"half")[:5])

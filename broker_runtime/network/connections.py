@@ -1,0 +1,140 @@
+"""The open connections of one server: made, evicted, timed out, drained. Shell."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Collection, Iterable
+from heapq import nsmallest
+
+from broker_runtime.network.connection import Connection, Shared
+from broker_runtime.network.metrics import NetworkFigures
+from broker_runtime.network.quotas import ConnectionQuotas
+from broker_runtime.network.refusals import RefusalLog
+from broker_runtime.network.transport import PlainTransport
+
+_log = logging.getLogger(__name__)
+
+_SWEEP_INTERVAL_S = 1.0
+_CLOSES_PER_TURN = 256
+
+
+class Connections:
+    """Owns every connection from its admission to its end, and gives its place in `quotas` back then.
+
+    Sees to time-outs from its making until `close`. Nothing of it is durable. Times are seconds of the clock in
+    `shared`.
+    """
+
+    def __init__(self, shared: Shared, quotas: ConnectionQuotas, refusals: RefusalLog, figures: NetworkFigures) -> None:
+        self._shared = shared
+        self._loop = shared.loop
+        self._now = shared.now
+        self._quotas = quotas
+        self._refusals = refusals
+        self._figures = figures
+        self._open: dict[int, Connection] = {}
+        self._next_id = 0
+        self._emptied: asyncio.Event | None = None
+        self._evicting = False
+        self._next_idle_sweep_s = self._now()
+        self._sweep_timer: asyncio.TimerHandle | None = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
+        shared.host = self
+
+    def _now_ms(self) -> int:
+        return int(self._now() * 1000)
+
+    def connect(self, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float) -> None:
+        """Take over an admitted socket that does not block."""
+        self._next_id += 1
+        connection = Connection(PlainTransport(accepted), (self._next_id, listener, peer, now_s), self._shared)
+        self._open[connection.id] = connection
+        if self._quotas.eviction_needed():
+            self.evict_soon()
+        connection.start()
+
+    def close_those_of(self, listeners: Collection[str]) -> None:
+        for connection in [c for c in self._open.values() if c.listener in listeners]:
+            connection.close()
+
+    def memory_freed(self, waiting: Iterable[int]) -> None:
+        for connection_id in waiting:
+            self._open[connection_id].ask_turn()
+
+    def connection_closed(self, connection: Connection) -> None:
+        del self._open[connection.id]
+        self._quotas.on_closed(connection.listener, connection.peer[0], self._now_ms())
+        if self._emptied is not None and not self._open:
+            self._emptied.set()
+
+    def connection_refused(self, connection: Connection, kind: str, text: str) -> None:
+        line = self._refusals.note(kind, _origin(connection, text), self._now_ms())
+        if line is not None:
+            _log.warning("%s", line)
+
+    def handler_failed(self, connection: Connection, error: Exception) -> None:
+        line = self._refusals.note("handler-failed", _origin(connection, repr(error)), self._now_ms())
+        if line is not None:
+            _log.error("%s", line, exc_info=error)
+
+    def evict_soon(self) -> None:
+        """Close connections over max.connections, in turns of the loop to come."""
+        if not self._evicting and self._quotas.eviction_needed():
+            self._evicting = True
+            self._loop.call_soon(self._evict)
+
+    def _evict(self) -> None:
+        """Close the least recently used connections until max.connections holds, a bounded number at a time."""
+        self._evicting = False
+        excess = min(self._quotas.total - self._quotas.settings.max_connections, _CLOSES_PER_TURN)
+        if excess <= 0:
+            return
+        listeners = self._quotas.listeners
+        candidates = (c for c in self._open.values() if not listeners[c.listener].protected)
+        victims = nsmallest(excess, candidates, key=lambda connection: connection.last_used_s)
+        for connection in victims:
+            self._figures.evicted_total += 1
+            connection.close()
+        if victims:
+            self.evict_soon()
+
+    def _sweep(self) -> None:
+        self._sweep_timer = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
+        now_s = self._now()
+        for connection_id in list(self._shared.buffers.memory.holders):
+            self._open[connection_id].refuse_overdue(now_s)
+        if now_s >= self._next_idle_sweep_s:
+            self._close_idle(now_s)
+
+    def _close_idle(self, now_s: float) -> None:
+        idle_s = self._shared.limits.connections_max_idle_ms / 1000
+        # Late by a twentieth of the time-out at most, and never a walk over all connections each second.
+        self._next_idle_sweep_s = now_s + min(idle_s / 20, 30.0)
+        idle = [c for c in self._open.values() if now_s - c.last_used_s > idle_s]
+        if len(idle) > _CLOSES_PER_TURN:
+            self._next_idle_sweep_s = now_s
+        for connection in idle[:_CLOSES_PER_TURN]:
+            self._figures.idle_closed_total += 1
+            connection.close()
+        self._quotas.ip_rates.expire(int(now_s * 1000))
+
+    async def drain(self, drain_s: float) -> None:
+        """Give requests in progress `drain_s` to be answered, and take nothing more."""
+        for connection in list(self._open.values()):
+            connection.close_when_idle()
+        if self._open and drain_s > 0:
+            self._emptied = asyncio.Event()
+            try:
+                await asyncio.wait_for(self._emptied.wait(), drain_s)
+            except TimeoutError:
+                _log.warning("%d connections were still being answered at shutdown", len(self._open))
+
+    def close(self) -> None:
+        for connection in list(self._open.values()):
+            connection.close()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
+
+
+def _origin(connection: Connection, text: str) -> str:
+    return f"closing {connection.peer[0]}:{connection.peer[1]} of {connection.listener}: {text}"
