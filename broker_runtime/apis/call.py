@@ -21,6 +21,14 @@ class ClientSoftware(NamedTuple):
     version: str
 
 
+class ConnectionEnd(Protocol):
+    """Tells of the end of a connection, each observer once; at once where it has ended already."""
+
+    def add(self, observer: Callable[[], None], /) -> None: ...
+
+    def remove(self, observer: Callable[[], None], /) -> None: ...
+
+
 class ClientConnection(Protocol):
     """What handlers may know of the connection that a request came on, and do to it."""
 
@@ -33,6 +41,15 @@ class ClientConnection(Protocol):
     @property
     def peer(self) -> tuple[str, int]:
         """Address and port of the client."""
+        ...
+
+    @property
+    def closed(self) -> ConnectionEnd:
+        """For whoever keeps something for this client beyond a call."""
+        ...
+
+    def push(self, frame: bytes, /) -> bool:
+        """Send a whole frame, size field included, that answers nothing; False when the connection has ended."""
         ...
 
     def refuse(self, kind: str, text: str) -> None:

@@ -19,6 +19,7 @@ from typing import Protocol, cast
 from broker_runtime.apis.context import ControllerContext
 from broker_runtime.apis.dispatch import Dispatcher
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.network.closed_observers import ClosedObservers
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import (
     Entity,
@@ -38,6 +39,8 @@ _STUCK_S = 3.0
 """A controller that has not answered for so long is asked no more when somebody gives up waiting: the next one is."""
 _RETRY_DELAY_S = 0.05
 _RETRY_DELAY_MAX_S = 0.2
+_OBSERVERS_MAX = 100
+"""Of the end of a link within this process, of which there are a few."""
 
 
 Server = tuple[str, int]
@@ -153,9 +156,15 @@ class LoopbackLink:
     def __init__(self, dispatcher: Dispatcher[ControllerContext]) -> None:
         self._dispatcher = dispatcher
         self.state: object = None
+        self.closed = ClosedObservers(_OBSERVERS_MAX)
 
     def refuse(self, kind: str, text: str) -> None:
         """There is no connection to end: who asked hears that there is no answer."""
+
+    def push(self, frame: bytes) -> bool:
+        """Nobody reads here what answers nothing."""
+        del frame
+        return False
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         frame = memoryview(frame_request(api_key, version, 0, body))[_SIZE_BYTES:]
@@ -184,7 +193,8 @@ class LoopbackLink:
         """There is no other."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        for observer in self.closed.taken():
+            observer()
 
 
 class SocketLink:

@@ -4,6 +4,7 @@ from typing import Any
 
 from broker_runtime.apis.call import Call, Completion
 from broker_runtime.apis.context import ApiSpec
+from broker_runtime.network.closed_observers import ClosedObservers
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import PendingReply, Reply
@@ -17,9 +18,19 @@ class NotedConnection:
     def __init__(self) -> None:
         self.state: object = None
         self.refusals: list[tuple[str, str]] = []
+        self.pushed: list[bytes] = []
+        self.closed = ClosedObservers(10)
 
     def refuse(self, kind: str, text: str) -> None:
         self.refusals.append((kind, text))
+
+    def push(self, frame: bytes) -> bool:
+        self.pushed.append(frame)
+        return True
+
+    def end(self) -> None:
+        for observer in self.closed.taken():
+            observer()
 
 
 def a_call(api: ApiSpec[Any], version: int) -> Call:

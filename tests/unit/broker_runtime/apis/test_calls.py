@@ -230,3 +230,20 @@ def test_nobody_listens_and_nothing_is_measured() -> None:
     assert isinstance(pending, PendingReply)
     pending.cancel()
     assert not scene.ended
+
+
+def test_a_handler_may_push_to_its_client_and_hears_of_its_end() -> None:
+    """As a coordinator does, that calls its members and forgets those that have gone."""
+    members: list[str] = []
+
+    def join(request: Any, call: Call, context: object) -> Any:
+        members.append(request.key)
+        call.connection.closed.add(lambda: members.remove(request.key))
+        call.connection.push(b"\0\0\0\0")
+        return NOWHERE
+
+    scene = Scene(ApiSpec(FIND_COORDINATOR, "FindCoordinator", (0, 4), join))
+    scene.dispatch.handle(FIND, scene.peer)
+    assert (members, scene.peer.pushed) == (["group"], [b"\0\0\0\0"])
+    scene.peer.end()
+    assert not members
