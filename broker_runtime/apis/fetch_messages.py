@@ -130,7 +130,7 @@ def _partition(topic: str | UUID, fields: tuple[int, ...]) -> FetchPartition:
 
 def _read_chunks(reader: RequestReader, version: int) -> Repeatable | None:
     """None, with nothing read, when there are few partitions, or some with tagged fields or named twice."""
-    place = reader.place()
+    place = reader.position
     size = _partition_layout(version).size + reader.flexible
     layout = Struct(f"{size}s")
     found: dict[str | UUID, set[PartitionBytes]] = {}

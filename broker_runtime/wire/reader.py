@@ -13,15 +13,14 @@ _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 
 
-class RequestReader:
-    """A cursor over one request body. `flexible` chooses compact lengths and tagged fields (KIP-482)."""
+class FrameCursor:
+    """A place in one frame, which moves on as bytes are read; it can be gone back to."""
 
-    __slots__ = ("_at", "_frame", "flexible")
+    __slots__ = ("_at", "_frame")
 
-    def __init__(self, frame: memoryview, at: int, flexible: bool) -> None:
+    def __init__(self, frame: memoryview, at: int) -> None:
         self._frame = frame
         self._at = at
-        self.flexible = flexible
 
     def rest(self) -> bytes:
         """A copy of what has not been read."""
@@ -31,10 +30,6 @@ class RequestReader:
     def left(self) -> int:
         """Bytes that have not been read."""
         return len(self._frame) - self._at
-
-    def place(self) -> int:
-        """To come back to by `back_to`."""
-        return self._at
 
     def back_to(self, place: int) -> None:
         self._at = place
@@ -61,6 +56,31 @@ class RequestReader:
         """A copy of what was read from there on: an answer that begins with the same fields need not build them."""
         return bytes(self._frame[position : self._at])
 
+    def uuid(self) -> UUID:
+        return UUID(bytes=bytes(self._take(16)))
+
+    def _take(self, length: int) -> memoryview:
+        end = self._at + length
+        if end > len(self._frame):
+            raise self._cut_short()
+        view = self._frame[self._at : end]
+        self._at = end
+        return view
+
+    def _cut_short(self) -> ProtocolError:
+        return ProtocolError("truncated", "the request ends before its fields do")
+
+
+class RequestReader(FrameCursor):
+    """Reads the fields of one request's body. `flexible` chooses compact lengths and tagged fields (KIP-482)."""
+
+    __slots__ = ("flexible",)
+
+    def __init__(self, frame: memoryview, at: int, flexible: bool) -> None:
+        self._frame = frame
+        self._at = at
+        self.flexible = flexible
+
     def array_length(self) -> int:
         """Items of an array that may not be null. Never more than the bytes that are left."""
         count = self._length(_INT32)
@@ -76,9 +96,6 @@ class RequestReader:
         if count > len(self._frame) - self._at:
             raise self._cut_short()
         return count
-
-    def uuid(self) -> UUID:
-        return UUID(bytes=bytes(self._take(16)))
 
     def string(self) -> str:
         length = self._length(_INT16)
@@ -127,19 +144,8 @@ class RequestReader:
         self._at = at + layout.size
         return int(length)
 
-    def _take(self, length: int) -> memoryview:
-        end = self._at + length
-        if end > len(self._frame):
-            raise self._cut_short()
-        view = self._frame[self._at : end]
-        self._at = end
-        return view
-
     def _text(self, length: int) -> str:
         try:
             return str(self._take(length), "utf-8")
         except UnicodeDecodeError:
             raise ProtocolError("malformed", "a name is not UTF-8") from None
-
-    def _cut_short(self) -> ProtocolError:
-        return ProtocolError("truncated", "the request ends before its fields do")

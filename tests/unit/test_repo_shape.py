@@ -15,7 +15,6 @@ PUBLIC_METHODS_MAX = 12
 TO_BE_SPLIT = {
     "broker_runtime/controller/service.py:ControllerService",
     "broker_runtime/replication/leader.py:LeaderReplica",
-    "broker_runtime/wire/reader.py:RequestReader",
 }
 """Classes that own more than one thing, and are being taken apart; nothing is added here."""
 VAGUE_NAMES = {"utils", "helpers", "common", "misc"}
