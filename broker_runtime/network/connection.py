@@ -193,7 +193,8 @@ class Connection:
         self._serve(requests, now_s)
 
     def _readable_while_muted(self) -> None:
-        if self._write_blocked and self._transport.waits_for(read=False, write=True)[0]:
+        if self._write_blocked and self._interest is not None and not self._interest[1]:
+            # The transport had to read before it could go on writing.
             self.on_writable()
         else:
             self._read_paused = True

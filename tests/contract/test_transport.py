@@ -1,0 +1,194 @@
+"""What a connection may rely on, whatever carries its bytes: a TCP socket, memory, or something that encrypts."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import pytest
+
+from broker_runtime.network.output import send
+from broker_runtime.network.transport import FileUnreadableError, PlainTransport, Transport
+from broker_runtime.wire.reply import Chunk, FileRegion
+from tests.support.memory_transport import EncryptingTransport, MemoryTransport
+
+
+class Peer(Protocol):
+    """The other end, which the test plays."""
+
+    def send(self, data: bytes) -> None: ...
+
+    def end(self) -> None: ...
+
+    def received(self) -> bytes:
+        """All that has come since the last call; makes place for more."""
+        ...
+
+
+class SocketPeer:
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def end(self) -> None:
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def received(self) -> bytes:
+        found = bytearray()
+        with suppress(BlockingIOError):
+            while part := self._socket.recv(1 << 20):
+                found += part
+        return bytes(found)
+
+
+class MemoryPeer:
+    ROOM = 100_000
+
+    def __init__(self, transport: MemoryTransport) -> None:
+        self._transport = transport
+        transport.room = self.ROOM
+
+    def send(self, data: bytes) -> None:
+        self._transport.arrive(data)
+
+    def end(self) -> None:
+        self._transport.end()
+
+    def received(self) -> bytes:
+        found = bytes(self._transport.sent)
+        self._transport.sent.clear()
+        self._transport.room = self.ROOM
+        return found
+
+
+Ends = tuple[Transport, Peer]
+
+
+def _plain() -> Iterator[Ends]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    with ours, theirs:
+        yield PlainTransport(ours), SocketPeer(theirs)
+
+
+def _memory() -> Iterator[Ends]:
+    transport = MemoryTransport()
+    yield transport, MemoryPeer(transport)
+
+
+def _encrypting() -> Iterator[Ends]:
+    transport = EncryptingTransport()
+    yield transport, MemoryPeer(transport)
+
+
+@pytest.fixture(params=[_plain, _memory, _encrypting], ids=["plain", "memory", "encrypting"])
+def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
+    make: Callable[[], Iterator[Ends]] = request.param
+    yield from make()
+
+
+class OpenFile:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def pread(self, size: int, offset: int) -> bytes:
+        return os.pread(self.fileno(), size, offset)
+
+
+def receive_all(transport: Transport, space_bytes: int) -> bytes:
+    found = bytearray()
+    space = memoryview(bytearray(space_bytes))
+    with suppress(BlockingIOError):
+        while count := transport.receive_into(space):
+            found += space[:count]
+    return bytes(found)
+
+
+@pytest.mark.parametrize("space_bytes", [1, 1_000, 200_000])
+def test_what_was_sent_is_received_in_order_and_then_nothing_yet(ends: Ends, space_bytes: int) -> None:
+    transport, peer = ends
+    with pytest.raises(BlockingIOError):
+        transport.receive_into(memoryview(bytearray(10)))
+    sent = bytes(range(256)) * 100
+    peer.send(sent)
+    assert receive_all(transport, space_bytes) == sent
+    assert not transport.holds_bytes, "whoever waits for the socket now misses nothing"
+    with pytest.raises(BlockingIOError):
+        transport.receive_into(memoryview(bytearray(10)))
+
+
+def test_the_end_of_the_peers_side_comes_after_what_was_sent_before_it_and_leaves_ours(ends: Ends) -> None:
+    transport, peer = ends
+    peer.send(b"last words")
+    peer.end()
+    space = memoryview(bytearray(100))
+    assert transport.receive_into(space) == 10
+    assert transport.receive_into(space) == 0
+    assert transport.write([b"an answer"]) == 9
+    assert peer.received() == b"an answer"
+
+
+def test_what_is_not_taken_is_offered_again_from_there(ends: Ends) -> None:
+    transport, peer = ends
+    chunks: list[Chunk] = [bytes([number]) * 50_000 for number in range(60)]
+    whole = b"".join(bytes(chunk) for chunk in chunks if isinstance(chunk, bytes))
+    taken = 0
+    arrived = b""
+    rounds = 0
+    while chunks:
+        taken += send(transport, chunks)
+        arrived += peer.received()
+        rounds += 1
+        assert rounds < 1_000
+    assert arrived == whole
+    assert taken == len(whole)
+    assert rounds > 1, "there was not place for all of it at once"
+
+
+def test_parts_of_files_are_sent_between_bytes(ends: Ends, tmp_path: Path) -> None:
+    transport, peer = ends
+    content = bytes(range(251)) * 1_000
+    path = tmp_path / "segment.log"
+    path.write_bytes(content)
+    with path.open("rb") as opened:
+        file = OpenFile(opened)
+        chunks: list[Chunk] = [b"a", FileRegion(file, 7, 200_000), b"b", FileRegion(file, 0, 500), b"c"]
+        arrived = b""
+        while chunks:
+            send(transport, chunks)
+            arrived += peer.received()
+    assert arrived == b"a" + content[7:200_007] + b"b" + content[:500] + b"c"
+
+
+def test_a_file_that_ends_before_the_region_is_told_apart_from_a_stream_that_failed(ends: Ends, tmp_path: Path) -> None:
+    transport, peer = ends
+    path = tmp_path / "segment.log"
+    path.write_bytes(bytes(10))
+    with path.open("rb") as opened, pytest.raises(FileUnreadableError, match="shorter than its index says"):
+        transport.send_region(FileRegion(OpenFile(opened), 10, 100_000))
+    assert transport.write([b"the stream is well"]) == 18
+    assert peer.received() == b"the stream is well"
+
+
+def test_who_waits_watches_the_socket_for_something(ends: Ends) -> None:
+    transport, _ = ends
+    assert transport.waits_for(read=False, write=False) == (False, False)
+    assert any(transport.waits_for(read=True, write=False))
+    assert any(transport.waits_for(read=False, write=True))
+
+
+def test_a_closed_one_has_no_descriptor_and_fails(ends: Ends) -> None:
+    transport, _ = ends
+    assert transport.fileno() >= 0
+    transport.close()
+    assert transport.fileno() < 0
+    with pytest.raises(OSError):
+        transport.write([b"too late"])

@@ -1,0 +1,166 @@
+"""The shell around a machine, over transports in memory: what it watches, when it reads, and how it goes on."""
+
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Iterable
+from typing import cast
+
+import pytest
+
+from broker_runtime.network.connection import Connection, Shared
+from broker_runtime.network.poller import Pollable
+from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.wire.reply import PendingReply, Reply
+from tests.support.manual_clock import ManualClock
+from tests.support.memory_transport import EncryptingTransport, MemoryTransport
+
+
+def request(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+class Loop:
+    def __init__(self) -> None:
+        self._soon: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._soon.append(callback)
+
+    def run(self) -> None:
+        while self._soon:
+            self._soon.pop(0)()
+
+
+class NotedPoller:
+    """What one connection asks to be told of."""
+
+    def __init__(self) -> None:
+        self.watched: tuple[bool, bool] | None = None
+        self.lengths = TurnLengths("sockets")
+
+    def is_behind(self) -> bool:
+        return False
+
+    def watch(self, fd: int, target: Pollable) -> None:
+        self.watched = (True, False)
+
+    def change(self, fd: int, *, read: bool, write: bool) -> None:
+        self.watched = (read, write)
+
+    def forget(self, fd: int) -> None:
+        self.watched = None
+
+    def close(self) -> None:
+        raise AssertionError("not by a connection")
+
+
+class Served:
+    """One connection; a request `later` is answered when the test says so."""
+
+    def __init__(self, transport: MemoryTransport, limits: NetworkLimits | None = None) -> None:
+        self.transport = transport
+        self.loop, self.poller = Loop(), NotedPoller()
+        self.promises: list[PendingReply] = []
+        self.ended = 0
+        self.refusals: list[str] = []
+        shared = Shared(
+            cast(AbstractEventLoop, self.loop), self.poller, ManualClock(), limits or NetworkLimits(), self._handle
+        )
+        shared.host = self
+        self.connection = Connection(transport, (1, "EXTERNAL", ("10.0.0.1", 1), 1000.0), shared)
+        self.connection.start()
+
+    def _handle(self, frame: memoryview, connection: Connection) -> Reply | PendingReply:
+        if bytes(frame) == b"later":
+            self.promises.append(PendingReply())
+            return self.promises[-1]
+        return (request(bytes(frame)),)
+
+    def memory_freed(self, waiting: Iterable[int]) -> None:
+        raise AssertionError("memory is ample")
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.ended += 1
+
+    def connection_refused(self, connection: Connection, kind: str, text: str) -> None:
+        self.refusals.append(kind)
+
+    def handler_failed(self, connection: Connection, error: Exception) -> None:
+        raise error
+
+    def taken(self) -> bytes:
+        sent = bytes(self.transport.sent)
+        self.transport.sent.clear()
+        return sent
+
+
+@pytest.mark.parametrize("transport", [MemoryTransport(), EncryptingTransport()], ids=["plain", "encrypting"])
+def test_requests_are_answered_and_a_muted_client_is_not_watched_once_it_has_sent_more(
+    transport: MemoryTransport,
+) -> None:
+    served = Served(transport)
+    transport.arrive(request(b"a") + request(b"later") + request(b"b"))
+    served.connection.on_readable()
+    assert served.taken() == request(b"a")
+    assert served.poller.watched == (True, False), "as long as nothing comes it costs nothing to watch"
+    transport.arrive(request(b"c"))
+    transport.end()
+    served.connection.on_readable()
+    assert served.poller.watched == (False, False)
+    served.promises[0].complete((request(b"at last"),))
+    served.loop.run()
+    assert served.taken() == request(b"at last") + request(b"b")
+    assert served.poller.watched == (True, False)
+    served.connection.on_readable()
+    served.connection.on_readable()
+    assert served.taken() == request(b"c")
+    assert (served.ended, served.refusals) == (1, [])
+
+
+def test_a_socket_that_is_full_is_watched_until_everything_is_sent() -> None:
+    transport = MemoryTransport(room=3)
+    served = Served(transport)
+    transport.arrive(request(b"abc") + request(b"def"))
+    served.connection.on_readable()
+    assert served.poller.watched == (True, True)
+    transport.room = 1_000
+    served.connection.on_writable()
+    assert served.taken() == request(b"abc") + request(b"def")
+    assert served.poller.watched == (True, False)
+
+
+def test_a_transport_that_must_read_before_it_may_write_is_written_to_when_it_has_read() -> None:
+    transport = EncryptingTransport()
+    served = Served(transport)
+    transport.arrive(request(b"later"))
+    served.connection.on_readable()
+    transport.must_read_first = True
+    served.promises[0].complete((request(b"at last"),))
+    assert served.poller.watched == (True, False), "no place is waited for"
+    transport.must_read_first = False
+    served.connection.on_readable()
+    assert served.taken() == request(b"at last")
+    assert served.poller.watched == (True, False)
+
+
+def test_what_a_transport_holds_is_handled_though_its_socket_shows_nothing() -> None:
+    transport = EncryptingTransport()
+    served = Served(transport, NetworkLimits(max_buffered_bytes=200_000, max_request_bytes=60_000))
+    bodies = [bytes([number]) * 15_000 for number in range(8)]
+    transport.arrive(b"".join(map(request, bodies)))
+    for _ in range(20):
+        served.connection.on_readable()
+        served.loop.run()
+    assert served.taken() == b"".join(map(request, bodies))
+    assert not transport.holds_bytes
+
+
+def test_a_connection_that_is_closed_tells_once() -> None:
+    served = Served(MemoryTransport())
+    told: list[str] = []
+    served.connection.closed.add(lambda: told.append("ended"))
+    served.connection.close()
+    served.connection.close()
+    served.connection.closed.add(lambda: told.append("late"))
+    assert told == ["ended", "late"]
+    assert served.ended == 1
