@@ -94,13 +94,7 @@ def _session(request: FetchRequest, context: FetchContext) -> FetchSession | Err
     if request.session_epoch in (FULL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
             cache.remove(request.session_id)
-        return FetchSession(
-            request.parts,
-            now_s,
-            replica=request.replica,
-            broker_epoch=request.broker_epoch,
-            uses_topic_ids=request.uses_topic_ids,
-        )
+        return FetchSession(request.parts, now_s, request.replica, request.broker_epoch, request.uses_topic_ids)
     session = cache.get(request.session_id)
     if session is None:
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -167,7 +161,8 @@ class _Fetch:
         """The log and where it ends for who asks. Raises KafkaError."""
         name = self._name(part)
         log, epoch = self._context.led_log(name, part.index)
-        _read_from(log, part)
+        if part.log is not log:
+            part.read_from(log)
         check_epoch(part.leader_epoch, epoch)
         if name == METADATA_TOPIC and part.last_epoch >= 0:
             _check_history(part, log)
@@ -255,15 +250,10 @@ class _FollowersFetch(_Fetch):
             leader.on_fetch(session.replica, session.broker_epoch, part.offset, session.asked_s, part.log_start)
         part.leader = leader
         up_to = log.log_end_offset
-        _read_from(log, part)
+        if part.log is not log:
+            part.read_from(log)
         check_epoch(part.leader_epoch, epoch)
         return log, up_to
-
-
-def _read_from(log: Log, part: FetchPartition) -> None:
-    if part.log is not log:
-        part.unwatch()
-        part.log = log
 
 
 def _with_something_to_say(session: FetchSession) -> list[FetchPartition]:

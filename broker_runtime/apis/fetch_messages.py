@@ -75,8 +75,8 @@ def read_request(reader: RequestReader, call: Call) -> FetchRequest:
         replica, wait, min_bytes, max_bytes, isolation, session_id, session_epoch = reader.fixed(_HEAD_V7)
     else:
         replica, wait, min_bytes, max_bytes, isolation = reader.fixed(_HEAD_V4)
-    request = FetchRequest(call, wait, min_bytes, max_bytes, isolation == _READ_COMMITTED, replica)
-    request.session_id, request.session_epoch = session_id, session_epoch
+    committed = isolation == _READ_COMMITTED
+    request = FetchRequest(call, wait, min_bytes, max_bytes, committed, replica, -1, session_id, session_epoch)
     if replica < 0 and session_epoch == FINAL_EPOCH and session_id == NO_SESSION and reader.left > _MANY_BYTES:
         request.repeatable = _read_chunks(reader, version)
     if request.repeatable is None:
@@ -95,9 +95,9 @@ def read_request(reader: RequestReader, call: Call) -> FetchRequest:
 
 def _read_topics(reader: RequestReader, request: FetchRequest) -> None:
     layout, flexible = _partition_layout(request.call.version), reader.flexible
-    parts = request.parts
+    parts, by_id = request.parts, request.uses_topic_ids
     for _ in range(reader.array_length()):
-        topic: str | UUID = reader.uuid() if request.uses_topic_ids else reader.string()
+        topic: str | UUID = reader.uuid() if by_id else reader.string()
         for _ in range(reader.array_length()):
             parts.append(_partition(topic, reader.fixed(layout)))
             if flexible:
@@ -116,16 +116,18 @@ def _partition_layout(version: int) -> Struct:
 
 def _partition(topic: str | UUID, fields: tuple[int, ...]) -> FetchPartition:
     """Of the fields of any version; they differ in number."""
-    match fields:
-        case (index, epoch, offset, last_epoch, start, size):
-            return FetchPartition(topic, index, offset, size, epoch, last_epoch, start)
-        case (index, epoch, offset, start, size):
-            return FetchPartition(topic, index, offset, size, epoch, -1, start)
-        case (index, offset, start, size):
-            return FetchPartition(topic, index, offset, size, -1, -1, start)
-        case _:
-            index, offset, size = fields
-            return FetchPartition(topic, index, offset, size)
+    count = len(fields)
+    if count == 6:
+        index, epoch, offset, last_epoch, start, size = fields
+        return FetchPartition(topic, index, offset, size, epoch, last_epoch, start)
+    if count == 5:
+        index, epoch, offset, start, size = fields
+        return FetchPartition(topic, index, offset, size, epoch, -1, start)
+    if count == 4:
+        index, offset, start, size = fields
+        return FetchPartition(topic, index, offset, size, -1, -1, start)
+    index, offset, size = fields
+    return FetchPartition(topic, index, offset, size)
 
 
 def _read_chunks(reader: RequestReader, version: int) -> Repeatable | None:

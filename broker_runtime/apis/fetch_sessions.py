@@ -96,6 +96,11 @@ class FetchPartition:
         log = self.log
         return log is not None and self.told != (log.high_watermark, log.log_start_offset)
 
+    def read_from(self, log: Log) -> None:
+        """Not from the one before, if there was one."""
+        self.unwatch()
+        self.log = log
+
     def watch(self) -> None:
         log = self.log
         if log is not None and (self.stands_in is None or self not in self.stands_in):
@@ -146,7 +151,6 @@ class FetchSession:
         now_s: float,
         replica: int = -1,
         broker_epoch: int = -1,
-        *,
         uses_topic_ids: bool = False,
     ) -> None:
         self.id = NO_SESSION
