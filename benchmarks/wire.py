@@ -60,6 +60,28 @@ def produce_wire(
     return {"messages_per_s": answered * count / took, "mb_per_s": answered * count * size / took / 1e6}
 
 
+def produce_one_by_one(host: str, port: int, topic: str, *, seconds: float, acks: int) -> dict[str, float]:
+    """A record of 100 bytes at a time, each when the one before is acknowledged."""
+    frame = produce_frame(topic, 100, 1, acks)
+    times: list[float] = []
+    with socket.create_connection((host, port)) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        reader = client.makefile("rb", buffering=65536)
+        began = sent = time.perf_counter()
+        while sent < began + seconds:
+            client.sendall(frame)
+            _check(reader.read(int.from_bytes(reader.read(4), "big")), topic)
+            now = time.perf_counter()
+            times.append(now - sent)
+            sent = now
+    times.sort()
+    return {
+        "messages_per_s": len(times) / seconds,
+        "median_ms": times[len(times) // 2] * 1000,
+        "p99_ms": times[int(len(times) * 0.99)] * 1000,
+    }
+
+
 def _check(answer: bytes, topic: str) -> None:
     """The error code of the only partition."""
     at = 4 + 4 + 2 + len(topic) + 4 + 4

@@ -19,7 +19,7 @@ import uvloop
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.wire import consume_wire, produce_wire
+from benchmarks.wire import consume_wire, produce_one_by_one, produce_wire
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN_TIMEOUT_S = 180
@@ -297,8 +297,18 @@ def hold_idle(host: str, port: int, *, connections: int) -> dict[str, float]:
     return {}
 
 
+def wait_on_partitions(bootstrap: str, topic: str, *, partitions: int) -> dict[str, float]:
+    """A consumer of all these partitions, until it is killed."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "waits", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+    while True:
+        consumer.consume(500, timeout=1)
+
+
 WORKLOADS: Mapping[str, Callable[..., dict[str, float]]] = {
     "produce_wire": produce_wire,
+    "produce_one_by_one": produce_one_by_one,
+    "wait_on_partitions": wait_on_partitions,
     "consume_wire": consume_wire,
     "produce": produce,
     "consume": consume,

@@ -213,19 +213,21 @@ class _RepeatedFetch(_Fetch):
 
     def answer(self) -> Reply:
         request, session = self.request, self._repeated
-        for part in (*session.to_look, *session.to_tell):
+        # One that changed while the request waited may be in both.
+        only_told = [part for part in session.to_tell if part not in session.to_look]
+        session.to_tell.clear()
+        for part in (*session.to_look, *only_told):
             pack_partition(part, request)
             if part.code:
                 request.call.error = part.code
         reply = pack_all(request, session.topics)
-        told = [part for part in session.to_look if part.region is None and not part.code]
         for part in session.to_look:
-            # Packed with its records or its error: that is not for the next answer.
+            if part.region is None and not part.code:
+                only_told.append(part)
+            # Packed with its records or its error, it is not for the next answer.
             part.region = None
             part.told = NOTHING
-        _note_told(told)
-        _note_told(session.to_tell)
-        session.to_tell.clear()
+        _note_told(only_told)
         return reply
 
     def abandoned(self) -> None:

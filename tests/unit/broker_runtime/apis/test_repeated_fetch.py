@@ -167,6 +167,29 @@ def test_a_request_that_waits_is_answered_by_a_record_of_any_partition_with_all_
         assert [key for key, (_, _, _, records) in told.items() if records] == [part]
 
 
+@pytest.mark.parametrize("version", [11, 12])
+def test_records_that_come_after_other_news_are_told_once_while_a_request_waits(version: int) -> None:
+    node = Node()
+    context: Any = node
+    for _ in range(2):
+        node.append("orders", 5)
+    asked = ALL | {("orders", 5): 2}
+    ask(node, asked, version)
+    pending = handled(fetch.API, frame_of(asked, version, wait_ms=60_000), context)
+    assert isinstance(pending, PendingReply)
+    replies: list[Reply | None] = []
+    pending.on_complete(replies.append)
+    node.of["orders", 5].log.delete_records(1)
+    assert not replies, "a log start is told with the next answer"
+    node.append("orders", 5)
+    (reply,) = replies
+    assert reply is not None
+    assert read(reply, version)["orders", 5][:3] == (0, 3, 1)
+    after = ask(node, asked | {("orders", 5): 3}, version)
+    assert after["orders", 5] == (0, 3, 1, b"")
+    assert len(after) == len(ALL)
+
+
 def test_a_client_that_hangs_up_leaves_nothing_behind() -> None:
     node = Node()
     context: Any = node
