@@ -82,7 +82,8 @@ class Index:
     def create(self) -> None:
         """Start empty, also over what a crash left."""
         self._fs.open(self.path, create=True)
-        self._entries = Entries(self.entry)
+        # Most logs have few batches: memory for entries is taken with the first one.
+        self._entries = None
         self._written = 0
         self._synced = False
 

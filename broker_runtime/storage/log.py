@@ -45,6 +45,8 @@ class Log(LogOffsets):
     the process; `files.syncs` says what survives a power loss.
     """
 
+    __slots__ = ("__weakref__", "_clock", "_health", "partition", "place", "producers", "segments", "topic", "topic_id")
+
     def __init__(self, place: LogPlace, config: TopicConfig, loaded: LoadedLog) -> None:
         super().__init__(LogFiles(place, loaded), config, loaded.log_start_offset)
         self.place = place

@@ -17,6 +17,24 @@ class LogOffsets:
     it is in memory; `Checkpoints` keeps the start and the high watermark.
     """
 
+    __slots__ = (
+        "_replicated",
+        "_sole_replica",
+        "_sync_waiters",
+        "_syncs",
+        "config",
+        "counted_end",
+        "files",
+        "followers",
+        "high_watermark",
+        "log_end_offset",
+        "log_start_offset",
+        "on_counted",
+        "on_cut",
+        "on_start_moved",
+        "readers",
+    )
+
     def __init__(self, files: LogFiles, config: TopicConfig, log_start_offset: int) -> None:
         self.files = files
         self.config = config

@@ -18,6 +18,16 @@ from broker_runtime.storage.stored_batches import damaged_at
 class Segment(SegmentReader):
     """`created_ms` is the broker's time when this process first knew of it. Methods raise OSError."""
 
+    __slots__ = (
+        "_since_index",
+        "created_ms",
+        "first_timestamp",
+        "fs",
+        "index_bytes",
+        "max_timestamp",
+        "offset_of_max",
+    )
+
     def __init__(self, fs: FileSystem, folder: Path, base_offset: int, created_ms: int) -> None:
         path = segment_path(folder, base_offset, ".log")
         super().__init__(path, base_offset, SegmentIndexes(fs, folder, base_offset))

@@ -22,6 +22,8 @@ class SegmentReader:
     Methods raise OSError, and KafkaError with KAFKA_STORAGE_ERROR where the file is damaged.
     """
 
+    __slots__ = ("_hints", "_is_doubtful", "base_offset", "file", "indexes", "next_offset", "path", "size")
+
     def __init__(self, path: Path, base_offset: int, indexes: SegmentIndexes) -> None:
         self.path = path
         self.base_offset = base_offset
