@@ -45,10 +45,7 @@ class MetadataShard:
         self._clock = clock
         self._cluster_id = cluster_id
         self._own_broker = own_broker
-        self.sessions = self._new_sessions()
-
-    def _new_sessions(self) -> Sessions:
-        return Sessions(self._settings.config.broker_session_timeout_ms / 1000)
+        self.sessions = Sessions(settings.config.broker_session_timeout_ms / 1000)
 
     async def load(self) -> MetadataImage:
         """Raises ReplayError, JournalError."""
@@ -72,7 +69,6 @@ class MetadataShard:
         return [*first, ControllerChange(self._settings.node_id, self._durable.epoch)], None
 
     def loaded(self, state: MetadataImage) -> None:
-        self.sessions = self._new_sessions()
         self.sessions.renew_all(state, self._clock.monotonic(), but=self._own_broker)
         self._rebalancing.begin()
         log.info(

@@ -19,6 +19,8 @@ _AT_INTERVAL, _SOON = "the rebalancing of leaders at its interval", "the rebalan
 
 
 class LeaderRebalancing:
+    """Two timers of the active controller; soft state, which `begin` makes anew in each term."""
+
     def __init__(self, settings: BrokerSettings, timers: ControllerTimers) -> None:
         config = settings.config
         self._enabled = config.auto_leader_rebalance_enable

@@ -67,6 +67,8 @@ class ControllerService:
         rebalancing = LeaderRebalancing(settings, timers)
         own_broker = settings.node_id if settings.is_broker and backing.election.certain else None
         self._shard = MetadataShard(self.history, self._log, rebalancing, settings, clock, cluster_id, own_broker)
+        self.sessions: Sessions = self._shard.sessions
+        """Of this term, or of the last one."""
         self._runtime: CoordinatorRuntime[MetadataImage, Record] = CoordinatorRuntime(
             self._shard, self._log, timers, MetadataImage(), settings.config.controller_request_queue_max
         )
@@ -79,11 +81,6 @@ class ControllerService:
     def image(self) -> MetadataImage:
         """As it was decided last when this controller is active; then it may be ahead of what is durable."""
         return self._runtime.state
-
-    @property
-    def sessions(self) -> Sessions:
-        """Of this term, or of the last one."""
-        return self._shard.sessions
 
     @property
     def active(self) -> bool:

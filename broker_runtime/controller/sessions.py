@@ -77,7 +77,11 @@ class Sessions:
         return [b.id for b in image.brokers.values() if not b.fenced and not self.is_live(b.id, b.epoch, now_s)]
 
     def renew_all(self, image: MetadataImage, now_s: float, *, but: int | None) -> None:
-        """For a controller that starts. `but` is a broker that cannot be alive: it ran in this process before."""
+        """For a term that begins: all sessions before are forgotten, and each unfenced broker has a fresh one.
+
+        `but` is a broker that cannot be alive: it ran in this process before.
+        """
+        self._contacts.clear()
         for broker in image.brokers.values():
             if not broker.fenced and broker.id != but:
                 self.touch(broker.id, broker.epoch, now_s)

@@ -42,6 +42,8 @@ class TopicDefaults:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
+    """What a topic has come to, defaults filled in; `configs` are those that were given."""
+
     id: UUID
     partitions: int
     replication_factor: int

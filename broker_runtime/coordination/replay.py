@@ -12,6 +12,8 @@ _READ_BYTES = 1024 * 1024
 
 
 class Replayed(NamedTuple):
+    """How much was read; batches that begin before the first offset count too."""
+
     bytes: int
     batches: int
 

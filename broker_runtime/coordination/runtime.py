@@ -28,6 +28,8 @@ _GROUP_MAX = 1_000
 
 
 class Phase(Enum):
+    """Of a term: `load` goes from UNLOADED over LOADING to ACTIVE, every end back to UNLOADED."""
+
     UNLOADED = "unloaded"
     """Before the first load, and after each end: refuses everything."""
     LOADING = "loading"

@@ -13,6 +13,8 @@ from broker_runtime.metadata.record import Record
 
 
 class BrokerEndpoint(msgspec.Struct, frozen=True, array_like=True):
+    """Where a listener of a broker is reached; `security_protocol` is Kafka's number, 0 is PLAINTEXT."""
+
     listener: str
     host: str
     port: int
@@ -35,16 +37,22 @@ class RegisterBroker(Record, frozen=True, tag=1):
 
 
 class UnregisterBroker(Record, frozen=True, tag=2):
+    """The registration is gone; the id may be registered again."""
+
     broker_id: int
     epoch: int
 
 
 class FenceBroker(Record, frozen=True, tag=3):
+    """The broker serves nobody from here on; a controlled shutdown that had begun is over."""
+
     broker_id: int
     epoch: int
 
 
 class UnfenceBroker(Record, frozen=True, tag=4):
+    """The broker serves clients, and may lead and be in sync."""
+
     broker_id: int
     epoch: int
 
@@ -60,6 +68,8 @@ class StopBroker(Record, frozen=True, tag=13):
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
+    """A registration as its records have left it."""
+
     id: int
     epoch: int
     incarnation: UUID

@@ -15,6 +15,8 @@ class ClusterRecord(Record, frozen=True, tag=11):
 
 
 class FeatureLevelRecord(Record, frozen=True, tag=12):
+    """The level of a feature that all brokers have to support (KIP-584)."""
+
     name: str
     level: int
 
@@ -28,6 +30,8 @@ class ControllerChange(Record, frozen=True, tag=14):
 
 @dataclass(slots=True)
 class Cluster:
+    """None and 0 before the records that say otherwise."""
+
     RECORDS: ClassVar[tuple[type[Record], ...]] = (ClusterRecord, FeatureLevelRecord, ControllerChange)
 
     id: str | None = None

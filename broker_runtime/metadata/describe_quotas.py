@@ -13,6 +13,8 @@ ENTITY_TYPES = (USER, CLIENT_ID, IP)
 
 
 class Match(IntEnum):
+    """Numbers as DescribeClientQuotas (48) sends them."""
+
     EXACT = 0
     DEFAULT = 1
     SPECIFIED = 2
@@ -20,6 +22,8 @@ class Match(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Component:
+    """One condition of a filter; `match` is a name with Match.EXACT, and None otherwise."""
+
     entity_type: str
     match_type: int
     match: str | None

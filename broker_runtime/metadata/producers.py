@@ -20,6 +20,8 @@ class ProducerIdsRecord(Record, frozen=True, tag=10):
 
 @dataclass(slots=True)
 class Producers:
+    """`next_id` is the first producer id that was not handed out yet."""
+
     RECORDS: ClassVar[tuple[type[Record], ...]] = (ProducerIdsRecord,)
 
     next_id: int = 0

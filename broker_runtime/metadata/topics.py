@@ -14,6 +14,8 @@ NO_LEADER = -1
 
 
 class TopicRecord(Record, frozen=True, tag=5):
+    """A topic is made; its partitions follow as records of their own."""
+
     name: str
     id: UUID
 
@@ -41,6 +43,8 @@ class RemoveTopic(Record, frozen=True, tag=7):
 
 @dataclass(frozen=True, slots=True)
 class Partition:
+    """Who has a partition and who leads it. `leader` may be NO_LEADER; the epochs count leaders and changes."""
+
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     leader: int

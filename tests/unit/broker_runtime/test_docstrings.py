@@ -8,22 +8,6 @@ ROOT = Path(__file__).resolve().parents[3] / "broker_runtime"
 UNDOCUMENTED = {
     "apis/call.py:Ending",
     "controller/journal/trouble.py:Trouble",
-    "controller/rebalancing.py:LeaderRebalancing",
-    "controller/topics.py:CreatedTopic",
-    "coordination/replay.py:Replayed",
-    "coordination/runtime.py:Phase",
-    "metadata/brokers.py:BrokerEndpoint",
-    "metadata/brokers.py:BrokerInfo",
-    "metadata/brokers.py:FenceBroker",
-    "metadata/brokers.py:UnfenceBroker",
-    "metadata/brokers.py:UnregisterBroker",
-    "metadata/cluster.py:Cluster",
-    "metadata/cluster.py:FeatureLevelRecord",
-    "metadata/describe_quotas.py:Component",
-    "metadata/describe_quotas.py:Match",
-    "metadata/producers.py:Producers",
-    "metadata/topics.py:Partition",
-    "metadata/topics.py:TopicRecord",
     "network/connection_states.py:Event",
 }
 """Classes that do not say it yet; nothing is added here."""
