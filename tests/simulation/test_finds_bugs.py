@@ -223,8 +223,8 @@ def test_checkpoints_of_a_deleted_log_are_found() -> None:
 
 
 def test_a_cut_in_silence_is_found() -> None:
-    """1024."""
-    _finds(cut_damaged_logs_in_silence, replace(HARSH, faults=("damage", "kill")), range(1_020, 1_080))
+    """1182."""
+    _finds(cut_damaged_logs_in_silence, replace(HARSH, faults=("damage", "kill")), range(1_180, 1_260))
 
 
 def commit_whether_or_not_the_name_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
