@@ -25,8 +25,9 @@ from broker_runtime.wire.versions import FETCH
 log = logging.getLogger(__name__)
 
 _EPOCHS_PER_REQUEST = 1_000
-_GATHER_S = 0.01
-"""After hanging up on the leader for one partition that has come or gone: others mostly come or go with it."""
+_GATHER_S = 0.02
+"""Before hanging up on the leader for one partition that has come: others mostly come with it, over several turns of
+the event loop, and each time all partitions have to be named again."""
 _SYNC_LOOK_S = 0.05
 """How long the other partitions wait for one that is being synced, and how long it then waits for their request."""
 _LEADER_ELSEWHERE = frozenset(
@@ -92,6 +93,7 @@ class LeaderFetcher:
         """Of logs at the leader, as the last answer has told them."""
         self._backoff = Backoff(settings.backoff_max_s)
         self._waits_for_records = False
+        self._hang_up: asyncio.TimerHandle | None = None
 
     # Which partitions
 
@@ -99,7 +101,13 @@ class LeaderFetcher:
         self._session.follow(replica)
         self._changed.set()
         self._woken.set()
-        if self._waits_for_records:
+        if self._waits_for_records and self._hang_up is None:
+            self._hang_up = asyncio.get_running_loop().call_later(_GATHER_S, self._hang_up_now)
+
+    def _hang_up_now(self) -> None:
+        """Unless a later request has named what has come."""
+        self._hang_up = None
+        if self._waits_for_records and self._changed.is_set():
             self._link.close()
 
     def forget(self, topic_id: UUID, index: int) -> None:
@@ -110,6 +118,8 @@ class LeaderFetcher:
         return len(self._session) > 0
 
     def close(self) -> None:
+        if self._hang_up is not None:
+            self._hang_up.cancel()
         self._link.close()
 
     # The task
@@ -225,9 +235,8 @@ class LeaderFetcher:
             limits = self._impatient
         epoch = self._broker_epoch()
         body = pack_fetch(settings.broker_id, epoch, request.session, request.wanted, request.forgotten, limits)
-        answer = await self._long_poll(body)
+        answer = await self._exchange(FETCH, FETCH_VERSION, body) if request.has_more else await self._long_poll(body)
         if answer is None:
-            await asyncio.sleep(_GATHER_S)
             return True
         try:
             session_id, parts = read_answer(answer)

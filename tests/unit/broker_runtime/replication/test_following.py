@@ -334,3 +334,19 @@ def test_a_partition_whose_epoch_rises_under_the_same_leader_is_asked_for_in_the
     pair.fetcher.follow(pair.replica)
     extend(pair.leader_house, {4: [b"b"]})
     pair.run_until(lambda: pair.caught_up)
+
+
+def test_partitions_that_come_one_after_the_other_do_not_keep_a_leader_from_answering() -> None:
+    """As while metadata about thousands of them is applied over turns of the event loop."""
+    pair = Pair(written({3: [b"a"]}), LogHouse())
+    pair.run_until(lambda: pair.caught_up)
+    pair.fetcher._waits_for_records = True
+    closed = pair.link.closed
+
+    async def come() -> None:
+        for _ in range(100):
+            pair.fetcher.follow(pair.replica)
+            await asyncio.sleep(0.001)
+
+    virtual_time.run(come(), pair.follower_house.clock)
+    assert 1 <= pair.link.closed - closed <= 6
