@@ -112,7 +112,8 @@ class ReplicaManager:
 
     def led(self, topic: str, index: int) -> LeaderReplica:
         found = self._led.get((topic, index))
-        if found is None:
+        # Logs of a removed topic go over turns, and its name may be another topic's by now.
+        if found is None or self._image.topics.by_id(found.topic_id) is None:
             raise self._not_led(topic, index)
         return found
 
@@ -175,22 +176,27 @@ class ReplicaManager:
     def _lead(self, key: Key, topic: Topic, replica: Log, part: Partition) -> None:
         self._unfollow(key)
         leader = self._led.get(key)
+        if leader is not None and leader.log is not replica:
+            # It was the leader of a topic that had this name before.
+            self._resign(key)
+            leader = None
         if leader is None or leader.leader_epoch < 0:
             leader = self._led[key] = LeaderReplica(self._me, topic.name, topic.id, key[1], replica)
         leader.update(part, self._image.brokers, self._clock.monotonic())
 
     def _follow(self, key: Key, topic: Topic, replica: Log, part: Partition) -> None:
         known = self._followed.get(key)
-        if known is not None and (known.leader, known.leader_epoch) == (part.leader, part.leader_epoch):
+        now = (replica, part.leader, part.leader_epoch)
+        if known is not None and (known.log, known.leader, known.leader_epoch) == now:
             return
         self._unfollow(key)
         replica.sole_replica = False
         if part.leader < 0:
             return
         backoff = Backoff(self._fetching.backoff_max_s)
-        now = FollowerReplica(topic.name, topic.id, key[1], replica, part.leader, part.leader_epoch, backoff)
-        self._followed[key] = now
-        self._fetch(now)
+        known = FollowerReplica(topic.name, topic.id, key[1], replica, part.leader, part.leader_epoch, backoff)
+        self._followed[key] = known
+        self._fetch(known)
 
     def _fetch(self, replica: FollowerReplica) -> None:
         if self._controller is None:

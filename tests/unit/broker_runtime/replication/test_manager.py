@@ -3,13 +3,14 @@
 import gc
 import weakref
 from typing import cast
+from uuid import UUID
 
 import pytest
 
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
+from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from tests.support.logs import TOPIC_ID, LogHouse
@@ -47,6 +48,45 @@ async def test_a_broker_that_stops_leads_no_more_whatever_the_metadata_still_say
     manager = manager_of(house)
     await manager.stop()
     assert code_of(manager) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+NEW_ID = UUID(int=77)
+
+
+def make_again(manager: ReplicaManager, leader: int = ME) -> None:
+    """The image says so at once; logs follow over turns."""
+    image = manager._image
+    removal = image.apply(RemoveTopic(TOPIC_ID), image.next_offset)
+    image.apply(TopicRecord("orders", NEW_ID), image.next_offset)
+    image.apply(PartitionRecord(NEW_ID, 0, (ME, 2), (leader,), leader, 0, 0), image.next_offset)
+    manager.note_removals(removal.removals)
+
+
+def test_a_removed_topics_log_takes_no_records_under_its_name_while_it_waits_to_go() -> None:
+    """They would be acknowledged to producers of the topic that has the name now, and then deleted."""
+    house = LogHouse()
+    manager = manager_of(house)
+    make_again(manager)
+    assert code_of(manager) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    list(manager.remove_topics({"orders"}))
+    list(manager.apply_topic(NEW_ID, TopicConfig()))
+    assert manager.led("orders", 0).topic_id == NEW_ID
+
+
+@pytest.mark.parametrize("leader", [ME, 2])
+def test_a_topic_made_again_is_served_though_it_is_applied_before_the_removal(leader: int) -> None:
+    """A step for its name may have waited already when it was removed, and goes by the metadata as it is then."""
+    house = LogHouse()
+    manager = manager_of(house)
+    if leader != ME:
+        manager._image.apply(PartitionRecord(TOPIC_ID, 0, (ME, 2), (2,), 2, 0, 1), 2)
+        list(manager.apply_topic(TOPIC_ID, TopicConfig()))
+    make_again(manager, leader)
+    list(manager.apply_topic(NEW_ID, TopicConfig()))
+    list(manager.remove_topics({"orders"}))
+    replica = manager.led("orders", 0) if leader == ME else manager._followed["orders", 0]
+    assert (replica.topic_id, replica.log) == (NEW_ID, house.logs.get("orders", 0))
+    assert replica.log.failure is None
 
 
 def test_what_a_removed_partition_was_made_of_is_freed_without_the_garbage_collector() -> None:
