@@ -22,7 +22,7 @@ from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.record_checks import Unchecked, look_aside
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError, RecordsRefusedError
 from broker_runtime.replication.leader import LeaderReplica
-from broker_runtime.storage.log import AppendResult
+from broker_runtime.storage.log import AppendResult, Log
 from broker_runtime.storage.record_check import check_records, is_quick
 from broker_runtime.storage.validation import check_batch
 from broker_runtime.wire.reader import RequestReader
@@ -187,12 +187,12 @@ class _Wait:
         # Of a log that has failed with the append itself nobody will be told any more.
         open_ones = [item for item in waiting if item.leader.log.failure is None]
         self._left = len(open_ones)
-        self._undo = [self._wait_for(item.leader, item.done.last_offset + 1) for item in open_ones]
+        self._undo = [self._wait_for(item.leader.log, item.done.last_offset) for item in open_ones]
         if not open_ones:
             self._answer()
 
-    def _wait_for(self, leader: LeaderReplica, offset: int) -> Callable[[], None]:
-        return (leader.wait_for if self._for_all else leader.wait_for_sync)(offset, self._is_over)
+    def _wait_for(self, log: Log, last_offset: int) -> Callable[[], None]:
+        return (log.add_waiter if self._for_all else log.add_sync_waiter)(last_offset, self._is_over)
 
     def _one_less(self) -> None:
         self._left -= 1

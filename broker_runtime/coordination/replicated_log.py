@@ -5,7 +5,7 @@ epoch: whoever leads next, this broker too, loads the partition anew.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from broker_runtime.clock import Clock
@@ -28,8 +28,6 @@ class LedPartition(Protocol):
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-
-    def wait_for(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]: ...
 
 
 class ReplicatedLog:
@@ -64,7 +62,7 @@ class ReplicatedLog:
         end = leader.log.log_end_offset
         while self.held and leader.log.high_watermark < end:
             woken = asyncio.Event()
-            undo = leader.wait_for(end, woken.set)
+            undo = leader.log.add_waiter(end - 1, woken.set)
             try:
                 await woken.wait()
             finally:

@@ -127,13 +127,13 @@ class LeaderReplica:
             self.log.followers.tell_at_once()
 
     @property
-    def electable(self) -> tuple[int, ...]:
+    def _electable(self) -> tuple[int, ...]:
         """Whoever the controller might let lead next, as far as this broker can know."""
         asked = () if self.pending is None else self.pending.isr
         return tuple(dict.fromkeys((*self.isr, *self.elr, *asked)))
 
     def _set_sole(self) -> None:
-        self.log.sole_replica = self.electable == (self._me,)
+        self.log.sole_replica = self._electable == (self._me,)
 
     # What followers do
 
@@ -179,7 +179,7 @@ class LeaderReplica:
     def advance(self) -> None:
         """Move the high watermark as far as all that may be elected have come, this broker's disk included."""
         least = self.log.counted_end
-        for replica in self.electable:
+        for replica in self._electable:
             if replica != self._me:
                 follower = self._followers.get(replica)
                 least = min(least, UNKNOWN if follower is None else follower.end_offset)
@@ -196,7 +196,7 @@ class LeaderReplica:
     @property
     def low_watermark(self) -> int:
         """No replica that lives or may lead serves records below; -1 until all of them have told their log start."""
-        electable = self.electable
+        electable = self._electable
         starts = (f.log_start for replica, f in self._followers.items() if f.lives or replica in electable)
         return min((self.log.log_start_offset, *starts))
 
@@ -244,22 +244,16 @@ class LeaderReplica:
     def refused(self) -> None:
         """The change was not taken, and it is certain that it never will be."""
         self.pending = None
-        self._set_sole()
-        self.advance()
+        # The answer may come when this broker follows already: then the high watermark is not this one's to move.
+        if self.leader_epoch != UNKNOWN:
+            self._set_sole()
+            self.advance()
 
     # Who waits
-
-    def wait_for(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call once when records below `offset` are replicated, or this broker leads no more; the result undoes it."""
-        return self.log.add_waiter(offset - 1, callback)
 
     def wait_for_deletion(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
         """Call once when the low watermark has reached `offset`, or the epoch is over; the result undoes it."""
         return self._deletions.add(offset, callback)
-
-    def wait_for_sync(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call once when records below `offset` count on this broker's disk, or never will; the result undoes it."""
-        return self.log.add_sync_waiter(offset - 1, callback)
 
     def resign(self) -> None:
         """This broker leads the partition no more; who waits is told, and finds the epoch gone."""

@@ -102,6 +102,19 @@ def test_a_refused_addition_leaves_the_set_as_it_was(refused: bool) -> None:
     assert led.high_watermark == (2 if refused else 1)
 
 
+def test_a_refusal_that_comes_after_the_leadership_has_gone_moves_nothing() -> None:
+    led = Led(1)
+    led.append()
+    led.fetch(2, 1)
+    change = led.leader.wanted_change(led.brokers, 0.0, LAG_S, EPOCHS[1])
+    assert change is not None
+    led.leader.begin(change)
+    led.append()
+    led.leader.resign()
+    led.leader.refused()
+    assert (led.high_watermark, led.house.log.sole_replica) == (1, False)
+
+
 @pytest.mark.parametrize(
     ("offset", "fetched_s", "now_s", "stays"),
     [(5, 0.0, 29.0, True), (4, 0.0, 31.0, False), (5, 0.0, 500.0, True), (4, 10.0, 31.0, False)],
@@ -205,9 +218,9 @@ def test_waiting_ends_when_replicated_or_when_the_leader_resigns() -> None:
     led = Led(1, 2)
     led.append(2)
     done: list[str] = []
-    led.leader.wait_for(1, lambda: done.append("first"))
-    led.leader.wait_for(2, lambda: done.append("second"))
-    undo = led.leader.wait_for(2, lambda: done.append("undone"))
+    led.house.log.add_waiter(0, lambda: done.append("first"))
+    led.house.log.add_waiter(1, lambda: done.append("second"))
+    undo = led.house.log.add_waiter(1, lambda: done.append("undone"))
     undo()
     led.fetch(2, 1)
     assert done == ["first"]
