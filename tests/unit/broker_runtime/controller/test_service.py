@@ -18,6 +18,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, TopicRecord
 from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.log import Log
 from tests.support.controller import CLUSTER_ID, ControllerInMemory, endpoints
 from tests.support.memory_filesystem import MemoryFileSystem
 
@@ -34,13 +35,14 @@ def of_content(image: MetadataImage) -> list[Record]:
 def watch_fsyncs(node: ControllerInMemory, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """(log end, high watermark) at each fsync of the journal from now on."""
     syncs: list[tuple[int, int]] = []
-    flush = node.journal.flush
+    flush = Log.flush
 
-    def watched() -> None:
-        syncs.append((node.journal.log_end_offset, node.journal.high_watermark))
-        flush()
+    def watched(log: Log) -> None:
+        if log is node.journal:
+            syncs.append((log.log_end_offset, log.high_watermark))
+        flush(log)
 
-    monkeypatch.setattr(node.journal, "flush", watched)
+    monkeypatch.setattr(Log, "flush", watched)
     return syncs
 
 
