@@ -93,7 +93,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
         topics_at = reader.position
         out.append(end)
     if acks == 0 and failed is not None:
-        raise ProtocolError("acks_0_failed", f"a produce request with acks=0 failed: {failed}")
+        raise ProtocolError(*_refused_without_reply(failed))
     out += (_THROTTLE, end)
     if unchecked:
         return _WhenChecked(out, unchecked, waiting, call, context, acks, timeout_ms).call
@@ -140,7 +140,7 @@ class _WhenChecked:
     ) -> None:
         self._out, self._waiting, self._context = out, waiting, context
         self._acks, self._timeout_ms = acks, timeout_ms
-        self._failed = False
+        self._failed: KafkaError | None = None
         # Who goes away is not answered; its records are appended, as if it had gone a moment later.
         self.call = call.later()
         look_aside(unchecked, context, call, self._append, self._finish)
@@ -156,12 +156,14 @@ class _WhenChecked:
                 self._waiting.append(_Waiting(item.place, leader, leader.leader_epoch, item.partition, done))
             self._out[item.place] = _success(version, item.partition, done)
         except KafkaError as error:
-            self._failed, self.call.error = True, error.code
+            self._failed, self.call.error = error, error.code
             self._out[item.place] = _failure(version, item.partition, error)
 
     def _finish(self) -> None:
-        if self._acks == 0:
-            self.call.complete(None if self._failed else NO_REPLY)
+        if self._failed is not None and self._acks == 0:
+            self.call.refuse(*_refused_without_reply(self._failed))
+        elif self._acks == 0:
+            self.call.complete(NO_REPLY)
         elif self._waiting and not self.call.done:
             _Wait(self._out, self._waiting, self.call, _timer(self._acks, self._timeout_ms, self._context))
         else:
@@ -236,6 +238,11 @@ def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
     if acks not in (-1, 0, 1):
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
     return None
+
+
+def _refused_without_reply(failed: KafkaError) -> tuple[str, str]:
+    """As what the connection's end is counted, and why it ends."""
+    return "acks_0_failed", f"a produce request with acks=0 failed: {failed}"
 
 
 def _append(leader: LeaderReplica, records: memoryview | None, acks: int) -> AppendResult:

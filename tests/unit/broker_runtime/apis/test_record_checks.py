@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from broker_runtime.apis import produce
+from broker_runtime.apis.call import Call
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.storage.batch import encode_batch
@@ -124,9 +125,12 @@ async def test_acks_all_waits_for_the_replicas_after_the_look() -> None:
 
 async def test_without_acks_bad_records_end_the_connection_and_good_ones_are_not_answered() -> None:
     node = Node()
-    good, bad = kept(node.send([packed(GZIP, KEYED)], acks=0)), kept(node.send([packed(GZIP, UNKEYED)], acks=0))
+    good, refused = kept(node.send([packed(GZIP, KEYED)], acks=0)), node.send([packed(GZIP, UNKEYED)], acks=0)
+    bad = kept(refused)
     await node.look()
     assert (good, bad, node.end) == ([()], [None], 2)
+    assert isinstance(refused, Call)
+    assert refused.refusal == "acks_0_failed"
     with pytest.raises(ProtocolError):
         node.send([UNKEYED], acks=0)
 
