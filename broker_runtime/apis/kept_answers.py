@@ -28,12 +28,14 @@ class KeptAnswers:
         """`answer` must follow from `image` and from the version and the listener of the call alone, and leaves an
         error that it has in `call.error`."""
         # A whole image that takes the place of another one may have its offset.
-        if self._topics is not image.topics or self._offset != image.offset or len(self._bodies) >= _KEPT_MAX:
+        if self._topics is not image.topics or self._offset != image.offset:
             self._bodies.clear()
             self._topics, self._offset = image.topics, image.offset
         key = call.version, call.listener
         kept = self._bodies.get(key)
         if kept is None:
+            if len(self._bodies) >= _KEPT_MAX:
+                self._bodies.clear()
             kept = encode_response_body(call.api.key, call.version, answer()), call.error
             self._bodies[key] = kept
         body, call.error = kept

@@ -42,6 +42,15 @@ def test_the_same_question_has_the_same_answer_until_the_metadata_changes() -> N
     assert len(broker.kept._bodies) == 1
 
 
+def test_what_is_kept_is_used_also_when_no_more_may_be_kept() -> None:
+    broker = Broker()
+    kept, *_ = [broker.ask(version)[1] for version in range(8)]
+    assert broker.ask(0)[1] == kept
+    assert len(broker.kept._bodies) == 8
+    broker.ask(8)
+    assert len(broker.kept._bodies) == 1
+
+
 def test_an_image_that_takes_the_place_of_another_is_told_from_it_though_it_has_its_offset() -> None:
     one, other = Broker(), Broker()
     one.metadata.topic("a", (1,))
