@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from broker_runtime.apis.auto_topic_creation import AutoTopicCreation
-from broker_runtime.apis.context import ControllerRequests, Timer
+from broker_runtime.apis.context import ControllerRequests
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.kept_answers import KeptAnswers
 from broker_runtime.apis.producer_ids import ProducerIdBlocks
 from broker_runtime.apis.repeated_fetch import RepeatedFetches
-from broker_runtime.clock import Clock
+from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage

@@ -19,6 +19,12 @@ class Clock(Protocol):
         ...
 
 
+class Timer(Protocol):
+    """A call that is still to come, as the event loop's `call_later` returns it."""
+
+    def cancel(self) -> None: ...
+
+
 class SystemClock:
     """The time of the operating system."""
 

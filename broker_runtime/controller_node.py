@@ -12,12 +12,12 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol
 
-from broker_runtime.apis.context import ControllerContext, Timer
+from broker_runtime.apis.context import ControllerContext
 from broker_runtime.apis.dispatch import Dispatcher
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.request_metrics import RequestMetrics
 from broker_runtime.apis.table import CONTROLLER_APIS
-from broker_runtime.clock import Clock
+from broker_runtime.clock import Clock, Timer
 from broker_runtime.cluster.identity import new_incarnation
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.effective import effective_config

@@ -71,6 +71,8 @@ class Api(Protocol):
 
 
 class Ending(Enum):
+    """How a call has ended; the values are for people."""
+
     ANSWERED = "answered"
     """By a response, which may carry error codes, or by none where none is wanted (Produce with acks=0)."""
     REFUSED = "refused"

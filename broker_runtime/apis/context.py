@@ -16,7 +16,7 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.kept_answers import KeptAnswers
 from broker_runtime.apis.repeated_fetch import RepeatedFetches
-from broker_runtime.clock import Clock
+from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
 from broker_runtime.controller.service import ControllerService
 from broker_runtime.metadata.image import MetadataImage
@@ -26,12 +26,6 @@ from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.messages import Entity, Fields
 from broker_runtime.wire.reply import PendingReply, Reply
 from broker_runtime.wire.versions import FORMATS
-
-
-class Timer(Protocol):
-    """A call that is still to come, as the event loop's `call_later` returns it."""
-
-    def cancel(self) -> None: ...
 
 
 class NodeContext(Protocol):

@@ -15,7 +15,8 @@ PARTITIONS_MIN = 32
 
 PartitionBytes = tuple[bytes]
 """What a request says of one partition."""
-Peer = tuple[str, int]
+ClientAddress = tuple[str, int]
+"""The address and port of a client's end."""
 ReadPartition = Callable[[str | UUID, bytes], FetchPartition]
 
 
@@ -71,20 +72,20 @@ class RepeatedFetch(FetchSession):
 class RepeatedFetches:
     """By the address of the client's end. At most `partitions_max` partitions in all; the least recently used go first.
 
-    Nothing tells that a connection has ended while none of its requests waited: what was kept for it goes in its turn.
+    Nobody listens for the end of a connection while none of its requests waits: what was kept for it goes in its turn.
     """
 
     def __init__(self, partitions_max: int) -> None:
         self._partitions_max = partitions_max
         self._partitions = 0
-        self._of: dict[Peer, tuple[RepeatedFetch, int]] = {}
+        self._of: dict[ClientAddress, tuple[RepeatedFetch, int]] = {}
 
     def __len__(self) -> int:
         return len(self._of)
 
-    def take(self, peer: Peer, form: tuple[int, bool], now_s: float) -> RepeatedFetch:
+    def take(self, client: ClientAddress, form: tuple[int, bool], now_s: float) -> RepeatedFetch:
         """What was kept for it, or a new one; to be given back by `keep` once it was brought up to date."""
-        kept = self._of.pop(peer, None)
+        kept = self._of.pop(client, None)
         if kept is not None:
             self._partitions -= kept[1]
             if kept[0].form == form and not kept[0].waits:
@@ -92,7 +93,7 @@ class RepeatedFetches:
             kept[0].close()
         return RepeatedFetch(form, now_s)
 
-    def keep(self, peer: Peer, fetch: RepeatedFetch) -> bool:
+    def keep(self, client: ClientAddress, fetch: RepeatedFetch) -> bool:
         """False when it is too large."""
         size = len(fetch.partitions)
         while self._of and self._partitions + size > self._partitions_max:
@@ -100,12 +101,12 @@ class RepeatedFetches:
             self.forget(oldest)
         if size > self._partitions_max:
             return False
-        self._of[peer] = (fetch, size)
+        self._of[client] = (fetch, size)
         self._partitions += size
         return True
 
-    def forget(self, peer: Peer) -> None:
-        kept = self._of.pop(peer, None)
+    def forget(self, client: ClientAddress) -> None:
+        kept = self._of.pop(client, None)
         if kept is not None:
             self._partitions -= kept[1]
             kept[0].close()

@@ -38,7 +38,6 @@ _SNAPSHOT_BYTES_MAX = 1024 * 1024 * 1024
 _RETRY_DELAY_S = 0.05
 _RETRY_DELAY_MAX_S = 0.2
 _RECORDS_PER_TURN = 100
-_RECORDS_PER_TURN = 100
 _SAID_EVERY = 50
 """Rounds in vain of which one is logged, after the first."""
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Protocol
 
-from broker_runtime.apis.context import Timer
-from broker_runtime.clock import Clock
+from broker_runtime.clock import Clock, Timer
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.effective import EffectiveConfig, effective_config

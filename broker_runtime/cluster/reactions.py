@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from broker_runtime.apis.context import Timer
+from broker_runtime.clock import Timer
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.turn_lengths import TurnLengths
 

@@ -12,8 +12,8 @@ from enum import Enum
 from broker_runtime.errors import ErrorCode
 
 
-class BrokerState(Enum):
-    """A broker in the controller's eyes; KIP-631's states that a broker tells of itself are in cluster.lifecycle."""
+class BrokerControlState(Enum):
+    """A broker in the controller's eyes (so in Kafka, too); what it tells of itself is in cluster.lifecycle."""
 
     OFFLINE = "Offline"
     FENCED = "Fenced"
@@ -52,17 +52,16 @@ class Guard(Enum):
 class Transition:
     """`next` None: the registration is gone. The two flags are those of the heartbeat's answer."""
 
-    state: BrokerState
+    state: BrokerControlState
     event: Event
     guard: Guard
-    next: BrokerState | None
+    next: BrokerControlState | None
     fenced: bool | None = None
     shut_down: bool | None = None
     error: ErrorCode | None = None
     effect: str = ""
 
 
-_HEARTBEATS = (Event.FENCE, Event.SERVE, Event.STOP, Event.GO)
 _UNCHANGED = "keeps its epoch"
 _NEW = "a new epoch; leaves the in-sync sets, and is eligible for none if its data is not whole"
 _REFUSED = ErrorCode.DUPLICATE_BROKER_REGISTRATION
@@ -71,8 +70,8 @@ _FREED = f"{_LEAVES}; its session ends, so the id is free at once"
 
 
 def _table() -> Iterator[Transition]:
-    offline, fenced, online, stopping = BrokerState
-    for state in BrokerState:
+    offline, fenced, online, stopping = BrokerControlState
+    for state in BrokerControlState:
         kept = fenced if state is offline else state
         yield Transition(state, Event.REGISTER, Guard.SAME_INCARNATION, kept, effect=_UNCHANGED)
         if state is not offline:
@@ -104,21 +103,21 @@ def _table() -> Iterator[Transition]:
     yield Transition(fenced, Event.SESSION_END, Guard.ALWAYS, offline)
     yield Transition(online, Event.SESSION_END, Guard.ALWAYS, offline, effect=_LEAVES)
     yield Transition(stopping, Event.SESSION_END, Guard.ALWAYS, offline)
-    for state in BrokerState:
+    for state in BrokerControlState:
         yield Transition(state, Event.UNREGISTER, Guard.ALWAYS, None, effect=_LEAVES)
 
 
 TRANSITIONS: tuple[Transition, ...] = tuple(_table())
-_BY_CAUSE: Mapping[tuple[BrokerState, Event], tuple[Transition, ...]] = {
+_BY_CAUSE: Mapping[tuple[BrokerControlState, Event], tuple[Transition, ...]] = {
     (state, event): tuple(
         transition for transition in TRANSITIONS if (transition.state, transition.event) == (state, event)
     )
-    for state in BrokerState
+    for state in BrokerControlState
     for event in Event
 }
 
 
-def transitions(state: BrokerState, event: Event) -> tuple[Transition, ...]:
+def transitions(state: BrokerControlState, event: Event) -> tuple[Transition, ...]:
     """Exactly one of them has a guard that holds."""
     return _BY_CAUSE[state, event]
 
@@ -184,7 +183,7 @@ A broker tries to register again for `initial.broker.registration.timeout.ms`.
 
 def states_page() -> str:
     """docs/reference/broker-states.md."""
-    by_state = [transition for state in BrokerState for transition in TRANSITIONS if transition.state is state]
+    by_state = [transition for state in BrokerControlState for transition in TRANSITIONS if transition.state is state]
     return _HEAD + "".join(f"| {' | '.join(_cells(transition))} |\n" for transition in by_state) + _TAIL
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.controller import elections
-from broker_runtime.controller.broker_states import BrokerState, Event, Guard, Transition, transitions
+from broker_runtime.controller.broker_states import BrokerControlState, Event, Guard, Transition, transitions
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import (
@@ -78,10 +78,14 @@ class HeartbeatAnswer:
     should_shut_down: bool
 
 
-def state_of(broker: BrokerInfo, sessions: Sessions, now_s: float) -> BrokerState:
+def state_of(broker: BrokerInfo, sessions: Sessions, now_s: float) -> BrokerControlState:
     if broker.fenced:
-        return BrokerState.FENCED if sessions.is_heard(broker.id, broker.epoch, now_s) else BrokerState.OFFLINE
-    return BrokerState.ONLINE if broker.stopping_offset is None else BrokerState.STOPPING
+        return (
+            BrokerControlState.FENCED
+            if sessions.is_heard(broker.id, broker.epoch, now_s)
+            else BrokerControlState.OFFLINE
+        )
+    return BrokerControlState.ONLINE if broker.stopping_offset is None else BrokerControlState.STOPPING
 
 
 def register(
@@ -184,11 +188,11 @@ def heartbeat(
 
 
 def _records(known: BrokerInfo, transition: Transition, image: MetadataImage) -> Sequence[Record]:
-    if transition.next is BrokerState.ONLINE and known.fenced:
+    if transition.next is BrokerControlState.ONLINE and known.fenced:
         return unfence(known, image)
-    if transition.next is BrokerState.STOPPING and known.stopping_offset is None:
+    if transition.next is BrokerControlState.STOPPING and known.stopping_offset is None:
         return stop(known, image)
-    if transition.next in (BrokerState.FENCED, BrokerState.OFFLINE) and not known.fenced:
+    if transition.next in (BrokerControlState.FENCED, BrokerControlState.OFFLINE) and not known.fenced:
         return fence(known, image)
     return ()
 

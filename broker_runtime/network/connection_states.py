@@ -21,6 +21,8 @@ class State(IntEnum):
 
 
 class Event(IntEnum):
+    """What happens to a connection, by its client, its socket or the broker; `MEANING_OF_EVENT` says it in words."""
+
     BYTES = 0
     NO_MEMORY = 1
     MEMORY = 2

@@ -14,6 +14,8 @@ SAID_EVERY = 20
 
 
 class Trouble:
+    """Counts one store's failures in a row; times in seconds of one clock. Nothing of it is durable."""
+
     def __init__(self, what: str, patience_s: float) -> None:
         """`what` begins the sentence; after `patience_s` of nothing but failures it is worth telling."""
         self._what = what

@@ -4,9 +4,16 @@ from itertools import product
 
 import pytest
 
-from broker_runtime.controller.broker_states import TRANSITIONS, BrokerState, Event, Guard, states_page, transitions
+from broker_runtime.controller.broker_states import (
+    TRANSITIONS,
+    BrokerControlState,
+    Event,
+    Guard,
+    states_page,
+    transitions,
+)
 
-OFFLINE, FENCED, ONLINE, STOPPING = BrokerState
+OFFLINE, FENCED, ONLINE, STOPPING = BrokerControlState
 OPPOSITES = (
     {Guard.ALWAYS},
     {Guard.CAUGHT_UP, Guard.BEHIND},
@@ -17,8 +24,8 @@ OPPOSITES = (
 )
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(BrokerState, Event)))
-def test_every_event_in_every_state_has_one_way_for_each_condition(state: BrokerState, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), list(product(BrokerControlState, Event)))
+def test_every_event_in_every_state_has_one_way_for_each_condition(state: BrokerControlState, event: Event) -> None:
     guards = [transition.guard for transition in transitions(state, event)]
     assert set(guards) in OPPOSITES
     assert len(guards) == len(set(guards))
@@ -36,13 +43,13 @@ def test_only_heartbeats_have_flags_and_only_a_released_broker_goes() -> None:
 def test_a_broker_that_is_online_can_get_there_from_every_state_and_leave_from_every_state() -> None:
     reach = {
         state: {transition.next for transition in TRANSITIONS if transition.state is state} - {state}
-        for state in BrokerState
+        for state in BrokerControlState
     }
-    for start in BrokerState:
+    for start in BrokerControlState:
         seen, edge = {start}, {start}
         while edge := {nxt for state in edge for nxt in reach[state] if nxt is not None} - seen:
             seen |= edge
-        assert seen == set(BrokerState)
+        assert seen == set(BrokerControlState)
         assert None in reach[start]
 
 
@@ -64,13 +71,15 @@ def test_a_broker_that_is_online_can_get_there_from_every_state_and_leave_from_e
         (STOPPING, Event.GO, Guard.ALWAYS, OFFLINE),
     ],
 )
-def test_the_rows_of_kafkas_own_table(state: BrokerState, event: Event, guard: Guard, expected: BrokerState) -> None:
+def test_the_rows_of_kafkas_own_table(
+    state: BrokerControlState, event: Event, guard: Guard, expected: BrokerControlState
+) -> None:
     assert [transition.next for transition in transitions(state, event) if transition.guard is guard] == [expected]
 
 
 def test_the_page_has_every_way() -> None:
     page = states_page()
-    rows = [line for line in page.splitlines() if line.startswith(tuple(f"| {s.value} | " for s in BrokerState))]
-    assert len(rows) == len(TRANSITIONS) + len(BrokerState)
-    assert all(line.count("|") == 8 for line in rows[len(BrokerState) :])
+    rows = [line for line in page.splitlines() if line.startswith(tuple(f"| {s.value} | " for s in BrokerControlState))]
+    assert len(rows) == len(TRANSITIONS) + len(BrokerControlState)
+    assert all(line.count("|") == 8 for line in rows[len(BrokerControlState) :])
     assert "refused: DUPLICATE_BROKER_REGISTRATION" in page

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from broker_runtime.controller import elections
-from broker_runtime.controller.broker_states import BrokerState
+from broker_runtime.controller.broker_states import BrokerControlState
 from broker_runtime.controller.elections import ElectionType
 from broker_runtime.controller.partition_changes import IsrChange, change_isr
 from broker_runtime.controller.reassignments import reassign
@@ -121,8 +121,8 @@ class Cluster(RuleBasedStateMachine):
         records, answer = heartbeat(beat, self.metadata.image, self.sessions, self.now_s)
         self.write(records)
         state = state_of(self.metadata.image.brokers[broker_id], self.sessions, self.now_s)
-        assert answer.should_shut_down == (state is BrokerState.OFFLINE)
-        assert answer.is_fenced == (state in (BrokerState.OFFLINE, BrokerState.FENCED))
+        assert answer.should_shut_down == (state is BrokerControlState.OFFLINE)
+        assert answer.is_fenced == (state in (BrokerControlState.OFFLINE, BrokerControlState.FENCED))
 
     @rule(broker_id=BROKERS)
     def a_broker_comes_up(self, broker_id: int) -> None:

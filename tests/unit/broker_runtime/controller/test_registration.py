@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.controller.broker_states import BrokerState
+from broker_runtime.controller.broker_states import BrokerControlState
 from broker_runtime.controller.registration import (
     Heartbeat,
     HeartbeatAnswer,
@@ -89,17 +89,31 @@ def test_a_clean_stop_frees_the_id_at_once() -> None:
 @pytest.mark.parametrize(
     ("fenced", "leads", "beat", "answer", "records", "state"),
     [
-        (True, False, (100, False, False), (True, False, False), [UnfenceBroker], BrokerState.ONLINE),
-        (True, False, (0, False, False), (False, True, False), [], BrokerState.FENCED),
-        (True, False, (100, True, False), (True, True, False), [], BrokerState.FENCED),
-        (True, False, (100, False, True), (True, True, True), [], BrokerState.OFFLINE),
-        (True, False, (100, True, True), (True, True, True), [], BrokerState.OFFLINE),
-        (False, False, (100, False, False), (True, False, False), [], BrokerState.ONLINE),
-        (False, True, (100, False, False), (True, False, False), [], BrokerState.ONLINE),
-        (False, False, (100, True, False), (True, True, False), [FenceBroker], BrokerState.FENCED),
-        (False, True, (100, True, True), (True, True, True), [PartitionRecord, FenceBroker], BrokerState.OFFLINE),
-        (False, False, (100, False, True), (True, True, True), [FenceBroker], BrokerState.OFFLINE),
-        (False, True, (100, False, True), (True, False, False), [PartitionRecord, StopBroker], BrokerState.STOPPING),
+        (True, False, (100, False, False), (True, False, False), [UnfenceBroker], BrokerControlState.ONLINE),
+        (True, False, (0, False, False), (False, True, False), [], BrokerControlState.FENCED),
+        (True, False, (100, True, False), (True, True, False), [], BrokerControlState.FENCED),
+        (True, False, (100, False, True), (True, True, True), [], BrokerControlState.OFFLINE),
+        (True, False, (100, True, True), (True, True, True), [], BrokerControlState.OFFLINE),
+        (False, False, (100, False, False), (True, False, False), [], BrokerControlState.ONLINE),
+        (False, True, (100, False, False), (True, False, False), [], BrokerControlState.ONLINE),
+        (False, False, (100, True, False), (True, True, False), [FenceBroker], BrokerControlState.FENCED),
+        (
+            False,
+            True,
+            (100, True, True),
+            (True, True, True),
+            [PartitionRecord, FenceBroker],
+            BrokerControlState.OFFLINE,
+        ),
+        (False, False, (100, False, True), (True, True, True), [FenceBroker], BrokerControlState.OFFLINE),
+        (
+            False,
+            True,
+            (100, False, True),
+            (True, False, False),
+            [PartitionRecord, StopBroker],
+            BrokerControlState.STOPPING,
+        ),
     ],
 )
 def test_what_a_heartbeat_does(
@@ -108,7 +122,7 @@ def test_what_a_heartbeat_does(
     beat: tuple[int, bool, bool],
     answer: tuple[bool, bool, bool],
     records: list[type],
-    state: BrokerState,
+    state: BrokerControlState,
 ) -> None:
     metadata, sessions = Metadata(), Sessions(9.0)
     metadata.broker(1, fenced=fenced)
@@ -142,7 +156,7 @@ class Three:
         beat = Heartbeat(broker_id, epoch, image.offset if offset is None else offset, fence, stop)
         return self.metadata.commit(heartbeat(beat, image, self.sessions, self.now_s))
 
-    def state(self, broker_id: int) -> BrokerState:
+    def state(self, broker_id: int) -> BrokerControlState:
         return state_of(self.metadata.image.brokers[broker_id], self.sessions, self.now_s)
 
     def leaders(self) -> list[int]:
@@ -163,11 +177,11 @@ def test_a_stopping_broker_goes_when_every_active_broker_knows_that_it_stops() -
     cluster.beat(3, offset=began - 1)
     assert cluster.beat(1, stop=True) == WAIT
     assert cluster.beat(1) == WAIT
-    assert cluster.state(1) is BrokerState.STOPPING
+    assert cluster.state(1) is BrokerControlState.STOPPING
     cluster.beat(3, offset=began)
     # Its own metadata may be as old as it likes.
     assert cluster.beat(1, stop=True, offset=before) == GO
-    assert cluster.state(1) is BrokerState.OFFLINE
+    assert cluster.state(1) is BrokerControlState.OFFLINE
     assert cluster.metadata.image.brokers[1].stopping_offset is None
 
 
@@ -194,7 +208,7 @@ def test_after_a_fail_over_a_shutdown_waits_for_heartbeats_that_say_how_far_the_
     cluster.beat(1, stop=True)
     cluster.sessions = Sessions(9.0)
     cluster.sessions.renew_all(cluster.metadata.image, 0.0, but=None)
-    assert cluster.state(1) is BrokerState.STOPPING
+    assert cluster.state(1) is BrokerControlState.STOPPING
     assert cluster.beat(1, stop=True) == WAIT
     cluster.beat(2)
     assert cluster.beat(1, stop=True) == WAIT
@@ -218,7 +232,7 @@ def test_the_word_that_a_pod_is_gone_ends_its_session_and_frees_its_id(stopping:
     if stopping:
         cluster.beat(1, stop=True)
     assert cluster.beat(1, fence=True, stop=True) == GO
-    assert cluster.state(1) is BrokerState.OFFLINE
+    assert cluster.state(1) is BrokerControlState.OFFLINE
     assert 1 not in cluster.leaders()
     assert cluster.sessions.age(1, 0.0) is None
     records, _ = register(wanted(incarnation=NEW), cluster.metadata.image, cluster.sessions, 0.0)
@@ -229,24 +243,24 @@ def test_a_broker_that_was_declared_gone_and_is_not_comes_back_with_its_next_hea
     cluster = Three()
     cluster.beat(1, fence=True, stop=True)
     assert cluster.beat(1) == HeartbeatAnswer(True, False, False)
-    assert cluster.state(1) is BrokerState.ONLINE
+    assert cluster.state(1) is BrokerControlState.ONLINE
 
 
 def test_states_over_a_life() -> None:
     metadata, sessions = Metadata(), Sessions(9.0)
     epoch = metadata.commit(register(wanted(), metadata.image, sessions, 0.0))
     broker = metadata.image.brokers[1]
-    assert state_of(broker, sessions, 9.0) is BrokerState.FENCED
-    assert state_of(broker, sessions, 9.001) is BrokerState.OFFLINE
+    assert state_of(broker, sessions, 9.0) is BrokerControlState.FENCED
+    assert state_of(broker, sessions, 9.001) is BrokerControlState.OFFLINE
     assert sessions.age(1, 5.0) is None
     sessions.touch(1, epoch, 10.0)
-    assert state_of(broker, sessions, 10.0) is BrokerState.FENCED
+    assert state_of(broker, sessions, 10.0) is BrokerControlState.FENCED
     metadata.commit(heartbeat(Heartbeat(1, epoch, 7, False, False), metadata.image, sessions, 10.0))
     sessions.touch(1, epoch, 11.0)
     assert (sessions.age(1, 13.5), sessions.metadata_offset(1)) == (2.5, 7)
-    assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerState.ONLINE
+    assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerControlState.ONLINE
     metadata.write(*fence(metadata.image.brokers[1], metadata.image))
-    assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerState.FENCED
+    assert state_of(metadata.image.brokers[1], sessions, 10.0) is BrokerControlState.FENCED
 
 
 def test_a_registration_holds_the_id_for_nobody_until_its_first_heartbeat() -> None:
