@@ -80,12 +80,15 @@ def _repeated(request: FetchRequest, said: Repeatable, context: BrokerContext) -
     """What its connection asked for before, brought up to date; None when that is not kept."""
     call, now_s = request.call, context.clock.monotonic()
     kept = context.repeated_fetches
-    fetch = kept.take(call.connection.peer, (call.version, request.read_committed), now_s)
-    is_usable = fetch.say(said, lambda topic, chunk: read_chunk(topic, chunk, call.version), now_s)
-    if is_usable and kept.keep(call.connection.peer, fetch):
-        return fetch
-    fetch.close()
-    return None
+    peer, size = call.connection.peer, sum(map(len, said.values()))
+    fetch = kept.take(peer, (call.version, request.read_committed), size, now_s)
+    if fetch is None:
+        return None
+    if not fetch.say(said, lambda topic, chunk: read_chunk(topic, chunk, call.version), now_s):
+        fetch.close()
+        return None
+    kept.keep(peer, fetch)
+    return fetch
 
 
 def _session(request: FetchRequest, context: FetchContext) -> FetchSession | ErrorCode:

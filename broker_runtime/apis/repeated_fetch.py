@@ -13,6 +13,9 @@ from broker_runtime.apis.fetch_sessions import FetchPartition, FetchSession
 PARTITIONS_MIN = 32
 """Where fewer are asked for, reading them costs less than finding out what differs."""
 
+_UNUSED_S = 10.0
+"""Who has not asked for so long, and does not wait for an answer either, has gone or is busy with what it got."""
+
 PartitionBytes = tuple[bytes]
 """What a request says of one partition."""
 ClientAddress = tuple[str, int]
@@ -70,7 +73,11 @@ class RepeatedFetch(FetchSession):
 
 
 class RepeatedFetches:
-    """By the address of the client's end. At most `partitions_max` partitions in all; the least recently used go first.
+    """By the address of the client's end; at most `partitions_max` partitions in all.
+
+    Only what was not asked for lately makes room. If whoever comes took another's place, more clients than there is
+    room for would push each other out in a circle: each time there is everything to be read again, and whoever waits
+    is answered with nothing and comes back at once.
 
     Nobody listens for the end of a connection while none of its requests waits: what was kept for it goes in its turn.
     """
@@ -79,31 +86,44 @@ class RepeatedFetches:
         self._partitions_max = partitions_max
         self._partitions = 0
         self._of: dict[ClientAddress, tuple[RepeatedFetch, int]] = {}
+        """In the order in which they were asked for last."""
 
     def __len__(self) -> int:
         return len(self._of)
 
-    def take(self, client: ClientAddress, form: tuple[int, bool], now_s: float) -> RepeatedFetch:
-        """What was kept for it, or a new one; to be given back by `keep` once it was brought up to date."""
-        kept = self._of.pop(client, None)
-        if kept is not None:
-            self._partitions -= kept[1]
-            if kept[0].form == form and not kept[0].waits:
-                return kept[0]
-            kept[0].close()
-        return RepeatedFetch(form, now_s)
+    def take(self, client: ClientAddress, form: tuple[int, bool], size: int, now_s: float) -> RepeatedFetch | None:
+        """What was kept for it, or a new one; to be given back by `keep` once it was brought up to date.
 
-    def keep(self, client: ClientAddress, fetch: RepeatedFetch) -> bool:
-        """False when it is too large."""
-        size = len(fetch.partitions)
-        while self._of and self._partitions + size > self._partitions_max:
-            oldest = next(iter(self._of))
-            self.forget(oldest)
+        None when there is no room for as many partitions as `size`.
+        """
+        kept, kept_size = self._of.pop(client, (None, 0))
+        self._partitions -= kept_size
+        if kept is not None and (kept.form != form or kept.waits or not self._make_room(size, now_s)):
+            kept.close()
+            kept = None
+        if kept is None and self._make_room(size, now_s):
+            kept = RepeatedFetch(form, now_s)
+        return kept
+
+    def _make_room(self, size: int, now_s: float) -> bool:
+        if self._partitions + size <= self._partitions_max:
+            return True
         if size > self._partitions_max:
             return False
+        unused = []
+        for client, (fetch, _) in self._of.items():
+            if now_s - fetch.asked_s < _UNUSED_S:
+                break
+            if not fetch.waits:
+                unused.append(client)
+        for client in unused:
+            self.forget(client)
+        return self._partitions + size <= self._partitions_max
+
+    def keep(self, client: ClientAddress, fetch: RepeatedFetch) -> None:
+        size = len(fetch.partitions)
         self._of[client] = (fetch, size)
         self._partitions += size
-        return True
 
     def forget(self, client: ClientAddress) -> None:
         kept = self._of.pop(client, None)

@@ -13,9 +13,9 @@ from broker_runtime.wire.varint import skip_tagged_fields
 
 class NotedConnection:
     listener = "PLAINTEXT"
-    peer = ("127.0.0.1", 50_000)
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 50_000) -> None:
+        self.peer = ("127.0.0.1", port)
         self.state: object = None
         self.refusals: list[tuple[str, str]] = []
         self.pushed: list[bytes] = []
@@ -37,10 +37,10 @@ def a_call(api: ApiSpec[Any], version: int) -> Call:
     return Call(api, version, 1, "test", NotedConnection(), Completion(lambda: 0.0))
 
 
-def handled(api: ApiSpec[Any], frame: memoryview, context: Any) -> Reply | PendingReply:
-    """What the handler of an API that reads its requests itself returns."""
+def handled(api: ApiSpec[Any], frame: memoryview, context: Any, port: int = 50_000) -> Reply | PendingReply:
+    """What the handler of an API that reads its requests itself returns; `port` is the client's."""
     _, version, correlation_id, client_id, body = read_header(frame)
-    call = Call(api, version, correlation_id, client_id, NotedConnection(), Completion(lambda: 0.0))
+    call = Call(api, version, correlation_id, client_id, NotedConnection(port), Completion(lambda: 0.0))
     if call.flexible:
         body = skip_tagged_fields(frame, body)
     answer = api.handle(RequestReader(frame, body, call.flexible), call, context)

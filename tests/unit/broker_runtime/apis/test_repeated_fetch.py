@@ -216,24 +216,48 @@ def test_a_follower_says_what_it_has_as_ever() -> None:
     assert {leader.lag_of(2) for leader in node.of.values()} == {0}
 
 
-def test_the_least_recently_used_goes_when_there_is_no_room() -> None:
+def test_when_there_is_no_room_what_was_not_asked_for_lately_goes() -> None:
     kept = RepeatedFetches(100)
     form = (11, False)
 
-    def use(port: int, partitions: int) -> RepeatedFetch | None:
-        fetch = kept.take(("127.0.0.1", port), form, 0.0)
-        said: dict[str | UUID, set[tuple[bytes]]] = {
-            "orders": {(index.to_bytes(28, "big"),) for index in range(partitions)}
-        }
-        from_bytes = int.from_bytes
-        assert fetch.say(said, lambda topic, raw: _part(topic, from_bytes(raw, "big")), 0.0)
-        return fetch if kept.keep(("127.0.0.1", port), fetch) else None
+    def use(port: int, partitions: int, now_s: float) -> RepeatedFetch | None:
+        fetch = kept.take(("127.0.0.1", port), form, partitions, now_s)
+        if fetch is not None:
+            said: dict[str | UUID, set[tuple[bytes]]] = {
+                "orders": {(index.to_bytes(28, "big"),) for index in range(partitions)}
+            }
+            assert fetch.say(said, lambda topic, raw: _part(topic, int.from_bytes(raw, "big")), now_s)
+            kept.keep(("127.0.0.1", port), fetch)
+        return fetch
 
-    first, second = use(1, 40), use(2, 40)
-    assert use(1, 40) is first
-    assert use(3, 40) is not None
-    assert use(2, 40) is not second
-    assert use(4, 101) is None
+    first, second = use(1, 40, 0.0), use(2, 40, 0.0)
+    assert first is not None
+    assert use(3, 40, 9.0) is None
+    assert use(1, 40, 9.0) is first
+    assert use(3, 40, 11.0) is not None
+    assert use(2, 40, 11.0) is None
+    assert use(1, 40, 11.0) is first
+    assert second is not first
+    assert use(1, 101, 11.0) is None
+    assert len(kept) == 1
+
+
+@pytest.mark.parametrize("later_s", [0.1, 60.0])
+def test_who_waits_is_not_pushed_out_by_others(later_s: float) -> None:
+    node = Node()
+    node.repeated_fetches = RepeatedFetches(len(ALL))
+    context: Any = node
+    waiting: list[tuple[PendingReply, list[Reply | None]]] = []
+    for _ in range(3):
+        pending = handled(fetch.API, frame_of(ALL, 11, wait_ms=600_000), context, port=len(waiting) + 1)
+        assert isinstance(pending, PendingReply)
+        replies: list[Reply | None] = []
+        pending.on_complete(replies.append)
+        waiting.append((pending, replies))
+        node.house.clock.advance(later_s)
+    assert not any(replies for _, replies in waiting)
+    node.append("orders", 7)
+    assert all(len(replies) == 1 for _, replies in waiting)
 
 
 def _part(topic: Any, index: int) -> Any:
