@@ -186,12 +186,17 @@ class _Wait:
         call.on_cancel = self._stop
         self._timer = None if timer is None else timer[0].call_later(timer[1], call.guarded(self._answer))
         self._is_over = call.guarded(self._one_less)
-        # Of a log that has failed with the append itself nobody will be told any more.
-        open_ones = [item for item in waiting if item.leader.log.failure is None]
+        # Of what came about with the append, or while another batch was looked at, nobody will be told any more.
+        open_ones = [item for item in waiting if self._is_open(item)]
         self._left = len(open_ones)
         self._undo = [self._wait_for(item.leader.log, item.done.last_offset) for item in open_ones]
         if not open_ones:
             self._answer()
+
+    def _is_open(self, item: _Waiting) -> bool:
+        leader, log = item.leader, item.leader.log
+        is_safe = (log.high_watermark if self._for_all else log.counted_end) > item.done.last_offset
+        return not is_safe and log.failure is None and leader.leader_epoch == item.leader_epoch
 
     def _wait_for(self, log: Log, last_offset: int) -> Callable[[], None]:
         return (log.add_waiter if self._for_all else log.add_sync_waiter)(last_offset, self._is_over)

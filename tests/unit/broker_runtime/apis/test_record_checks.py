@@ -123,6 +123,22 @@ async def test_acks_all_waits_for_the_replicas_after_the_look() -> None:
     assert results(answered[0])[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
+async def test_what_was_replicated_during_the_look_is_not_waited_for() -> None:
+    node = Node(COMPACT, 1, 2)
+    answered = kept(node.send([KEYED, packed(GZIP, UNKEYED)]))
+    node.leader.on_fetch(2, -1, 2, 0.0)
+    await node.look()
+    assert [part.error_code for part in results(answered[0])] == [ErrorCode.NONE, ErrorCode.INVALID_RECORD]
+
+
+async def test_a_leadership_that_ended_during_the_look_is_told_at_once() -> None:
+    node = Node(COMPACT, 1, 2)
+    answered = kept(node.send([KEYED, packed(GZIP, KEYED)]))
+    node.leader.resign()
+    await node.look()
+    assert [part.error_code for part in results(answered[0])] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+
+
 async def test_without_acks_bad_records_end_the_connection_and_good_ones_are_not_answered() -> None:
     node = Node()
     good, refused = kept(node.send([packed(GZIP, KEYED)], acks=0)), node.send([packed(GZIP, UNKEYED)], acks=0)
