@@ -44,7 +44,7 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
-class IsrChange:
+class PendingIsrChange:
     """An in-sync set that the controller is asked for; `epochs` are the broker epochs of its members."""
 
     isr: tuple[int, ...]
@@ -78,7 +78,7 @@ class LeaderReplica:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.elr: tuple[int, ...] = ()
-        self.pending: IsrChange | None = None
+        self.pending: PendingIsrChange | None = None
         self.start_offset = log.log_end_offset
         """Where the log ended when this broker became the leader: everything below may be of earlier leaders."""
         self._me = me
@@ -208,7 +208,7 @@ class LeaderReplica:
 
     def wanted_change(
         self, brokers: Mapping[int, BrokerInfo], now_s: float, lag_max_s: float, me_epoch: int
-    ) -> IsrChange | None:
+    ) -> PendingIsrChange | None:
         """The in-sync set that should be; None when it is right, or a change is under way already."""
         if self.pending is not None:
             return None
@@ -218,7 +218,7 @@ class LeaderReplica:
             return None
         isr = (*(r for r in self.isr if r not in leaving), *joining)
         epochs = {r: me_epoch if r == self._me else self._followers[r].broker_epoch for r in isr}
-        return IsrChange(isr, epochs, self.partition_epoch)
+        return PendingIsrChange(isr, epochs, self.partition_epoch)
 
     def _may_join(self, replica: int, brokers: Mapping[int, BrokerInfo]) -> bool:
         broker, follower = brokers.get(replica), self._followers[replica]
@@ -236,7 +236,7 @@ class LeaderReplica:
             return True
         return follower.end_offset != self.log.log_end_offset and now_s - follower.caught_up_s > lag_max_s
 
-    def begin(self, change: IsrChange) -> None:
+    def begin(self, change: PendingIsrChange) -> None:
         """The controller is asked: from here on whoever may be in sync must have what is acknowledged."""
         self.pending = change
         self._set_sole()

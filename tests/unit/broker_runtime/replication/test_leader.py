@@ -4,7 +4,7 @@ import pytest
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.replication.leader import IsrChange, LeaderReplica
+from broker_runtime.replication.leader import LeaderReplica, PendingIsrChange
 from tests.support.logs import LogHouse
 from tests.support.replicas import broker_info, brokers, leading
 
@@ -66,7 +66,7 @@ def test_from_the_moment_an_addition_is_asked_for_the_joining_replica_counts() -
     led.append(2)
     led.fetch(2, 2)
     change = led.leader.wanted_change(led.brokers, 0.0, LAG_S, EPOCHS[1])
-    assert change == IsrChange((1, 2), {1: 11, 2: 12}, 0)
+    assert change == PendingIsrChange((1, 2), {1: 11, 2: 12}, 0)
     led.leader.begin(change)
     led.append()
     assert led.high_watermark == 2, "the controller may have made 2 a member already"
