@@ -166,7 +166,9 @@ class _PartitionSearch:
         """Unless the log has another leader by now: then what was found may be gone."""
         log = self.leader.log
         try:
-            if context.led(self.topic, self.answer.partition_index).leader_epoch != self.leader_epoch:
+            leader = context.led(self.topic, self.answer.partition_index)
+            # A topic that was made again has another leader of the same epoch.
+            if leader is not self.leader or leader.leader_epoch != self.leader_epoch:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it was elected anew meanwhile")
         except KafkaError as error:
             self.fail(error)

@@ -149,6 +149,9 @@ def test_no_record_is_told_of_that_is_not_replicated_or_whose_log_has_another_le
     assert offsets(8, 4000, node=node)["offset"] == offsets(8, MAX_TIMESTAMP, node=node)["offset"] == -1
     node.meanwhile = lambda: setattr(node.leader, "leader_epoch", EPOCH + 1)
     assert offsets(8, 1500, node=node)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    again = leading(LogHouse().log, epoch=EPOCH + 1)
+    node.meanwhile = lambda: setattr(node, "leader", again)
+    assert offsets(8, 1500, node=node)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_too_many_look_ups_are_sent_away_with_an_error_of_their_partition() -> None:
