@@ -53,6 +53,8 @@ class MetadataPublisher:
         self._active = False
         self._removed: set[str] = set()
         """Names of topics whose logs have to go."""
+        self._ip_quotas: set[str | None] = set()
+        """Names of `ip` entities whose quotas have changed and are not in force yet."""
         self._offline_backoff = Backoff(_OFFLINE_RETRY_S_MAX)
         self._offline_retry: Timer | None = None
 
@@ -82,10 +84,16 @@ class MetadataPublisher:
         if None in changes.broker_configs or self._settings.node_id in changes.broker_configs:
             run("applying the broker's configuration", self._reconfigure)
         if changes.ip_quotas:
-            run("applying quotas of addresses", partial(self._limits.on_ip_quotas, changes.ip_quotas))
+            self._ip_quotas |= changes.ip_quotas
+            run("applying quotas of addresses", self._apply_ip_quotas)
         if self._active and changes:
             self._apply_to_replicas(changes)
         self.reactions.when_done(done)
+
+    def _apply_ip_quotas(self) -> None:
+        """Also those that an earlier change has left, as it failed."""
+        self._limits.on_ip_quotas(self._ip_quotas)
+        self._ip_quotas = set()
 
     def _apply_to_replicas(self, changes: Changes) -> None:
         if changes.brokers:

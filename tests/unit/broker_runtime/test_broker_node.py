@@ -13,6 +13,7 @@ from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.configs import ConfigRecord
+from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
@@ -101,3 +102,14 @@ async def test_a_topic_that_fails_is_applied_again_and_the_others_at_once(
     assert scene.node.metadata.reactions.failing == ["applying topic topic-4"]
     await scene.change(ConfigRecord(TOPIC, "topic-4", "retention.ms", "1234"))
     assert "topic-4" in scene.led
+
+
+async def test_a_quota_that_could_not_be_applied_is_with_the_next_one() -> None:
+    scene = await Scene.begun()
+    server: Any = scene.node.server
+    server.update_ip_rate.side_effect = RuntimeError("a mistake")
+    await scene.change(ClientQuotaRecord((("ip", "10.0.0.1"),), IP_RATE_KEY, 1))
+    assert scene.node.metadata.reactions.failing == ["applying quotas of addresses"]
+    server.update_ip_rate.reset_mock(side_effect=True)
+    await scene.change(ClientQuotaRecord((("ip", "10.0.0.2"),), IP_RATE_KEY, 2))
+    assert sorted(call.args for call in server.update_ip_rate.call_args_list) == [("10.0.0.1", 1), ("10.0.0.2", 2)]
