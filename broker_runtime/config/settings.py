@@ -15,6 +15,7 @@ from broker_runtime.errors import ConfigError
 CONTROLLER_ROLE = "controller"
 BROKER_ROLE = "broker"
 _PORT = re.compile("[0-9]{1,5}")
+_NOT_SERVED = {"SSL", "SASL_PLAINTEXT", "SASL_SSL"}
 T = TypeVar("T", bound=Value)
 
 
@@ -261,8 +262,18 @@ def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...]) -
 
 
 def _check_protocols(items: tuple[str, ...], listeners: tuple[Endpoint, ...]) -> None:
-    """The map may name more than there is: Apache Kafka's own file has a line for each protocol."""
+    """The map may name more than there is: Apache Kafka's own file has a line for each protocol.
+
+    As there, a listener called SSL is of that protocol when the map does not say otherwise: whoever wants encryption
+    must not get a port without it.
+    """
     opened = {endpoint.listener for endpoint in listeners}
+    named = {item.partition(":")[0].upper() for item in items}
+    for name in sorted(opened & _NOT_SERVED - named):
+        raise ConfigError(
+            f"listeners: {name} is the name of a protocol that is not served; call the listener PLAINTEXT, or say"
+            f" listener.security.protocol.map={name}:PLAINTEXT"
+        )
     for item in items:
         name, separator, protocol = item.partition(":")
         if not separator or (protocol != "PLAINTEXT" and name.upper() in opened):

@@ -56,6 +56,8 @@ def test_listeners_advertised_listeners_and_the_inter_broker_listener() -> None:
         ({"process.roles": "broker"}, "must be told where the controller is"),
         ({"process.roles": "king"}, "must be a list of: broker, controller"),
         ({"listener.security.protocol.map": "PLAINTEXT:SSL"}, "nothing else is served"),
+        ({"listeners": "SSL://:9092"}, "SSL is the name of a protocol that is not served"),
+        ({"listeners": "SASL_PLAINTEXT://:9092"}, "listener.security.protocol.map=SASL_PLAINTEXT:PLAINTEXT"),
         ({"inter.broker.listener.name": "X"}, "is not one of listeners"),
         ({"max.connections.per.ip": "0"}, "shuts everybody out"),
         ({"broker.rack": "a", "sluicegate.broker.rack.file": "/f"}, "keep one of the two"),
