@@ -12,6 +12,7 @@ import errno
 import logging
 import os
 import socket
+import struct
 from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Protocol
@@ -28,6 +29,10 @@ _log = logging.getLogger(__name__)
 _OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _BUSY_S = 0.1
 """A client that sent something so lately is at work."""
+
+
+_EXTRA_PLACE = 1
+"""Linux lets one more wait than `listen` has asked for."""
 
 
 class ListenerBindError(OSError):
@@ -66,6 +71,14 @@ def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits)
         listening.close()
         raise ListenerBindError(f"listener {listener}: cannot listen on {host}:{port}: {error.strerror}") from error
     return listening
+
+
+def _waiting(listening: socket.socket) -> int:
+    """Connections in the kernel's queue: tcpi_unacked, which of a listening socket counts them; 0 where none tells."""
+    if not hasattr(socket, "TCP_INFO"):
+        return 0
+    waiting: int = struct.unpack_from("=I", listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0]
+    return waiting
 
 
 class AcceptorRuntime:
@@ -127,9 +140,30 @@ class Acceptor:
         return len(self._delayed)
 
     def limits_changed(self) -> None:
-        """The quotas have other limits."""
+        """The quotas have other limits.
+
+        Who waits beyond the places that a lower rate leaves is hung up on: a limit that meets a storm finds thousands
+        in the queue, most of whom have given up, and newcomers would wait behind them for a minute and more.
+        """
         self._delayed.set_limit(self._quotas.settings.max_delayed_closes)
+        before = self._backlog
         self._fit_backlog()
+        if self._backlog < before:
+            self._loop.call_soon(self._shed)
+
+    def _shed(self) -> None:
+        """Without telling the quotas, a few in each turn of the loop."""
+        surplus = 0 if self._stopped else _waiting(self._listening) - self._backlog - _EXTRA_PLACE
+        for _ in range(min(surplus, self._accepts_per_wakeup)):
+            try:
+                accepted, _ = self._listening.accept()
+            except OSError:
+                # Clients that have gone, or no descriptors: who is left waits as before.
+                return
+            accepted.close()
+            self._warn("backlog", f"hung up on clients that waited for {self.listener}: its limit leaves fewer places")
+        if surplus > self._accepts_per_wakeup:
+            self._loop.call_soon(self._shed)
 
     def _fit_backlog(self) -> None:
         backlog = self._quotas.backlog(self.listener, self._runtime.limits.listen_backlog)

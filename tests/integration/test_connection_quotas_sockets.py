@@ -263,6 +263,16 @@ def test_a_limit_leaves_places_for_a_second_and_taken_away_for_all(bench: Bench)
     assert found_a_place(knock(bench, 10)) == 0, "more wait already than the listener has places for"
 
 
+def test_a_limit_that_meets_a_storm_leaves_no_more_waiting_than_it_serves_within_a_second(bench: Bench) -> None:
+    bench.serve(SHORT)
+    assert found_a_place(knock(bench, 400)) == 400
+    start_s = bench.loop.time()
+    bench.server.update_limits(replace(SHORT, listener_max_connection_creation_rate={"EXTERNAL": 50}))
+    bench.run_until(lambda: bench.metric("refused_total", kind="backlog") + bench.connection_count == 400)
+    assert bench.loop.time() - start_s < 4, "a newcomer would wait for so long"
+    assert bench.connection_count >= 51, "who still has a place is served"
+
+
 def test_a_listener_without_a_free_slot_has_as_many_places_as_are_configured(bench: Bench) -> None:
     bench.serve(replace(SHORT, max_connections=1), limits=NetworkLimits(listen_backlog=5))
     first = bench.connect()
