@@ -95,27 +95,30 @@ class Checkpoints:
 
     def forget(self, key: Partition) -> None:
         """What is said of a partition without a log is gone for good once it returns. Raises OSError, KafkaError."""
-        self.keep_no_longer(key)
+        self.forget_offsets(key)
+        self._ledger.kept.pop(key, None)
+        if self._ledger.may_say(key):
+            self._write_ledger()
+
+    def forget_offsets(self, key: Partition) -> None:
+        """The same of the offsets; where its log began is still known. Raises OSError, KafkaError."""
+        for file in self._offset_files:
+            file.kept.pop(key, None)
         if self._recovery_points.may_say(key):
             self._write(self._recovery_points, self._points_now())
         if self._high_watermarks.may_say(key):
             self._write(self._high_watermarks, self._watermarks_now())
         if self._log_starts.may_say(key):
             self.log_starts.write()
-        if self._ledger.may_say(key):
-            self.write_ledger()
 
     def forget_stale(self, key: Partition) -> None:
         """While a folder is opened: these entries are of an earlier topic of that name."""
         for file in self._offset_files:
             file.forget(key)
 
-    def write_ledger(self) -> None:
-        self._ledger.write(self._entries_now())
-
     def write_recovery_points(self) -> None:
         """The ledger too."""
-        self.write_ledger()
+        self._write_ledger()
         self._recovery_points.write(self._points_now())
 
     def write_high_watermarks(self, *, sync: bool) -> None:
@@ -150,7 +153,7 @@ class Checkpoints:
             if max(self._high_watermarks.may_say(key), default=0) > log.high_watermark:
                 self.write_high_watermarks(sync=True)
             if key in self._logs and not knows_begin(self.ledger.get(key), log):
-                self.write_ledger()
+                self._write_ledger()
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"writing the checkpoints failed: {error}") from error
         self.log_starts.write()
@@ -170,9 +173,12 @@ class Checkpoints:
         found = {key: log.log_start_offset for key, log in logs if log.log_start_offset > log.files.old.durable_base}
         return {**self._log_starts.kept, **found}
 
+    def _write_ledger(self) -> None:
+        self._ledger.write(self._entries_now())
+
     def _write(self, file: CheckpointFile[int], offsets: Mapping[Partition, int], *, sync: bool = True) -> None:
         if not offsets.keys() <= self.ledger.keys():
-            self.write_ledger()
+            self._write_ledger()
         file.write(offsets, sync=sync)
 
     def _write_soon(

@@ -101,12 +101,13 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
     cut_before = report.cut
     loading = _Segments(place, config, promise, report, scan_all=scan_all, syncs=syncs)
     segments = loading.load(bases, retired={int(path.name.partition(".")[0]) for path in renamed})
-    end = segments[-1].next_offset if segments else 0
+    end = segments[-1].next_offset if segments else loading.lost_from
     if end < promise.least_end and (promise.kept or promise.clean):
         raise DamagedLogError(end, f"the log ends there, and had records up to {promise.least_end}")
     for path in leftovers:
         place.fs.unlink(path)
     start = promise.log_start_offset if promise.kept or end >= promise.log_start_offset else 0
+    start = max(start, loading.lost_from)
     loaded = LoadedLog(segments, ProducerStates(), start, promise.recovery_point, renamed=renamed)
     scan_from = 0 if scan_all else None if promise.clean else promise.recovery_point
     if not segments or end < loaded.log_start_offset:
@@ -166,6 +167,8 @@ class _Segments:
         self._report = report
         self._scan_all = scan_all
         self._syncs = syncs
+        self.lost_from = 0
+        """Where the log goes on when its first segment is lost, and with it all that came after."""
 
     def load(self, bases: Sequence[int], retired: Collection[int]) -> list[Segment]:
         """`retired` are the base offsets of segments that were taken out of the log. Raises DamagedLogError."""
@@ -173,6 +176,9 @@ class _Segments:
         begin = self._promise.begin
         if 0 <= begin < min(bases, default=0) and begin not in retired:
             self._excused(Damage(begin, 0, f"the log began at {begin}, and its first segment is that of {bases[0]}"))
+            self._drop(bases)
+            self.lost_from = begin
+            return found
         for number, base in enumerate(bases):
             segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
             follows = bases[number + 1] if number + 1 < len(bases) else None

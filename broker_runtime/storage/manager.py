@@ -153,6 +153,8 @@ class LogManager:
             _LOGGER.error("%s-%d ends at %d, and once had more", *key, log.log_end_offset)
             self.run_record.lost()
         if loss_is_accepted:
+            # Its end does not tell what is missing at its beginning.
+            self.run_record.lost()
             self._accepted.append(folder / ACCEPT_LOSS)
         log.start_replicating(promise.high_watermark)
         self._add(key, log)
@@ -295,12 +297,14 @@ class LogManager:
         damaged = self.damaged[key]
         report = RecoveryReport(clean=False)
         try:
-            # Before the cut, so that no offset on disk vouches for what comes in the place of the records.
-            self._checkpoints.forget(key)
+            # Before the cut, so that no offset on disk vouches for what comes in the place of the records. Where the
+            # log began is known on: after a crash on the way what lacks its beginning must not look whole.
+            self._checkpoints.forget_offsets(key)
             del self.damaged[key]
             if damaged.topic_id is None or not self._fs.exists(self._folder(key)):
                 return self._begin_anew(key, topic_id, config)
-            promise = Promise(min(damaged.promise.log_start_offset, damaged.offset), damaged.offset)
+            start, begin = min(damaged.promise.log_start_offset, damaged.offset), damaged.promise.begin
+            promise = Promise(start, damaged.offset, begin=begin)
             log = load_log(self._place(key, damaged.topic_id), config, promise, report)
         except (OSError, DamagedLogError) as error:
             self.damaged[key] = damaged
@@ -308,6 +312,7 @@ class LogManager:
         _LOGGER.warning("%s-%d is cut to %d, by %d bytes", *key, log.log_end_offset, report.bytes_truncated)
         log.start_replicating(0)
         self._add(key, log)
+        self._checkpoints.keep_no_longer(key)
         self._checkpoints.log_starts.write()
         return log
 

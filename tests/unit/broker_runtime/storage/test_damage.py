@@ -333,6 +333,14 @@ def test_a_person_may_accept_the_loss(caplog: pytest.LogCaptureFixture) -> None:
     assert values_of(node.log) == [*EVERYTHING[:base], b"on"]
 
 
+def test_who_accepts_that_the_beginning_is_lost_is_not_counted_on_either() -> None:
+    node = _without_its_first_segment(0)
+    node.fs.open(FOLDER / "accept-loss", create=True)
+    node.start()
+    assert values_of(node.log) == EVERYTHING[node.log.log_start_offset :] != EVERYTHING
+    assert node.logs.run_record.epoch == -1
+
+
 def test_a_deleted_topic_takes_its_damaged_log_with_it() -> None:
     node = Node()
     node.stop()
@@ -395,6 +403,73 @@ def test_the_first_segment_is_missed_unless_it_was_taken_out_of_the_log(end: Cal
         end(node)
         node.start()
         assert (node.log.log_end_offset, node.logs.damaged) == (50, {})
+
+
+def _without_its_first_segment(begin: int) -> Node:
+    """Of a log that had its older segments taken out of it, up to the one at index `begin`."""
+    node = Node()
+    if begin:
+        node.log.delete_records(node.log.segments[begin].base_offset)
+        node.log.files.old.rename_away(begin, node.clock.wall_ms(), lambda: None)
+    node.stop()
+    node.start()
+    node.stop()
+    for name in node.fs.listdir(FOLDER):
+        if name.endswith(".deleted"):
+            node.fs.unlink(FOLDER / name)
+    node.fs.lose(node.segment(0))
+    return node
+
+
+@pytest.mark.parametrize("begin", [0, 2])
+def test_of_a_log_without_its_first_segment_nothing_is_kept_to_follow(begin: int) -> None:
+    """Else it would lead one day with a later start, and the others would delete what they have before that."""
+    node = _without_its_first_segment(begin)
+    node.start()
+    lost_from = node.logs.damaged["orders", 0].offset
+    assert f"the log began at {lost_from}, and its first segment is that of" in node.reason
+    log = node.logs.cut_damaged("orders", 0, TOPIC_ID, CONFIG)
+    assert (log.log_start_offset, log.log_end_offset) == (lost_from, lost_from)
+    assert [int(Path(name).stem) for name in node.files()] == [lost_from]
+    FollowerLog(log).append(_batches(lost_from, 50))
+    node.kill()
+    node.start()
+    assert (values_of(node.log), node.log.log_start_offset) == (EVERYTHING[lost_from:], lost_from)
+
+
+@pytest.mark.parametrize("end", [Node.kill, Node.lose_power])
+def test_a_crash_on_the_way_does_not_make_a_log_whole_that_lacks_its_beginning(
+    end: Callable[[Node], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = _without_its_first_segment(0)
+    node.start()
+    with monkeypatch.context() as patch:
+        patch.setattr("broker_runtime.storage.manager.load_log", _crash)
+        with pytest.raises(KafkaError):
+            node.logs.cut_damaged("orders", 0, TOPIC_ID, CONFIG)
+    end(node)
+    node.start()
+    log = node.logs.get("orders", 0)
+    assert ("orders", 0) in node.logs.damaged if log is None else log.log_end_offset == 0
+
+
+def _crash(*_: object) -> Log:
+    raise OSError
+
+
+def test_a_power_loss_that_takes_the_first_segment_takes_the_log() -> None:
+    node = Node()
+    node.fs.fsync_dir(LOG_DIR)
+    node.fs.fsync_dir(FOLDER)
+    node.logs.close()
+    node.start()
+    node.lose_power()
+    for name in (RECOVERY_POINTS, "replication-offset-checkpoint"):
+        node.fs.unlink(LOG_DIR / name)
+    node.fs.unlink(node.segment(0))
+    node.start()
+    assert (node.log.log_start_offset, node.log.log_end_offset) == (0, 0)
+    assert node.logs.run_record.epoch == -1
 
 
 def test_a_topic_id_that_is_damaged_is_known_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
