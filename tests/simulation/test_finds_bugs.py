@@ -42,7 +42,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 def acknowledge_before_replication(monkeypatch: pytest.MonkeyPatch) -> None:
     """The high watermark follows the leader alone."""
-    monkeypatch.setattr(LeaderReplica, "electable", property(lambda self: self.isr[:0]))
+    monkeypatch.setattr(LeaderReplica, "_electable", property(lambda self: self.isr[:0]))
 
 
 def elect_outside_the_in_sync_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def count_a_removal_before_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> N
         isr = self.isr if self.pending is None else self.pending.isr
         return tuple(dict.fromkeys((*isr, *self.elr)))
 
-    monkeypatch.setattr(LeaderReplica, "electable", property(as_wanted))
+    monkeypatch.setattr(LeaderReplica, "_electable", property(as_wanted))
 
 
 def join_without_catching_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def acknowledge_without_the_eligible(monkeypatch: pytest.MonkeyPatch) -> None:
         asked = () if self.pending is None else self.pending.isr
         return tuple(dict.fromkeys((*self.isr, *asked)))
 
-    monkeypatch.setattr(LeaderReplica, "electable", property(in_sync))
+    monkeypatch.setattr(LeaderReplica, "_electable", property(in_sync))
 
 
 def count_what_the_leader_has_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
