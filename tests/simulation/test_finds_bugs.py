@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker_runtime.config import TopicConfig
 from broker_runtime.controller import elections, partition_changes, registration
 from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
@@ -21,9 +22,11 @@ from broker_runtime.replication import fetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.checkpoints import Checkpoints
-from broker_runtime.storage.loader import Promise
+from broker_runtime.storage.loader import Promise, load_log
 from broker_runtime.storage.log import Log
+from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import ProducerStates
+from broker_runtime.storage.recovery import RecoveryReport
 from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import DEPOSED, HARSH, LOSSES, Shape
 
@@ -225,6 +228,21 @@ def test_checkpoints_of_a_deleted_log_are_found() -> None:
 def test_a_cut_in_silence_is_found() -> None:
     """1182."""
     _finds(cut_damaged_logs_in_silence, replace(HARSH, faults=("damage", "kill")), range(1_180, 1_260))
+
+
+def keep_what_comes_after_a_lost_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is cut where it is damaged may begin with any segment."""
+
+    def load(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport) -> Log:
+        return load_log(place, config, promise if promise.whole else replace(promise, begin=-1), report)
+
+    monkeypatch.setattr("broker_runtime.storage.manager.load_log", load)
+
+
+def test_a_lost_beginning_is_found() -> None:
+    """1006."""
+    faults = ("lost_beginning", "kill", "controlled_restart", "elect_preferred")
+    _finds(keep_what_comes_after_a_lost_beginning, replace(HARSH, faults=faults), range(1_006, 1_080))
 
 
 def commit_whether_or_not_the_name_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

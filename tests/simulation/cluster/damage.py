@@ -9,6 +9,7 @@ index, too.
 
 import asyncio
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,31 +22,41 @@ if TYPE_CHECKING:
 
 _STOPS_WITHIN_S = 15.0
 _LOCK = ".lock"
+Damaging = Callable[[random.Random, Process], str]
+"""Does it; returns what was done."""
 
 
 async def damage(cluster: "Cluster", rng: random.Random) -> None:
+    await _damage_of_broker(cluster, rng, _damaged)
+
+
+async def lost_beginning(cluster: "Cluster", rng: random.Random) -> None:
+    await _damage_of_broker(cluster, rng, _without_beginning)
+
+
+async def _damage_of_broker(cluster: "Cluster", rng: random.Random, done_to: Damaging) -> None:
     process = rng.choice(cluster.brokers)
     if cluster.shape.flush_messages == 1 and check.in_sync(cluster) is not True:
         return
     if process.alive and disk_faults.is_the_only_lossy(cluster, process):
-        await _damage_while_down(cluster, rng, process)
+        await _damage_while_down(cluster, rng, process, done_to)
         await disk_faults.until_in_sync(cluster, process)
 
 
 async def damage_of_controller(cluster: "Cluster", rng: random.Random) -> None:
     process = rng.choice(cluster.controllers)
     if process.alive and process not in cluster.brokers:
-        await _damage_while_down(cluster, rng, process)
+        await _damage_while_down(cluster, rng, process, _damaged)
 
 
-async def _damage_while_down(cluster: "Cluster", rng: random.Random, process: Process) -> None:
+async def _damage_while_down(cluster: "Cluster", rng: random.Random, process: Process, done_to: Damaging) -> None:
     if not process.wanted or process.disk_fault is not None or process.paused:
         return
     process.wanted = False
     try:
         if await _is_down(cluster, rng, process):
             process.backup = process.fs.copy()
-            cluster.note(f"on the disk of {process.name} {_damaged(rng, process)}")
+            cluster.note(f"on the disk of {process.name} {done_to(rng, process)}")
             await asyncio.sleep(rng.uniform(0.0, 1.0))
     finally:
         process.wanted = True
@@ -67,8 +78,19 @@ async def _is_down(cluster: "Cluster", rng: random.Random, process: Process) -> 
     return False
 
 
+def _without_beginning(rng: random.Random, process: Process) -> str:
+    """The first segment of each log that has others."""
+    root, lost = Path(process.settings.log_dir), []
+    for name in process.fs.listdir(root):
+        if process.fs.is_dir(root / name) and METADATA_TOPIC not in name:
+            segments = sorted(found for found in process.fs.listdir(root / name) if found.endswith(".log"))
+            if len(segments) > 1:
+                process.fs.lose(root / name / segments[0])
+                lost.append(f"{name}/{segments[0]}")
+    return f"{lost} are lost"
+
+
 def _damaged(rng: random.Random, process: Process) -> str:
-    """Does it; returns what was done."""
     root = Path(process.settings.log_dir)
     folders = [root / name for name in process.fs.listdir(root) if process.fs.is_dir(root / name)]
     if folders and rng.random() < 0.2:

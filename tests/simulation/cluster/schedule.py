@@ -191,5 +191,8 @@ _ACTIONS: dict[str, tuple[Callable[["Cluster", random.Random], Awaitable[None]],
     "reassign": (topic_changes.reassign, 2),
     "elect_preferred": (topic_changes.elect_preferred, 1),
 }
-_BY_NAME = _ACTIONS | {"refuse_controller": (_refuse_controller, 3)}
+_BY_NAME = _ACTIONS | {
+    "refuse_controller": (_refuse_controller, 3),
+    "lost_beginning": (damage.lost_beginning, 3),
+}
 """With those that a shape asks for; no seed chooses them by itself."""
