@@ -328,7 +328,7 @@ async def test_a_lease_says_where_its_holder_is_and_ends_for_one_that_has_not_re
     assert taken is not None
     assert seen is not None
     assert (seen.holder, seen.address) == ("1_a", "10.0.0.1:9093")
-    renewed = await one.put_lease(taken)
+    renewed = await one.put_lease(replace(taken, renewed_ms=1))
     assert renewed is not None
     assert await two.put_lease(replace(seen, holder="")) is None
     ended = await two.put_lease(replace(renewed, holder=""))
