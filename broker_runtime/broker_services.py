@@ -44,9 +44,8 @@ class BrokerServices:
         self.image = image
         self.logs = logs
         self.controller, self.slow_controller = controllers
-        slots = settings.config.max_incremental_fetch_session_cache_slots
         self.all_topics = KeptAnswers()
-        self.fetch_sessions = FetchSessionCache(slots, Random(clock.wall_ms()))
+        self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()))
         self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max)
         self.producer_ids = ProducerIdBlocks(settings.node_id, image, self.controller)
         self.auto_topic_creation = AutoTopicCreation(

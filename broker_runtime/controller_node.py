@@ -76,8 +76,7 @@ class ControllerNode:
         self.clock = clock
         self.logs = logs
         self.cluster_id = cluster_id
-        slots = settings.config.max_incremental_fetch_session_cache_slots
-        self.fetch_sessions = FetchSessionCache(slots, Random(clock.wall_ms()))
+        self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()))
         self._loop = asyncio.get_running_loop()
         self._disk = ThreadPoolExecutor(1, "controller-journal") if parts is None else None
         if parts is None:

@@ -106,11 +106,11 @@ def _session(request: FetchRequest, context: FetchContext) -> FetchSession | Err
     if session.uses_topic_ids != request.uses_topic_ids:
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     session.update(request.parts, request.forgotten, now_s, request.broker_epoch)
-    if session.partitions:
-        cache.touch(session)
-    else:
+    if not session.partitions:
         cache.remove(session.id)
         session.id = NO_SESSION
+    else:
+        cache.touch(session)
     return session
 
 

@@ -134,6 +134,7 @@ class FetchSession:
         "_on_replaced",
         "asked_s",
         "broker_epoch",
+        "counted",
         "created_s",
         "epoch",
         "id",
@@ -161,6 +162,8 @@ class FetchSession:
         self.broker_epoch = broker_epoch
         self.uses_topic_ids = uses_topic_ids
         self.created_s = self.asked_s = now_s
+        self.counted = 0
+        """Of its partitions, by the cache that keeps it."""
         self.partitions: dict[PartitionKey, FetchPartition] = {}
         self.to_look: dict[FetchPartition, None] = {}
         self.to_tell: dict[FetchPartition, None] = {}
@@ -269,14 +272,24 @@ class RandomIds(Protocol):
     def randrange(self, start: int, stop: int) -> int: ...
 
 
-class FetchSessionCache:
-    """The sessions of one broker, at most `slots`. Lost with the process: clients then begin with a full request.
+class Limits(Protocol):
+    """The part of the broker's configuration that bounds the cache."""
 
-    Shape: in the order in which they were used last.
+    @property
+    def max_incremental_fetch_session_cache_slots(self) -> int: ...
+
+    @property
+    def sluicegate_fetch_session_partitions_max(self) -> int: ...
+
+
+class FetchSessionCache:
+    """The sessions of one broker, in the order in which they were used last; their number is bounded, and so are the
+    partitions of consumers. Lost with the process: clients then begin with a full request.
     """
 
-    def __init__(self, slots: int, ids: RandomIds) -> None:
-        self._slots = slots
+    def __init__(self, limits: Limits, ids: RandomIds) -> None:
+        self._slots = limits.max_incremental_fetch_session_cache_slots
+        self._partitions_left = limits.sluicegate_fetch_session_partitions_max
         self._ids = ids
         self._sessions: dict[int, FetchSession] = {}
         self._no_room_until_s = float("-inf")
@@ -287,13 +300,32 @@ class FetchSessionCache:
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 
-    def touch(self, session: FetchSession) -> None:
-        """It was used just now."""
-        self._sessions[session.id] = self._sessions.pop(session.id)
+    def touch(self, session: FetchSession) -> bool:
+        """It was used just now; False when it has grown beyond the room: it is no session any more, as after `keep`."""
+        del self._sessions[session.id]
+        if not self._count(session):
+            self._partitions_left += session.counted
+            session.id = NO_SESSION
+            return False
+        self._sessions[session.id] = session
+        return True
+
+    def _count(self, session: FetchSession) -> bool:
+        """Whether there is room for its partitions, which are counted then."""
+        if session.is_followers:
+            return True
+        more = len(session.partitions) - session.counted
+        if more > self._partitions_left:
+            return False
+        self._partitions_left -= more
+        session.counted += more
+        return True
 
     def keep(self, session: FetchSession, now_s: float) -> bool:
         """Give it an id; False when there is no room, and its client goes on with full requests."""
         if len(self._sessions) >= self._slots and not self._evict(session, now_s):
+            return False
+        if not self._count(session):
             return False
         session.id = self._ids.randrange(1, 2**31)
         while session.id in self._sessions:
@@ -304,6 +336,7 @@ class FetchSessionCache:
     def remove(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            self._partitions_left += session.counted
             session.close()
 
     def _evict(self, newcomer: FetchSession, now_s: float) -> bool:

@@ -314,6 +314,14 @@ class ClusterConfig(Config):
         "Fetch sessions that are kept (KIP-227): of followers, and of consumers that want one.",
         at_least(0),
     )
+    sluicegate_fetch_session_partitions_max: Key[int] = static(
+        "sluicegate.fetch.session.partitions.max",
+        INT,
+        100_000,
+        "Partitions of all consumers' fetch sessions together; a consumer beyond them goes on with full requests. "
+        "About 400 bytes each. Followers' sessions are not counted: they name what this broker leads.",
+        at_least(0),
+    )
     sluicegate_fetch_repeated_partitions_max: Key[int] = static(
         "sluicegate.fetch.repeated.partitions.max",
         INT,

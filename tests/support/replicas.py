@@ -11,7 +11,7 @@ from broker_runtime.apis import fetch, list_offsets, offset_for_leader_epoch
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock
-from broker_runtime.config import BrokerSettings, TopicConfig, broker_settings
+from broker_runtime.config import BrokerConfig, BrokerSettings, TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
@@ -73,7 +73,7 @@ class LeadingNode:
         replicas, isr = leader.replicas, leader.isr
         self.image.apply(PartitionRecord(TOPIC_ID, 0, replicas, isr, replicas[0], leader.leader_epoch, 0), 1)
         self.logs = NotedAtOnce()
-        self.fetch_sessions = FetchSessionCache(10, Random(1))
+        self.fetch_sessions = FetchSessionCache(BrokerConfig(max_incremental_fetch_session_cache_slots=10), Random(1))
         self.repeated_fetches = RepeatedFetches(1_000)
         self.timers: list[Callable[[], None]] = []
         self.aside_is_full = False

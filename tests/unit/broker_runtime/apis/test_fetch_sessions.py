@@ -1,6 +1,8 @@
 """Fetch sessions (KIP-227): what is asked and told only once, and which session goes when all slots are taken."""
 
+from dataclasses import dataclass
 from itertools import count
+from random import Random
 from typing import Any
 
 import pytest
@@ -352,8 +354,14 @@ def test_what_a_follower_has_is_taken_down_again_when_the_leader_has_forgotten_i
 # The cache
 
 
+@dataclass
+class Limits:
+    max_incremental_fetch_session_cache_slots: int
+    sluicegate_fetch_session_partitions_max: int
+
+
 class Cache:
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, partitions_max: int = 1_000) -> None:
         ids = count(1)
 
         class Ids:
@@ -361,7 +369,7 @@ class Cache:
                 del start, stop
                 return next(ids)
 
-        self.cache = FetchSessionCache(slots, Ids())
+        self.cache = FetchSessionCache(Limits(slots, partitions_max), Ids())
 
     def keep(self, partitions: int, now_s: float, replica: int = -1) -> FetchSession | None:
         parts = [FetchPartition("orders", index, 0, 1) for index in range(partitions)]
@@ -415,3 +423,38 @@ def test_a_follower_takes_a_consumers_place_at_once_and_never_the_other_way_roun
     follower.asked_s = 200.0
     assert cache.keep(100, 200.0) is None
     assert cache.keep(100, 201.0, replica=3) is not None
+
+
+def test_consumers_sessions_hold_no_more_partitions_than_there_is_room_for() -> None:
+    cache = Cache(10, partitions_max=100)
+    first = cache.keep(60, 0.0)
+    assert cache.keep(41, 0.0) is None
+    assert cache.keep(40, 0.0) is not None
+    assert first is not None
+    cache.cache.remove(first.id)
+    assert cache.keep(60, 0.0) is not None
+    assert cache.keep(10_000, 0.0, replica=2) is not None, "followers name what this broker leads"
+
+
+def test_a_session_that_grows_beyond_the_room_is_over_with_its_next_answer() -> None:
+    cache = Cache(10, partitions_max=100)
+    session = cache.keep(60, 0.0)
+    assert session is not None
+    session.add([FetchPartition("orders", index, 0, 1) for index in range(60, 101)])
+    kept_as = session.id
+    assert not cache.cache.touch(session)
+    assert session.id == 0
+    assert cache.cache.get(kept_as) is None
+    assert cache.keep(100, 0.0) is not None
+
+
+def test_an_answer_that_is_a_sessions_last_names_all_and_says_that_it_is_over() -> None:
+    node = Node()
+    node.fetch_sessions = FetchSessionCache(Limits(10, 2), Random(1))
+    client = Client(node)
+    client.begin({0: 0, 1: 0})
+    assert client.id > 0
+    node.append(2)
+    answer = client.go_on({2: 0})
+    assert (answer.session_id, answer.with_records, list(answer.parts)) == (0, [2], [0, 1, 2])
+    assert client.go_on().error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND

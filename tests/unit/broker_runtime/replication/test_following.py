@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
-from broker_runtime.config import TopicConfig
+from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.backoff import Backoff
@@ -316,7 +316,9 @@ def test_a_follower_whose_disk_has_failed_is_not_asked_for_any_more() -> None:
 def test_a_session_that_the_leader_has_lost_is_begun_again_without_delay(caplog: pytest.LogCaptureFixture) -> None:
     pair = Pair(written({3: [b"a"]}), LogHouse())
     pair.run_until(lambda: pair.caught_up)
-    pair.link.node.fetch_sessions = FetchSessionCache(10, Random(2))
+    pair.link.node.fetch_sessions = FetchSessionCache(
+        BrokerConfig(max_incremental_fetch_session_cache_slots=10), Random(2)
+    )
     extend(pair.leader_house, {3: [b"b"]})
     caplog.set_level("INFO")
     pair.run_until(lambda: pair.caught_up)
