@@ -53,7 +53,7 @@ test: setup check unit integration e2e  ## everything: what CI runs
 
 .PHONY: unit
 unit: venv  ## pure tests: unit, contracts in memory, simulation
-	$(PYTEST) -q -n $(WORKERS) tests/unit tests/simulation
+	$(PYTEST) -q -n $(WORKERS) --dist worksteal tests/unit tests/simulation
 
 .PHONY: simulate
 simulate: venv  ## whole clusters on virtual time under seeded faults: make simulate SEEDS=1000 FIRST=5000 FAULTS=kill,damage

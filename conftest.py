@@ -22,6 +22,11 @@ END_S = 120.0
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_unconfigure() -> None:
-    """Python waits for threads that nobody has stopped, for ever."""
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Python waits for threads that nobody has stopped, for ever.
+
+    A worker of xdist that has no more tests waits for the others; the process that began it ends it.
+    """
+    if hasattr(config, "workerinput"):
+        return
     faulthandler.dump_traceback_later(END_S, exit=True, file=STDERR_FD)
