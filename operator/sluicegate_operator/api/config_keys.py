@@ -117,6 +117,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.connection.turn.max.us": Whole(1),
     "sluicegate.connection.turn.requests.max": Whole(1),
     "sluicegate.fetch.repeated.partitions.max": Whole(0),
+    "sluicegate.fetch.session.partitions.max": Whole(0),
     "sluicegate.frame.receive.timeout.ms": long(1),
     "sluicegate.host.resolution.threads.max": Whole(1),
     "sluicegate.host.resolution.timeout.ms": Whole(1),
