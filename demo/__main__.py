@@ -41,7 +41,9 @@ DRAIN_S = 1.0
 QUIET_S = 5.0
 LISTENER_FACTOR = 4
 """The change multiplies both limits, by as much as the storm can tell apart."""
-FORGET_TIMEOUT_S = 20.0
+FORGET_TIMEOUT_S = 60.0
+"""The window is 11 s. Who of the storm waited still when the limit came (a second's worth of it) is let through one a
+second until then, and all that are left at once after it: the window has to forget them, too."""
 ENFORCE_TIMEOUT_S = 10.0
 
 
