@@ -304,7 +304,7 @@ class FetchSessionCache:
         """It was used just now; False when it has grown beyond the room: it is no session any more, as after `keep`."""
         del self._sessions[session.id]
         if not self._count(session):
-            self._partitions_left += session.counted
+            self._forget_count(session)
             session.id = NO_SESSION
             return False
         self._sessions[session.id] = session
@@ -321,11 +321,16 @@ class FetchSessionCache:
         session.counted += more
         return True
 
+    def _forget_count(self, session: FetchSession) -> None:
+        self._partitions_left += session.counted
+        session.counted = 0
+
     def keep(self, session: FetchSession, now_s: float) -> bool:
         """Give it an id; False when there is no room, and its client goes on with full requests."""
-        if len(self._sessions) >= self._slots and not self._evict(session, now_s):
-            return False
         if not self._count(session):
+            return False
+        if len(self._sessions) >= self._slots and not self._evict(session, now_s):
+            self._forget_count(session)
             return False
         session.id = self._ids.randrange(1, 2**31)
         while session.id in self._sessions:
@@ -336,7 +341,7 @@ class FetchSessionCache:
     def remove(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self._partitions_left += session.counted
+            self._forget_count(session)
             session.close()
 
     def _evict(self, newcomer: FetchSession, now_s: float) -> bool:

@@ -436,6 +436,19 @@ def test_consumers_sessions_hold_no_more_partitions_than_there_is_room_for() -> 
     assert cache.keep(10_000, 0.0, replica=2) is not None, "followers name what this broker leads"
 
 
+def test_who_is_refused_for_the_partitions_has_taken_nobodys_slot_and_leaves_its_room() -> None:
+    cache = Cache(1, partitions_max=100)
+    old = cache.keep(60, 0.0)
+    assert old is not None
+    old.asked_s = 100.0
+    assert cache.keep(90, 200.0) is None
+    assert cache.holds(old)
+    young = Cache(1, partitions_max=100)
+    assert young.keep(60, 0.0) is not None
+    assert young.keep(40, 1.0) is None, "no slot"
+    assert young.keep(40, 121.0) is not None
+
+
 def test_a_session_that_grows_beyond_the_room_is_over_with_its_next_answer() -> None:
     cache = Cache(10, partitions_max=100)
     session = cache.keep(60, 0.0)
