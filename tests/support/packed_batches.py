@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import cramjam
 
 from broker_runtime.storage.batch import CRC_FROM, HEADER, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, checksum
+from tests.support.zigzag import varint
 
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
@@ -54,20 +55,10 @@ def timed(timestamps_ms: Sequence[int], value: bytes = b"v", codec: int = 0) -> 
     """A batch with a record for each of these times."""
     body = bytearray()
     for number, at_ms in enumerate(timestamps_ms):
-        record = b"\x00" + _varint(at_ms - timestamps_ms[0]) + _varint(number)
-        record += _varint(-1) + _varint(len(value)) + value + b"\x00"
-        body += _varint(len(record)) + record
+        record = b"\x00" + varint(at_ms - timestamps_ms[0]) + varint(number)
+        record += varint(-1) + varint(len(value)) + value + b"\x00"
+        body += varint(len(record)) + record
     times = (timestamps_ms[0], max(timestamps_ms))
     count = len(timestamps_ms)
     head = HEADER.pack(0, 0, -1, MAGIC, 0, 0, count - 1, *times, -1, -1, -1, count)
     return with_body(codec, head, PACKERS[codec](bytes(body)) if codec else bytes(body))
-
-
-def _varint(value: int) -> bytes:
-    rest = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)

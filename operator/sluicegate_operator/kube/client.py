@@ -50,6 +50,7 @@ class KubeClient:
         self._server = ApiServer(
             kubeconfig, timeout_s=timeout_s, threads_max=threads_max, may_write=may_write, denied_for_s=denied_for_s
         )
+        self._request = self._server.request
         self._applied = AppliedChildren()
         self._lists: Rounds[list[Json]] = Rounds()
 
@@ -184,14 +185,3 @@ class KubeClient:
     async def _patch(self, path: str, body: Mapping[str, Any], manager: str, *, force: bool) -> Json:
         query = {"fieldManager": manager, "force": "true" if force else "false"}
         return await self._request("PATCH", path, query=query, body=body, content_type=_APPLY_TYPE)
-
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-        content_type: str = "application/json",
-    ) -> Json:
-        return await self._server.request(method, path, query=query, body=body, content_type=content_type)

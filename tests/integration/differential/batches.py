@@ -6,6 +6,8 @@ from typing import Self
 
 from crc32c import crc32c
 
+from tests.support.zigzag import varint
+
 NO_PRODUCER = -1
 _AFTER_CRC = struct.Struct(">hiqqqhii")
 _UP_TO_CRC = struct.Struct(">qiibI")
@@ -56,19 +58,9 @@ class Batch:
 
 
 def _record(number: int, key: bytes | None, value: bytes) -> bytes:
-    body = b"\x00" + _varint(0) + _varint(number) + _nullable(key) + _nullable(value) + _varint(0)
-    return _varint(len(body)) + body
+    body = b"\x00" + varint(0) + varint(number) + _nullable(key) + _nullable(value) + varint(0)
+    return varint(len(body)) + body
 
 
 def _nullable(data: bytes | None) -> bytes:
-    return _varint(-1) if data is None else _varint(len(data)) + data
-
-
-def _varint(value: int) -> bytes:
-    rest = (value << 1) ^ (value >> 31)
-    out = bytearray()
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    return varint(-1) if data is None else varint(len(data)) + data
