@@ -1,7 +1,7 @@
 """From the files of a partition's folder to a `Log`, and from nothing to a new one."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
 from broker_runtime.storage.filesystem import FileSystem, read_file, replace_file
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.log_files import LoadedLog
+from broker_runtime.storage.old_segments import RENAMED, RENAMED_LOG, end_of_renamed
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.producers import ProducerStates
 from broker_runtime.storage.recovery import (
@@ -28,7 +29,6 @@ from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.snapshots import load_snapshot, replay_producers
 
 _LEFTOVERS = (".tmp", ".cleaned", ".swap")
-_RETIRED = ".deleted"
 _INDEXES = (".index", ".timeindex")
 
 
@@ -100,7 +100,7 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
     syncs = scan_all or promise.is_journal or not promise.kept or config.flush_messages != LONG_MAX
     cut_before = report.cut
     loading = _Segments(place, config, promise, report, scan_all=scan_all, syncs=syncs)
-    segments = loading.load(bases, retired={int(path.name.partition(".")[0]) for path in renamed})
+    segments = loading.load(bases, renamed)
     end = segments[-1].next_offset if segments else loading.lost_from
     if end < promise.least_end and (promise.kept or promise.clean):
         raise DamagedLogError(end, f"the log ends there, and had records up to {promise.least_end}")
@@ -140,7 +140,7 @@ def _contents(fs: FileSystem, folder: Path) -> tuple[list[int], list[Path], list
     names = fs.listdir(folder)
     logs = {name.removesuffix(".log") for name in names if name.endswith(".log")}
     leftovers = []
-    renamed = [folder / name for name in names if name.endswith(_RETIRED) and name.partition(".")[0].isdecimal()]
+    renamed = [folder / name for name in names if name.endswith(RENAMED) and name.partition(".")[0].isdecimal()]
     for name in names:
         stem, dot, _ = name.partition(".")
         if name.endswith(_LEFTOVERS) or (dot and name.endswith(_INDEXES) and stem not in logs):
@@ -170,11 +170,11 @@ class _Segments:
         self.lost_from = 0
         """Where the log goes on when its first segment is lost, and with it all that came after."""
 
-    def load(self, bases: Sequence[int], retired: Collection[int]) -> list[Segment]:
-        """`retired` are the base offsets of segments that were taken out of the log. Raises DamagedLogError."""
+    def load(self, bases: Sequence[int], renamed: Sequence[Path]) -> list[Segment]:
+        """`renamed` are the files of segments that were taken out of the log. Raises DamagedLogError."""
         found: list[Segment] = []
-        begin = self._promise.begin
-        if 0 <= begin < min(bases, default=0) and begin not in retired:
+        begin = self._begin(bases, renamed)
+        if 0 <= begin < min(bases, default=0):
             self._excused(Damage(begin, 0, f"the log began at {begin}, and its first segment is that of {bases[0]}"))
             self._drop(bases)
             self.lost_from = begin
@@ -191,6 +191,19 @@ class _Segments:
                 self._drop(bases[len(found) :])
                 break
         return found
+
+    def _begin(self, bases: Sequence[int], renamed: Sequence[Path]) -> int:
+        """Base offset of the first segment, if it is known: where those end that were taken out since it was noted."""
+        noted = self._promise.begin
+        retired = {int(path.name.partition(".")[0]): path for path in renamed if path.name.endswith(RENAMED_LOG)}
+        before = [base for base in retired if noted <= base < min(bases, default=0)]
+        if noted not in before:
+            return noted
+        try:
+            return end_of_renamed(self._place.fs, retired[max(before)])
+        except (OSError, KafkaError):
+            # It is not part of the log any more: what it lacks is no reason to give the rest up.
+            return -1
 
     def _gap(self, before: Sequence[Segment], segment: Segment) -> Damage | None:
         if not before or before[-1].next_offset == segment.base_offset:

@@ -5,11 +5,31 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from broker_runtime.storage.filesystem import FileSystem, read_file
+from broker_runtime.storage.index import OFFSET_ENTRY, Entries
 from broker_runtime.storage.log_syncs import LogSyncs
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.stored_batches import extents
 
 _LOGGER = logging.getLogger(__name__)
+RENAMED = ".deleted"
+RENAMED_LOG = ".log" + RENAMED
+
+
+def end_of_renamed(fs: FileSystem, path: Path) -> int:
+    """Behind the last offset of a segment that was taken out, by its `RENAMED_LOG` file.
+
+    Raises OSError, and KafkaError where it is damaged.
+    """
+    name = path.name.removesuffix(RENAMED_LOG)
+    file, index = fs.open(path), path.with_name(f"{name}.index{RENAMED}")
+    size = file.size()
+    entry = Entries(OFFSET_ENTRY, read_file(fs, index)).last() if fs.exists(index) else None
+    end = int(name)
+    for _, _, _, last_offset in extents(file, path, 0 if entry is None else entry[1], size):
+        end = last_offset + 1
+    return end
 
 
 class OldSegments:
@@ -34,7 +54,7 @@ class OldSegments:
             paths: list[Path] = []
             # Before it is tried: what a failure leaves renamed goes too.
             self._renamed.append((now_ms, paths))
-            segment.rename_away(".deleted", paths)
+            segment.rename_away(RENAMED, paths)
         self._going_base = self.durable_base
         del self._segments[:count]
         begin, fs = self._segments[0].base_offset, self._place.fs

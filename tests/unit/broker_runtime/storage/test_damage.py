@@ -405,6 +405,34 @@ def test_the_first_segment_is_missed_unless_it_was_taken_out_of_the_log(end: Cal
         assert (node.log.log_end_offset, node.logs.damaged) == (50, {})
 
 
+@pytest.mark.parametrize("end", [Node.stop, Node.kill])
+def test_the_first_segment_is_missed_also_where_others_have_just_been_taken_out(end: Callable[[Node], None]) -> None:
+    """Of those nothing on disk tells yet but that they are renamed: the last of them ends where the log begins."""
+    node = Node()
+    node.sync()
+    begin = node.log.segments[2].base_offset
+    node.log.files.old.rename_away(2, node.clock.wall_ms(), lambda: None)
+    node.kill()
+    if end is Node.stop:
+        # The marker without what else a clean stop writes: the ledger is as old as it may be.
+        node.logs.run_record.stopped_cleanly()
+    node.fs.unlink(node.segment(0))
+    node.start()
+    assert f"the log began at {begin}, and its first segment is that of" in node.reason
+    assert node.logs.damaged["orders", 0].offset == begin
+
+
+def test_a_renamed_segment_that_cannot_be_read_is_no_reason_to_miss_another() -> None:
+    node = Node()
+    node.sync()
+    node.log.files.old.rename_away(2, node.clock.wall_ms(), lambda: None)
+    node.kill()
+    renamed = sorted(name for name in node.fs.listdir(FOLDER) if name.endswith(".log.deleted"))
+    node.fs.flip(FOLDER / renamed[-1], 16, 0xFF)
+    node.start()
+    assert (node.log.log_end_offset, node.logs.damaged) == (50, {})
+
+
 def _without_its_first_segment(begin: int) -> Node:
     """Of a log that had its older segments taken out of it, up to the one at index `begin`."""
     node = Node()
