@@ -86,18 +86,53 @@ class Ending(Enum):
 _ANSWERED, _REFUSED, _HUNG_UP, _CANCELLED = Ending
 
 
+class RequestObserver(Protocol):
+    """Is told of each request of a dispatcher, in this order. None of it may raise, or take long."""
+
+    def begun(self, call: "Call", frame: memoryview, body_at: int, /) -> None:
+        """The handler is about to get the request, whose body begins at `body_at`.
+
+        `frame` is valid until `deferred` or `ended`.
+        """
+        ...
+
+    def deferred(self, call: "Call", /) -> None:
+        """The handler has returned without an answer: what is wanted of the request's bytes is to be copied now."""
+        ...
+
+    def ended(self, call: "Call", /) -> None:
+        """As of `Completion.observer`; also of calls that ended before they could begin."""
+        ...
+
+
 class Completion:
     """Where all calls of one dispatcher end.
 
-    `observer` is called once for each, before the client has the answer, and must not raise. `now` is the monotonic
-    clock in seconds.
+    `observer` is called once for each, before the client has the answer, and must not raise. `requests` is told of the
+    calls before that, where somebody wants to know. `now` is the monotonic clock in seconds.
     """
 
-    __slots__ = ("now", "observer")
+    __slots__ = ("_counted", "now", "observer", "requests")
 
     def __init__(self, now: Callable[[], float], observer: "Callable[[Call], None] | None" = None) -> None:
         self.now = now
-        self.observer = observer
+        self.observer = self._counted = observer
+        self.requests: RequestObserver | None = None
+
+    def observe(self, requests: RequestObserver | None) -> None:
+        """Tell `requests` of every call from here on, beside the observer that there was from the start; or nobody."""
+        counted = self._counted
+        self.requests = requests
+        if requests is None or counted is None:
+            self.observer = counted if requests is None else requests.ended
+            return
+        ended = requests.ended
+
+        def both(call: "Call") -> None:
+            counted(call)
+            ended(call)
+
+        self.observer = both
 
     def ended(self, call: "Call", ending: Ending) -> None:
         observer = self.observer
@@ -118,6 +153,7 @@ class Call(PendingReply):
     __slots__ = (
         "_completion",
         "api",
+        "body_at",
         "client_id",
         "completed_s",
         "connection",
@@ -126,7 +162,10 @@ class Call(PendingReply):
         "error",
         "fields",
         "flexible",
+        "frame",
         "handled_s",
+        "kept",
+        "observation",
         "received_s",
         "refusal",
         "reply",
@@ -139,6 +178,8 @@ class Call(PendingReply):
     received_s: float
     handled_s: float
     completed_s: float
+    body_at: int
+    """Where the body begins in `frame`."""
     refusal: str
     """Of a call that ended by a refusal: what it is counted as."""
 
@@ -166,6 +207,12 @@ class Call(PendingReply):
         self.error = 0
         """An error code in an answer that a handler has packed itself: the last one."""
         self.fields: Mapping[str, object] | None = None
+        self.frame: memoryview | None = None
+        """The request's bytes for whoever observes it, from `begun` to `deferred` or `ended`."""
+        self.observation: Any = None
+        """Belongs to the RequestObserver."""
+        self.kept: Any = None
+        """Belongs to the observer that keeps an account of requests: what it has copied of a deferred one."""
         self.reply: Reply = ()
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
-from broker_runtime.apis.call import Call, ClientConnection, Completion
+from broker_runtime.apis.call import Call, ClientConnection, Completion, RequestObserver
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import KafkaError, ProtocolError
 from broker_runtime.wire.header import read_header
@@ -38,6 +38,10 @@ class Dispatcher(Generic[C]):
         self._tasks: set[asyncio.Task[Reply]] = set()
         self._traced_s: dict[int, float] = {}
 
+    def observe(self, requests: RequestObserver | None) -> None:
+        """Tell `requests` of every request from here on, or nobody."""
+        self._completion.observe(requests)
+
     def handle(self, frame: memoryview, connection: ClientConnection) -> Reply | PendingReply:
         """`frame` excludes its size field and is valid only during the call. Raises ProtocolError, see there."""
         key, version, correlation_id, client_id, body = read_header(frame)
@@ -60,6 +64,8 @@ class Dispatcher(Generic[C]):
                 call.request = request = RequestReader(frame, body, call.flexible)
             else:
                 call.request = request = decode_request(key, version, frame[body:])
+            if completion.requests is not None:
+                completion.requests.begun(call, frame, body)
             answer = api.handle(request, call, self._context)
             if isinstance(answer, tuple):
                 reply: Reply = answer
@@ -81,6 +87,8 @@ class Dispatcher(Generic[C]):
         """Whatever is awaited is run as a task; the connection is muted meanwhile: one task for each, at most."""
         if self._completion.observer is not None:
             call.handled_s = self._completion.now()
+        if self._completion.requests is not None and not call.done:
+            self._completion.requests.deferred(call)
         if isinstance(call.request, RequestReader):
             # What it reads is valid during `handle` only.
             call.request = None

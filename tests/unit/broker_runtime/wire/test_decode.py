@@ -3,25 +3,18 @@
 kio's reader sees only what kio's writer made: what is cut or changed could end the process there.
 """
 
-import io
-from dataclasses import MISSING, fields, is_dataclass
-from datetime import UTC, datetime, timedelta
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from dataclasses import fields
+from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 
-from broker_runtime.apis.context import ApiSpec
-from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.decode import read_entity
-from broker_runtime.wire.messages import REQUEST_BYTES_MAX, decode_request, message_type
+from broker_runtime.wire.messages import REQUEST_BYTES_MAX, decode_request
 from broker_runtime.wire.versions import (
     DELETE_TOPICS,
     DESCRIBE_CLIENT_QUOTAS,
@@ -31,83 +24,10 @@ from broker_runtime.wire.versions import (
     METADATA,
     PRODUCE,
 )
-
-APIS: tuple[ApiSpec[Any], ...] = (*BROKER_APIS, *CONTROLLER_APIS)
-SERVED = {api.key: api for api in APIS}
-KINDS = [
-    pytest.param(key, direction, id=f"{api.name}{direction}")
-    for key, api in SERVED.items()
-    for direction in ("Request", "Response")
-]
+from tests.support.random_messages import KIND_IDS, KINDS, messages
 
 
-def numbers(bits: int, *, signed: bool) -> st.SearchStrategy[int]:
-    low = -(2 ** (bits - 1)) if signed else 0
-    return st.integers(low, low + 2**bits - 1)
-
-
-VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "bool": st.booleans(),
-    "int8": numbers(8, signed=True),
-    "int16": numbers(16, signed=True),
-    "int32": numbers(32, signed=True),
-    "int64": numbers(64, signed=True),
-    "uint16": numbers(16, signed=False),
-    "float64": st.floats(allow_nan=False),
-    "string": st.text(max_size=5) | st.just("ö" * 200),
-    "bytes": st.binary(max_size=5) | st.just(b"b" * 200),
-    "records": st.binary(max_size=5) | st.just(b"r" * 200),
-    "uuid": st.uuids().filter(lambda found: found.int != 0),
-    "timedelta_i32": numbers(32, signed=True).map(lambda ms: timedelta(milliseconds=ms)),
-    "timedelta_i64": numbers(48, signed=True).map(lambda ms: timedelta(milliseconds=ms)),
-    "datetime_i64": st.integers(0, 2**43).map(lambda ms: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)),
-    "error_code": st.sampled_from(list(ErrorCode)),
-}
-
-
-@cache
-def entities(kind: Any) -> st.SearchStrategy[Any]:
-    hints = get_type_hints(kind)
-    return st.fixed_dictionaries({field.name: values(field, hints[field.name]) for field in fields(kind)}).map(
-        lambda found: kind(**found)
-    )
-
-
-def values(field: Any, hint: Any) -> st.SearchStrategy[Any]:
-    found = present(field, hint)
-    # kio's writer has no null for tagged fields: they are left out instead.
-    if field.metadata.get("tag") is not None and field.default is not MISSING:
-        return found | st.just(field.default)
-    return found
-
-
-def present(field: Any, hint: Any) -> st.SearchStrategy[Any]:
-    if get_origin(hint) in (Union, UnionType):
-        (inner,) = (member for member in get_args(hint) if member is not NoneType)
-        found = present(field, inner)
-        return found if "tag" in field.metadata else st.none() | found
-    if get_origin(hint) is tuple:
-        return st.lists(present(field, get_args(hint)[0]), max_size=2).map(tuple)
-    if is_struct(hint):
-        return entities(hint)
-    return VALUES[field.metadata["kafka_type"]]
-
-
-def is_struct(hint: Any) -> bool:
-    return is_dataclass(hint)
-
-
-@st.composite
-def messages(draw: st.DrawFn, key: int, direction: str) -> tuple[Any, bytes]:
-    low, high = SERVED[key].versions
-    kind: Any = message_type(key, draw(st.integers(low, high)), direction)
-    entity = draw(entities(kind))
-    buffer = io.BytesIO()
-    entity_writer(kind)(buffer, entity)
-    return kind, buffer.getvalue()
-
-
-@pytest.mark.parametrize(("key", "direction"), KINDS)
+@pytest.mark.parametrize(("key", "direction"), KINDS, ids=KIND_IDS)
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_what_kio_writes_is_read_as_kio_reads_it(key: int, direction: str, data: st.DataObject) -> None:
@@ -120,7 +40,7 @@ def test_what_kio_writes_is_read_as_kio_reads_it(key: int, direction: str, data:
     assert read_entity(kind, body + b"behind the last field") == expected
 
 
-@pytest.mark.parametrize(("key", "direction"), KINDS)
+@pytest.mark.parametrize(("key", "direction"), KINDS, ids=KIND_IDS)
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_what_is_cut_is_refused(key: int, direction: str, data: st.DataObject) -> None:
@@ -130,7 +50,7 @@ def test_what_is_cut_is_refused(key: int, direction: str, data: st.DataObject) -
             read_entity(kind, body[:end])
 
 
-@pytest.mark.parametrize(("key", "direction"), KINDS)
+@pytest.mark.parametrize(("key", "direction"), KINDS, ids=KIND_IDS)
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_a_changed_byte_is_read_or_refused(key: int, direction: str, data: st.DataObject) -> None:
@@ -145,7 +65,7 @@ def test_a_changed_byte_is_read_or_refused(key: int, direction: str, data: st.Da
     assert outcomes <= {kind, "malformed", "truncated"}
 
 
-@pytest.mark.parametrize(("key", "direction"), KINDS)
+@pytest.mark.parametrize(("key", "direction"), KINDS, ids=KIND_IDS)
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(data=st.data(), unknown=st.lists(st.tuples(st.integers(90, 127), st.binary(max_size=5)), max_size=3))
 def test_tags_that_are_newer_than_us_are_skipped(

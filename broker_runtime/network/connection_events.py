@@ -1,0 +1,37 @@
+"""What can be told of a connection while it lives, and of one that is not let in. Pure."""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class ConnectionEventKind(StrEnum):
+    """What has happened."""
+
+    ACCEPTED = "accepted"
+    """It is let in."""
+    LIMITED = "limited"
+    """It has to wait for `limit`, `delay_s` long or, where that is None, until another one has gone."""
+    REFUSED = "refused"
+    """It is not let in; `delay_s` is how long it is held open, unread, before it is closed."""
+    CLOSED = "closed"
+    """It has ended; `reason` says why."""
+
+
+class ConnectionEvent(NamedTuple):
+    """`connection_id` is None until a connection is let in; `limit` is the configuration key that it has met."""
+
+    kind: ConnectionEventKind
+    listener: str
+    client_address: str
+    client_port: int
+    connection_id: int | None = None
+    limit: str | None = None
+    delay_s: float | None = None
+    reason: str | None = None
+    open_s: float | None = None
+    """Of one that has ended: how long it lived."""
+
+
+TellOfConnection = Callable[[ConnectionEvent], None]
+"""Must not raise, or take long."""

@@ -1,0 +1,126 @@
+"""What an observer is: the interface of KIP-388 in Python, and what it may have beside it. Pure.
+
+An observer sees requests and responses, and changes none. It is made without arguments, then `configure` is called,
+and in the end `close`; both in a thread of their own, so that they may take their time. Everything else is called on
+the broker's event loop, one call after the other: it has to be quick, and what is slow belongs into a thread
+(`background`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from broker_runtime.apis.call import Call
+from broker_runtime.clock import Clock
+from broker_runtime.exposition import MetricFamily
+from broker_runtime.network.connection_events import ConnectionEvent
+from broker_runtime.observers.view import Struct
+
+Config = Mapping[str, str]
+"""What stands under `observer.<name>.`, without that prefix."""
+
+
+@runtime_checkable
+class Configured(Protocol):
+    """What every observer has."""
+
+    def configure(self, config: Config, /) -> None:
+        """Raises whatever says best what is wrong with `config`; the observer is not loaded then."""
+        ...
+
+    def close(self, timeout_s: float, /) -> None:
+        """Nothing is observed any more; what takes longer than `timeout_s` is left behind."""
+        ...
+
+
+@runtime_checkable
+class Observer(Configured, Protocol):
+    """Sees requests and responses. `correlation_id` names the connection and the request, the same in both calls; a
+    connection has one request at a time, whose end comes before the next one's beginning.
+    """
+
+    def record_request(
+        self,
+        struct: Struct,
+        client_address: str,
+        principal: str,
+        api_key: int,
+        api_version: int,
+        correlation_id: str,
+        /,
+    ) -> None:
+        """`struct` is the request, which is about to be carried out. It is valid during this call."""
+        ...
+
+    def record_response(self, struct: Struct, api_version: int, correlation_id: str, /) -> None:
+        """`struct` is the response, which is about to be sent. It is valid during this call."""
+        ...
+
+
+class NoResponse(StrEnum):
+    """Why a request has no response."""
+
+    NOT_WANTED = "not wanted"
+    """Produce with acks=0."""
+    REFUSED = "refused"
+    """The request ends its connection."""
+    HUNG_UP = "hung up"
+    """The connection ends because the answer that was under way cannot be given."""
+    CANCELLED = "cancelled"
+    """The client has gone, or the broker stops."""
+
+
+@runtime_checkable
+class UnansweredObserver(Protocol):
+    """Is told, too, of requests that will have no response: of each that was recorded there is either."""
+
+    def record_no_response(self, why: NoResponse, api_version: int, correlation_id: str, /) -> None: ...
+
+
+@runtime_checkable
+class ConnectionObserver(Configured, Protocol):
+    """Sees connections: a storm consists of connections that never send a request."""
+
+    def record_connection(self, event: ConnectionEvent, /) -> None: ...
+
+
+@runtime_checkable
+class MeasuredObserver(Protocol):
+    """Has metrics of its own, which /metrics shows beside the broker's."""
+
+    def collect(self) -> Iterable[MetricFamily]: ...
+
+
+@runtime_checkable
+class CallObserver(Configured, Protocol):
+    """One that is part of the broker and keeps an account of all requests: one call for each that has ended.
+
+    It gets the `Call` itself, which has all facts (`apis.observed`), its `frame` (the request's bytes, the body from
+    `body_at` on) and its `reply`. Neither it nor what it keeps of a call may hold on to the frame.
+    """
+
+    def record_deferred(self, call: Call, /) -> None:
+        """The answer comes later, and the frame will be gone by then: what is needed of it goes into `call.kept`."""
+        ...
+
+    def record_call(self, call: Call, /) -> None:
+        """The call has ended. `frame` is None where it was deferred, or refused before it could be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an observer that is part of the broker is told of it, where it has `attach`."""
+
+    node_id: int
+    cluster_id: str
+    log_dir: str
+    clock: Clock
+
+
+@runtime_checkable
+class AttachedObserver(Protocol):
+    """Is told where it runs, before `configure`."""
+
+    def attach(self, surroundings: Surroundings, /) -> None: ...

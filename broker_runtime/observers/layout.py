@@ -1,0 +1,269 @@
+"""Where the fields of a message lie in its bytes, worked out once for each of kio's classes. Pure.
+
+A field is found by walking over those before it, so a message is walked as far as somebody looks, and no further.
+Values are as `wire.decode` has them; arrays of structs, structs and records become views of the same bytes.
+"""
+
+from dataclasses import MISSING, fields
+from functools import cache
+from io import BytesIO
+from struct import Struct as Packed
+from struct import unpack_from
+from typing import Any, get_args, get_origin, get_type_hints
+
+from kio.serial import entity_writer
+
+from broker_runtime.observers.source import Source, counted
+from broker_runtime.observers.view import Array, Place, Records, Struct, end_of_struct, struct_class
+from broker_runtime.wire.primitives import Buffer, Part, end_of, is_struct, primitive, unpack, without_none
+from broker_runtime.wire.varint import read_uvarint
+
+_INT8 = Packed(">b")
+
+
+class PlainField:
+    """A value that is not made of others."""
+
+    __slots__ = ("_length", "_read", "size")
+
+    def __init__(self, part: Part) -> None:
+        self._read = part.read
+        self._length = part.length
+        self.size = None if part.length is not None else part.least
+
+    def show(self, source: Source, at: int) -> Any:
+        return self._read(source.bytes(), at)[0]
+
+    def after(self, source: Source, at: int, shown: Any) -> int:
+        del shown
+        buffer = source.bytes()
+        if self._length is None:
+            assert self.size is not None
+            return end_of(buffer, at, self.size)
+        size, at = self._length(buffer, at)
+        return end_of(buffer, at, size) if size > 0 else at
+
+
+class PlainArray:
+    """An array of such values: shown as a tuple."""
+
+    __slots__ = ("_flexible", "_item", "_letter", "_part")
+
+    size = None
+
+    def __init__(self, part: Part, flexible: bool) -> None:
+        self._part = part
+        self._item = PlainField(part)
+        self._flexible = flexible
+        self._letter = None if part.layout is None else part.layout.format[1:]
+
+    def show(self, source: Source, at: int) -> tuple[Any, ...] | None:
+        buffer = source.bytes()
+        count, at = counted(buffer, at, self._flexible, self._part.least)
+        if count < 0:
+            return None
+        if self._letter is not None:
+            return unpack_from(f">{count}{self._letter}", buffer, at)
+        values = []
+        for _ in range(count):
+            value, at = self._part.read(buffer, at)
+            values.append(value)
+        return tuple(values)
+
+    def after(self, source: Source, at: int, shown: Any) -> int:
+        del shown
+        buffer = source.bytes()
+        count, at = counted(buffer, at, self._flexible, self._part.least)
+        if self._item.size is not None:
+            return end_of(buffer, at, max(count, 0) * self._item.size)
+        for _ in range(count):
+            at = self._item.after(source, at, None)
+        return at
+
+
+class StructLayout:
+    """The fields of one struct of one version; `fixed` has how far each lies behind the struct's beginning, as far as
+    all fields before it are of one size. `size` is the whole struct's, where nothing of it varies.
+    """
+
+    __slots__ = ("fixed", "flexible", "least", "name", "places", "plain", "size", "tagged", "version", "view_class")
+
+    def __init__(self, kind: Any) -> None:
+        self.name: str = kind.__name__
+        self.version = int(kind.__version__)
+        self.flexible = bool(kind.__flexible__)
+        hints = get_type_hints(kind)
+        self.plain: list[Any] = []
+        self.tagged: dict[int, Place] = {}
+        self.places: dict[str, Place] = {}
+        self.least = int(self.flexible)
+        for field in fields(kind):
+            layout, least = _field(field, hints[field.name], self.flexible)
+            time_bytes = _TIMES.get(field.metadata.get("kafka_type", ""), 0)
+            tag = field.metadata.get("tag")
+            if tag is None:
+                place = Place(field.name, layout, len(self.plain), time_bytes=time_bytes)
+                self.plain.append(layout)
+                self.least += least
+            else:
+                place = Place(field.name, layout, tag=int(tag), default=_default(field), time_bytes=time_bytes)
+                self.tagged[place.tag] = place
+            self.places[field.name] = place
+        self.fixed = self._fixed()
+        self.view_class = struct_class(self.name, self.places)
+        self.size = self.fixed[-1] if len(self.fixed) == len(self.plain) + 1 and not self.flexible else None
+
+    def _fixed(self) -> list[int]:
+        found = [0]
+        for layout in self.plain:
+            if layout.size is None:
+                break
+            found.append(found[-1] + layout.size)
+        return found
+
+    def after(self, source: Source, at: int) -> int:
+        """Where a struct ends that nobody looks into."""
+        if self.size is not None:
+            return end_of(source.bytes(), at, self.size)
+        at += self.fixed[-1]
+        for layout in self.plain[len(self.fixed) - 1 :]:
+            at = layout.after(source, at, None)
+        return self.after_tags(source.bytes(), at, None) if self.flexible else at
+
+    def after_tags(self, buffer: Buffer, at: int, found: dict[int, int] | None) -> int:
+        """Where the tagged fields end; `found` gets where each of them begins."""
+        if at < len(buffer) and not buffer[at]:
+            return at + 1
+        count, at = read_uvarint(buffer, at)
+        for _ in range(count):
+            tag, at = read_uvarint(buffer, at)
+            size, at = read_uvarint(buffer, at)
+            if found is not None:
+                found[tag] = at
+            at = end_of(buffer, at, size)
+        return at
+
+
+_TIMES = {"timedelta_i32": 4, "timedelta_i64": 8, "datetime_i64": 8}
+
+
+@cache
+def layout_of(kind: Any) -> StructLayout:
+    return StructLayout(kind)
+
+
+class StructArray:
+    """An array of structs."""
+
+    __slots__ = ("flexible", "item")
+
+    size = None
+
+    def __init__(self, item: StructLayout, flexible: bool) -> None:
+        self.item = item
+        self.flexible = flexible
+
+    def show(self, source: Source, at: int) -> Any:
+        count, at = counted(source.bytes(), at, self.flexible, self.item.least)
+        return None if count < 0 else Array(self.item, source, at, count)
+
+    def after(self, source: Source, at: int, shown: Any) -> int:
+        if isinstance(shown, Array):
+            return shown.end_of_items()
+        item = self.item
+        count, at = counted(source.bytes(), at, self.flexible, item.least)
+        if item.size is not None:
+            return end_of(source.bytes(), at, max(count, 0) * item.size)
+        for _ in range(count):
+            at = item.after(source, at)
+        return at
+
+
+class StructField:
+    """A struct within a struct; one that may be null has a byte in front that says whether it is there (KIP-893)."""
+
+    __slots__ = ("_nullable", "_struct")
+
+    size = None
+
+    def __init__(self, struct: StructLayout, nullable: bool) -> None:
+        self._struct = struct
+        self._nullable = nullable
+
+    def show(self, source: Source, at: int) -> Struct | None:
+        if self._nullable:
+            (marker,) = unpack(_INT8, source.bytes(), at)
+            if marker < 0:
+                return None
+            at += 1
+        return self._struct.view_class(self._struct, source, at)
+
+    def after(self, source: Source, at: int, shown: Any) -> int:
+        if isinstance(shown, Struct):
+            return end_of_struct(shown)
+        if self._nullable:
+            (marker,) = unpack(_INT8, source.bytes(), at)
+            at += 1
+            if marker < 0:
+                return at
+        return self._struct.after(source, at)
+
+
+class RecordsField:
+    """Records, which may be a region of a file: then they are not among the bytes."""
+
+    __slots__ = ("_length",)
+
+    size = None
+
+    def __init__(self, part: Part) -> None:
+        assert part.length is not None
+        self._length = part.length
+
+    def show(self, source: Source, at: int) -> Records | None:
+        size, at = self._length(source.bytes(), at)
+        return None if size < 0 else Records(source, at, size)
+
+    def after(self, source: Source, at: int, shown: Any) -> int:
+        del shown
+        size, at = self._length(source.bytes(), at)
+        if source.regions is not None and at in source.regions:
+            return at
+        return end_of(source.bytes(), at, size) if size > 0 else at
+
+
+def _field(field: Any, hint: Any, flexible: bool) -> tuple[Any, int]:
+    """The layout of a field, and how many bytes it takes at least."""
+    inner, nullable = without_none(hint)
+    if get_origin(inner) is tuple:
+        item, _ = without_none(get_args(inner)[0])
+        least = 1 if flexible else 4
+        if is_struct(item):
+            return StructArray(layout_of(item), flexible), least
+        return PlainArray(primitive(field, flexible), flexible), least
+    if is_struct(inner):
+        struct = layout_of(inner)
+        return StructField(struct, nullable), 1 if nullable else struct.least
+    part = primitive(field, flexible)
+    if field.metadata["kafka_type"] == "records":
+        return RecordsField(part), part.least
+    return PlainField(part), part.least
+
+
+def _default(field: Any) -> Any:
+    """Of a tagged field that is absent. A struct is shown as one: of bytes that are there for ever."""
+    if field.default is MISSING:
+        return None
+    if not is_struct(field.default):
+        return field.default
+    kind: Any = type(field.default)
+    buffer = BytesIO()
+    entity_writer(kind)(buffer, field.default)
+    layout = layout_of(kind)
+    return layout.view_class(layout, Source(buffer.getvalue()), 0)
+
+
+def view_of(kind: Any, source: Source, at: int) -> Struct:
+    """The message of kio's class that begins there."""
+    layout = layout_of(kind)
+    return layout.view_class(layout, source, at)
