@@ -1,7 +1,7 @@
 """The values that messages are made of, and how their bytes are read: numbers, texts, lengths, times. Pure.
 
-Values are kio's. `buffer` is any bytes, and is never kept: texts and byte strings are copies. Raises ProtocolError where
-the bytes end too early, or are no such value.
+Values are kio's. `buffer` is any bytes, and is never kept: texts and byte strings are copies. Raises ProtocolError
+where the bytes end too early, or are no such value.
 """
 
 from collections.abc import Callable, Mapping
