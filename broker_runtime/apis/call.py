@@ -36,6 +36,11 @@ class ClientConnection(Protocol):
     """Belongs to the handlers: a ClientSoftware once the client has told it, else None."""
 
     @property
+    def id(self) -> int:
+        """No other connection to this process has it, nor ever had."""
+        ...
+
+    @property
     def listener(self) -> str: ...
 
     @property
@@ -65,6 +70,11 @@ class Api(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def versions(self) -> tuple[int, int]:
+        """The oldest and the newest that is served."""
+        ...
 
     @property
     def flexible_from(self) -> int: ...

@@ -148,6 +148,7 @@ def _decoded(api_key: int, version: int, body: memoryview) -> Entity:
 class LoopbackLink:
     """To the controller in this process."""
 
+    id = 0
     listener = "CONTROLLER"
     peer = ("127.0.0.1", 0)
     choices = 1

@@ -20,6 +20,7 @@ from broker_runtime.config.definition import (
     each_of,
     one_of,
 )
+from broker_runtime.config.observers import observer_key, observer_names_problem
 from broker_runtime.config.topic import TopicConfig
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS
 
@@ -436,6 +437,40 @@ class ControllerConfig(Config):
     )
 
 
+class ObserverConfig(Config):
+    """Who observes requests and connections (KIP-388); what is one observer's own is under `observer.<name>.`."""
+
+    observer_class_names: Key[tuple[str, ...]] = dynamic(
+        "observer.class.names",
+        LIST,
+        (),
+        "Observers, comma separated: built-in ones by name, classes as package.module.Class, or names of your own "
+        "whose class is in observer.<name>.class (docs/reference/observers.md).",
+        observer_names_problem,
+    )
+    sluicegate_observer_budget_us: Key[int] = dynamic(
+        "sluicegate.observer.budget.us",
+        INT,
+        1_000,
+        "Microseconds that one call of an observer may take; one that keeps taking longer is suspended.",
+        at_least(1),
+    )
+    sluicegate_observer_load_timeout_ms: Key[int] = dynamic(
+        "sluicegate.observer.load.timeout.ms",
+        INT,
+        30_000,
+        "An observer that is not loaded and configured by then has failed; clients are never kept waiting for it.",
+        at_least(1),
+    )
+    sluicegate_observer_close_timeout_ms: Key[int] = dynamic(
+        "sluicegate.observer.close.timeout.ms",
+        INT,
+        2_000,
+        "An observer that has not closed by then is left behind.",
+        at_least(1),
+    )
+
+
 class LogTimesConfig(Config):
     """Times of logs that are no default of a topic's key."""
 
@@ -483,6 +518,7 @@ class BrokerConfig(
     ClusterConfig,
     ReplicationConfig,
     ControllerConfig,
+    ObserverConfig,
     LogTimesConfig,
     TopicDefaultsConfig,
 ):
@@ -511,7 +547,7 @@ def _unused(base: str) -> ConfigKey | None:
 def broker_key(name: str) -> ConfigKey | None:
     """The key behind `name`, prefixed or not; None when neither this broker nor Apache Kafka has one."""
     listener, base = split_listener_prefix(name)
-    key = BROKER_KEYS.get(base) or _unused(base)
+    key = BROKER_KEYS.get(base) or _unused(base) or observer_key(name)
     if key is None or (listener is not None and not key.listener_prefixed):
         return None
     return key

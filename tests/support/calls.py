@@ -12,6 +12,7 @@ from broker_runtime.wire.varint import skip_tagged_fields
 
 
 class NotedConnection:
+    id = 1
     listener = "PLAINTEXT"
 
     def __init__(self, port: int = 50_000) -> None:

@@ -1,0 +1,104 @@
+"""One observer that is loaded, and the wall around it: what it raises, and how long it takes, harms nobody. Pure."""
+
+from collections.abc import Callable
+from typing import Any
+
+from broker_runtime.errors import ProtocolError
+from broker_runtime.network.refusals import RefusalLog
+from broker_runtime.observers.base import (
+    CallObserver,
+    Configured,
+    ConnectionObserver,
+    Observer,
+    UnansweredObserver,
+)
+from broker_runtime.observers.budget import Budget
+from broker_runtime.observers.filters import Filter
+
+LOG_INTERVAL_MS = 60_000
+
+
+class ObserverFigures:
+    """What one observer was called for, and what came of it; begins at zero when it is loaded."""
+
+    __slots__ = ("calls", "errors", "last_error", "over_budget", "skipped", "suspensions", "time_s")
+
+    def __init__(self) -> None:
+        self.calls = self.errors = self.over_budget = self.skipped = self.suspensions = 0
+        self.time_s = 0.0
+        self.last_error: str | None = None
+
+
+class ObserverInService:
+    """Owns the counters and the budget of one observer; `instance` is the user's own object.
+
+    `warn` is called with a line for the log, not more often than once a minute for one kind of trouble.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        instance: Configured,
+        wanted: Filter,
+        budget: Budget,
+        now: Callable[[], float],
+        warn: Callable[[str], None],
+    ) -> None:
+        self.name = name
+        self.instance = instance
+        self.filter = wanted
+        self.budget = budget
+        self.figures = ObserverFigures()
+        self._now = now
+        self._warn = warn
+        self._troubles = RefusalLog(LOG_INTERVAL_MS)
+        self.requests = instance if isinstance(instance, Observer) else None
+        self.unanswered = instance if isinstance(instance, UnansweredObserver) else None
+        self.connections = instance if isinstance(instance, ConnectionObserver) else None
+        self.account = instance if isinstance(instance, CallObserver) else None
+
+    def suspended(self, now_s: float) -> bool:
+        """Whether it is not to be called now, which is counted."""
+        if self.budget.resumes_s <= now_s:
+            return False
+        self.figures.skipped += 1
+        return True
+
+    def call(self, method: Callable[..., object], *arguments: Any) -> None:
+        """Call it, whatever comes of it; the time that it takes is counted."""
+        figures, now = self.figures, self._now
+        began_s = now()
+        try:
+            method(*arguments)
+        except BaseException as error:  # noqa: BLE001 - not even a plugin that wants to end the process harms a request
+            self.failed(error)
+        ended_s = now()
+        spent_s = ended_s - began_s
+        figures.calls += 1
+        figures.time_s += spent_s
+        if spent_s > self.budget.limit_s:
+            self._late(spent_s, ended_s)
+
+    def failed(self, error: BaseException) -> None:
+        """It has raised. Bytes that are no message are their client's mistake."""
+        if isinstance(error, ProtocolError):
+            return
+        self.figures.errors += 1
+        self.figures.last_error = f"{type(error).__name__}: {error}"
+        self._tell("raised", f"observer {self.name} raised {self.figures.last_error}")
+
+    def _late(self, spent_s: float, now_s: float) -> None:
+        self.figures.over_budget += 1
+        suspended_s = self.budget.exceeded(spent_s, now_s)
+        if suspended_s is not None:
+            self.figures.suspensions += 1
+            self._tell(
+                "suspended",
+                f"observer {self.name} is suspended for {suspended_s:g} s: its calls keep taking longer than "
+                f"{self.budget.limit_s * 1e6:.0f} us, the last one {spent_s * 1e6:.0f} us",
+            )
+
+    def _tell(self, kind: str, text: str) -> None:
+        line = self._troubles.note(kind, text, int(self._now() * 1000))
+        if line is not None:
+            self._warn(line)
