@@ -171,8 +171,8 @@ class Broker:
 
     async def _start(self) -> None:
         settings = self.settings
-        if settings.unused:
-            log.warning("these keys of Apache Kafka change nothing here: %s", ", ".join(settings.unused))
+        for warning in settings.warnings:
+            log.warning("%s", warning)
         log_dir = make_data_folder(Path(settings.log_dir))
         threads = ThreadPoolExecutor(settings.config.background_threads, "disk")
         disk = ThreadedDisk(threads)

@@ -124,12 +124,13 @@ def _metrics(found: Iterable[tuple[str, str, str]]) -> str:
 
 
 def _keys(keys: Mapping[str, ConfigKey]) -> str:
-    rows = ["| key | type | default | changes | meaning |", "|---|---|---|---|---|"]
+    rows = ["| key | type | default | allowed | changes | meaning |", "|---|---|---|---|---|---|"]
     for name, key in sorted(keys.items()):
         listener = ", listener" if key.listener_prefixed else ""
         default = key.render(key.default)
         shown = f"`{default}`" if default else "none"
-        rows.append(f"| `{name}` | {key.type.name.lower()} | {shown} | {key.mode}{listener} | {key.doc} |")
+        kind, changes = key.type.name.lower(), f"{key.mode}{listener}"
+        rows.append(f"| `{name}` | {kind} | {shown} | {key.allowed} | {changes} | {key.doc} |")
     return "\n".join(rows) + "\n"
 
 
