@@ -111,9 +111,9 @@ class ReplicaManager:
     # What requests use
 
     def led(self, topic: str, index: int) -> LeaderReplica:
-        found = self._led.get((topic, index))
+        found, known = self._led.get((topic, index)), self._image.topics.get(topic)
         # Logs of a removed topic go over turns, and its name may be another topic's by now.
-        if found is None or self._image.topics.by_id(found.topic_id) is None:
+        if found is None or known is None or (known.id is not found.topic_id and known.id != found.topic_id):
             raise self._not_led(topic, index)
         return found
 
