@@ -49,6 +49,7 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metrics import (
     controller_families,
     families,
+    log_dir_families,
     membership_families,
     metadata_families,
     replication_families,
@@ -61,6 +62,7 @@ from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.process_metrics import process_families
 from broker_runtime.storage.disk import ThreadedDisk
 from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.log_dir_health import RESERVE_BYTES, LogDirHealth
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.storage.waiters import InTurns
 
@@ -149,6 +151,7 @@ class Broker:
         self.broker: BrokerNode | None = None
         self.membership: Membership | None = None
         self._follower: MetadataFollower | None = None
+        self._log_dir_health: LogDirHealth | None = None
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Start, serve until `stop` is set, stop. Raises ConfigError or StartError."""
@@ -178,7 +181,16 @@ class Broker:
         disk = ThreadedDisk(threads)
         turn_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
         wakes = self._wakes = InTurns(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
-        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, disk=disk, wakes=wakes, boot_id=boot_id())
+        logs = LogManager(
+            log_dir,
+            fs=OsFileSystem(),
+            clock=self._clock,
+            disk=disk,
+            wakes=wakes,
+            boot_id=boot_id(),
+            reserve_bytes=RESERVE_BYTES,
+        )
+        self._log_dir_health = logs.dir_health
         logs.upkeep.producer_expiration_ms = settings.config.producer_id_expiration_ms
         logs.upkeep.high_watermark_interval_ms = settings.config.replica_high_watermark_checkpoint_interval_ms
         # Until the metadata says how long each topic keeps its records nothing is deleted.
@@ -313,8 +325,11 @@ class Broker:
 
     def _readiness(self) -> Readiness:
         broker = self.broker
-        notes = () if broker is None else (*broker.limits.problems, *broker.replicas.offline_notes())
-        return Readiness(self._why_not_ready(), notes)
+        notes = [] if broker is None else [*broker.limits.problems, *broker.replicas.offline_notes()]
+        log_dir = self._log_dir_health
+        if log_dir is not None and log_dir.failure is not None:
+            notes.insert(0, log_dir.failure)
+        return Readiness(self._why_not_ready(), tuple(notes))
 
     def _why_not_ready(self) -> str | None:
         if self._stopping:
@@ -339,6 +354,8 @@ class Broker:
             yield from families(serving.server.collect())
             yield from request_families(serving.request_metrics.collect())
             yield from self._turn_families()
+            if self._log_dir_health is not None:
+                yield from log_dir_families(self._log_dir_health)
             lag = 0 if self._follower is None else self._follower.lag
             yield from metadata_families(serving.image.offset, lag)
         if self.controller is not None:
