@@ -354,8 +354,8 @@ class Broker:
             yield from families(serving.server.collect())
             yield from request_families(serving.request_metrics.collect())
             yield from self._turn_families()
-            if self._log_dir_health is not None:
-                yield from log_dir_families(self._log_dir_health)
+            if (log_dir := self._log_dir_health) is not None:
+                yield from log_dir_families(log_dir.failed_writes, failing=log_dir.failure is not None)
             lag = 0 if self._follower is None else self._follower.lag
             yield from metadata_families(serving.image.offset, lag)
         if self.controller is not None:

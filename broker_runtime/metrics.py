@@ -6,7 +6,6 @@ from broker_runtime.apis.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.network.metrics import Sample
-from broker_runtime.storage.log_dir_health import LogDirHealth
 from broker_runtime.turn_lengths import BOUNDS_S, TurnLengths
 
 
@@ -134,13 +133,13 @@ def storage_families(stray_folders: int, offline_replicas: int) -> Iterator[Metr
     )
 
 
-def log_dir_families(health: LogDirHealth) -> Iterator[MetricFamily]:
+def log_dir_families(failed_writes: int, *, failing: bool) -> Iterator[MetricFamily]:
     yield gauge(
         "sluicegate_log_directory_failing",
         "1 while writes to log.dirs fail, as on a full disk; /readyz says which and why",
-        health.failure is not None,
+        failing,
     )
-    yield counter("sluicegate_log_failed_writes_total", "Writes to log.dirs that failed", health.failed_writes)
+    yield counter("sluicegate_log_failed_writes_total", "Writes to log.dirs that failed", failed_writes)
 
 
 def unused_configs_family(count: int) -> MetricFamily:

@@ -10,6 +10,7 @@ from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigure
 from broker_runtime.metrics import (
     controller_families,
     families,
+    log_dir_families,
     membership_families,
     metadata_families,
     replication_families,
@@ -99,6 +100,7 @@ def metrics_page() -> str:
         *controller_families(ControllerFigures(True, 0, 0, 0, 0, 0, 0)),
         *replication_families(ReplicationFigures(0, 0, 0, 0, 0, 0, 0)),
         *metadata_families(0, 0),
+        *log_dir_families(0, failing=False),
         *storage_families(0, 0),
         unused_configs_family(0),
     ]
