@@ -145,6 +145,13 @@ Answer = Fields | Reply | PendingReply
 Handler = Callable[[Any, Call, C], Answer | Awaitable[Fields | Reply]]
 """ProtocolError ends the connection: for a request that is none, and where a client can be told in no other way."""
 
+Gate = Callable[[Call], Answer | Awaitable[Fields | Reply] | None]
+"""Asked of every call between reading its request and handling it; None lets it pass.
+
+Anything else is the answer instead of the handler's: how an authorizer refuses. A throttle calls `Call.throttle` and
+lets it pass. What `Call.request` is stands in `ApiSpec.reads`; a RequestReader must be left where it was.
+"""
+
 
 def _never(_: Entity) -> bool:
     return False

@@ -1,4 +1,4 @@
-"""From a frame to its reply: header, version check, the one table, the handler, the completion.
+"""From a frame to its reply: header, version check, the one table, the gate, the handler, the completion.
 
 One dispatcher serves one kind of listener (clients', or the controller's). A request that cannot be served ends its
 connection, as in Kafka: by ProtocolError, or by a refusal when its handler has returned before.
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from broker_runtime.apis.call import Call, ClientConnection, Completion
-from broker_runtime.apis.context import ApiSpec, NodeContext
+from broker_runtime.apis.context import ApiSpec, Gate, NodeContext
 from broker_runtime.errors import KafkaError, ProtocolError
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import Fields, decode_request, encode_response
@@ -27,12 +27,20 @@ C = TypeVar("C", bound=NodeContext)
 
 
 class Dispatcher(Generic[C]):
-    """Owns the tasks of handlers that wait. `observer` is told of the end of each call, see `Completion`."""
+    """Owns the tasks of handlers that wait.
+
+    `observer` is told of the end of each call, see `Completion`; `gate` is asked before each is handled.
+    """
 
     def __init__(
-        self, context: C, served: Iterable[ApiSpec[C]], observer: Callable[[Call], None] | None = None
+        self,
+        context: C,
+        served: Iterable[ApiSpec[C]],
+        observer: Callable[[Call], None] | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self._context = context
+        self._gate = gate
         self._served = {api.key: api for api in served}
         self._completion = Completion(context.clock.monotonic, observer)
         self._tasks: set[asyncio.Task[Reply]] = set()
@@ -60,7 +68,9 @@ class Dispatcher(Generic[C]):
                 call.request = request = RequestReader(frame, body, call.flexible)
             else:
                 call.request = request = decode_request(key, version, frame[body:])
-            answer = api.handle(request, call, self._context)
+            answer = None if self._gate is None else self._gate(call)
+            if answer is None:
+                answer = api.handle(request, call, self._context)
             if isinstance(answer, tuple):
                 reply: Reply = answer
             elif isinstance(answer, Mapping):
@@ -130,6 +140,8 @@ async def _finish(call: Call, answer: Awaitable[Fields | Reply]) -> Reply:
 
 
 def _encoded(call: Call, fields: Fields) -> Reply:
+    if call.throttle_ms:
+        fields = {**fields, "throttle_time": call.throttle_ms}
     call.fields = fields
     return (encode_response(call.api.key, call.version, call.correlation_id, fields),)
 

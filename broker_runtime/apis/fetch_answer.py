@@ -18,7 +18,7 @@ from broker_runtime.wire.writer import array_length, string
 
 _HEAD = Struct(">ihi")
 _SESSIONS_SINCE = 7
-_NO_THROTTLE = b"\x00\x00\x00\x00"
+_THROTTLE = Struct(">i")
 _RESULT_V4 = Struct(">ihqqii")
 _RESULT_V5 = Struct(">ihqqqii")
 _RESULT_V11 = Struct(">ihqqqiii")
@@ -78,7 +78,8 @@ def pack_all(request: FetchRequest, topics: Collection[tuple[str | UUID, Collect
 
 def _answer_head(request: FetchRequest, topics: int, session_id: int, error: int) -> list[bytes]:
     call = request.call
-    head = _HEAD.pack(0, error, session_id) if call.version >= _SESSIONS_SINCE else _NO_THROTTLE
+    with_session = call.version >= _SESSIONS_SINCE
+    head = _HEAD.pack(call.throttle_ms, error, session_id) if with_session else _THROTTLE.pack(call.throttle_ms)
     return [head, array_length(topics, call.flexible)]
 
 
