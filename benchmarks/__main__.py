@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import controller_rows, idle_partition_rows, replicated_rows
+from benchmarks import controller_rows, idle_partition_rows, partition_rows, replicated_rows
 from benchmarks.apply_to_enforced import measure_apply_to_enforced
 from benchmarks.replicated_rows import ClusterRow
 from benchmarks.report import APACHE_KAFKA, write_picture, write_table
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"the comparison with Apache Kafka is left out: {missing}")
         return 0
     measured = {row.name: _measure(row, options) for row in ROWS if options.rows in row.name}
-    for group in (*replicated_rows.ROWS, *idle_partition_rows.ROWS, *controller_rows.ROWS):
+    for group in (*replicated_rows.ROWS, *idle_partition_rows.ROWS, *partition_rows.ROWS, *controller_rows.ROWS):
         if any(options.rows in name for name in group.names):
             measured |= _measure_clusters(group, options)
     figures = {

@@ -19,6 +19,7 @@ import uvloop
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.time_lookups import list_offsets_by_time, produce_in_time
 from benchmarks.wire import consume_wire, produce_one_by_one, produce_wire
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,6 +44,12 @@ PATIENCE = {
 def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, partitions, replicas)]).values():
+        future.result(120)
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_topics([name]).values():
         future.result(120)
 
 
@@ -310,6 +317,8 @@ WORKLOADS: Mapping[str, Callable[..., dict[str, float]]] = {
     "produce_one_by_one": produce_one_by_one,
     "wait_on_partitions": wait_on_partitions,
     "consume_wire": consume_wire,
+    "produce_in_time": produce_in_time,
+    "list_offsets_by_time": list_offsets_by_time,
     "produce": produce,
     "consume": consume,
     "connect": connect,

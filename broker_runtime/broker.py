@@ -49,6 +49,7 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metrics import (
     controller_families,
     families,
+    log_dir_families,
     membership_families,
     metadata_families,
     replication_families,
@@ -61,6 +62,7 @@ from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.process_metrics import process_families
 from broker_runtime.storage.disk import ThreadedDisk
 from broker_runtime.storage.filesystem import OsFileSystem
+from broker_runtime.storage.log_dir_health import RESERVE_BYTES, LogDirHealth
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.storage.waiters import InTurns
 
@@ -149,6 +151,7 @@ class Broker:
         self.broker: BrokerNode | None = None
         self.membership: Membership | None = None
         self._follower: MetadataFollower | None = None
+        self._log_dir_health: LogDirHealth | None = None
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Start, serve until `stop` is set, stop. Raises ConfigError or StartError."""
@@ -171,14 +174,23 @@ class Broker:
 
     async def _start(self) -> None:
         settings = self.settings
-        if settings.unused:
-            log.warning("these keys of Apache Kafka change nothing here: %s", ", ".join(settings.unused))
+        for warning in settings.warnings:
+            log.warning("%s", warning)
         log_dir = make_data_folder(Path(settings.log_dir))
         threads = ThreadPoolExecutor(settings.config.background_threads, "disk")
         disk = ThreadedDisk(threads)
         turn_s = settings.config.sluicegate_network_turn_max_us / 1_000_000
         wakes = self._wakes = InTurns(asyncio.get_running_loop().call_soon, self._clock.monotonic, turn_s)
-        logs = LogManager(log_dir, fs=OsFileSystem(), clock=self._clock, disk=disk, wakes=wakes, boot_id=boot_id())
+        logs = LogManager(
+            log_dir,
+            fs=OsFileSystem(),
+            clock=self._clock,
+            disk=disk,
+            wakes=wakes,
+            boot_id=boot_id(),
+            reserve_bytes=RESERVE_BYTES,
+        )
+        self._log_dir_health = logs.dir_health
         logs.upkeep.producer_expiration_ms = settings.config.producer_id_expiration_ms
         logs.upkeep.high_watermark_interval_ms = settings.config.replica_high_watermark_checkpoint_interval_ms
         # Until the metadata says how long each topic keeps its records nothing is deleted.
@@ -213,6 +225,7 @@ class Broker:
             self._watch.spare_from_collection()
             broker.metadata.reactions.after_turn = self._watch.spare_from_collection
         await broker.limits.start()
+        await broker.observers.start(broker.metadata.effective)
         broker.bind()
         self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())
         follower = self._follower = broker.follow(ControllerClient(self._link_to_controller(), timeout_s))
@@ -313,8 +326,11 @@ class Broker:
 
     def _readiness(self) -> Readiness:
         broker = self.broker
-        notes = () if broker is None else (*broker.limits.problems, *broker.replicas.offline_notes())
-        return Readiness(self._why_not_ready(), notes)
+        notes = [] if broker is None else [*broker.limits.problems, *broker.replicas.offline_notes()]
+        log_dir = self._log_dir_health
+        if log_dir is not None and log_dir.failure is not None:
+            notes.insert(0, log_dir.failure)
+        return Readiness(self._why_not_ready(), tuple(notes))
 
     def _why_not_ready(self) -> str | None:
         if self._stopping:
@@ -339,6 +355,8 @@ class Broker:
             yield from families(serving.server.collect())
             yield from request_families(serving.request_metrics.collect())
             yield from self._turn_families()
+            if (log_dir := self._log_dir_health) is not None:
+                yield from log_dir_families(log_dir.failed_writes, failing=log_dir.failure is not None)
             lag = 0 if self._follower is None else self._follower.lag
             yield from metadata_families(serving.image.offset, lag)
         if self.controller is not None:
@@ -351,6 +369,7 @@ class Broker:
             yield from replication_families(self._replication_figures(self.broker))
             yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
             yield unused_configs_family(len(self.broker.limits.problems))
+            yield from self.broker.observers.collect()
 
     def _turn_families(self) -> Iterator[MetricFamily]:
         if self._watch is None:

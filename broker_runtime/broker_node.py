@@ -7,6 +7,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Sequence
+from uuid import UUID
 
 from broker_runtime.apis.context import BrokerContext
 from broker_runtime.apis.dispatch import Dispatcher
@@ -24,6 +25,8 @@ from broker_runtime.limits import host_names, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.network.server import SocketServer
+from broker_runtime.observers.base import Surroundings
+from broker_runtime.observers.in_force import ObserversInForce
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.manager import LogManager
@@ -32,6 +35,14 @@ log = logging.getLogger(__name__)
 
 _ANSWER_OVERHEAD_BYTES = 16 * 1024 * 1024
 """Of an answer to a follower beyond the records: a line for each of very many partitions."""
+
+
+class _Observed:
+    """What observers can see of a broker."""
+
+    def __init__(self, dispatcher: Dispatcher[BrokerContext], server: SocketServer) -> None:
+        self.observe_requests = dispatcher.observe
+        self.observe_connections = server.connection_events.observe
 
 
 class BrokerNode:
@@ -76,7 +87,14 @@ class BrokerNode:
         limits = network_limits(settings, quota_settings(settings, effective, {}))
         self.server = server or SocketServer(self.dispatcher.handle, limits, clock, self._loop)
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
-        self.metadata = MetadataPublisher(settings, clock, self.image, logs, self.replicas, self.limits)
+        self.observers = ObserversInForce(
+            Surroundings(settings.node_id, cluster_id, settings.log_dir, clock),
+            self._topic_name,
+            clock,
+            _Observed(self.dispatcher, self.server),
+        )
+        self._services.note_on_config = self.observers.note_on
+        self.metadata = MetadataPublisher(settings, clock, self.image, logs, self.replicas, self.limits, self.observers)
         self.open = False
         """Whether the listeners accept clients."""
 
@@ -112,7 +130,12 @@ class BrokerNode:
         await self.replicas.stop()
         await self.server.shutdown(drain_s)
         await self.dispatcher.close()
+        await self.observers.close()
         await self._services.close()
+
+    def _topic_name(self, topic_id: UUID) -> str | None:
+        known = self.image.topics.by_id(topic_id)
+        return None if known is None else known.name
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The effective configuration of a topic on this broker."""

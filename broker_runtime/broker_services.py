@@ -44,6 +44,7 @@ class BrokerServices:
         self.image = image
         self.logs = logs
         self.controller, self.slow_controller = controllers
+        self.note_on_config: Callable[[str], str | None] = _nothing
         self.all_topics = KeptAnswers()
         self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()))
         self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max)
@@ -82,3 +83,7 @@ class BrokerServices:
     async def close(self) -> None:
         await self.auto_topic_creation.close()
         self._aside.shutdown(wait=False, cancel_futures=True)
+
+
+def _nothing(_: str) -> None:
+    return None

@@ -133,6 +133,10 @@ class ControllerNode:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this controller is not the active one")
         return self._journal, self.image.cluster.controller_epoch
 
+    def note_on_config(self, key: str) -> None:
+        """What is configured here is in force, or the controller has not started."""
+        del key
+
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_s, callback)
 

@@ -133,6 +133,15 @@ def storage_families(stray_folders: int, offline_replicas: int) -> Iterator[Metr
     )
 
 
+def log_dir_families(failed_writes: int, *, failing: bool) -> Iterator[MetricFamily]:
+    yield gauge(
+        "sluicegate_log_directory_failing",
+        "1 while writes to log.dirs fail, as on a full disk; /readyz says which and why",
+        failing,
+    )
+    yield counter("sluicegate_log_failed_writes_total", "Writes to log.dirs that failed", failed_writes)
+
+
 def unused_configs_family(count: int) -> MetricFamily:
     return gauge(
         "sluicegate_config_values_not_applied",

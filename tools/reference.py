@@ -10,6 +10,7 @@ from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigure
 from broker_runtime.metrics import (
     controller_families,
     families,
+    log_dir_families,
     membership_families,
     metadata_families,
     replication_families,
@@ -99,6 +100,7 @@ def metrics_page() -> str:
         *controller_families(ControllerFigures(True, 0, 0, 0, 0, 0, 0)),
         *replication_families(ReplicationFigures(0, 0, 0, 0, 0, 0, 0)),
         *metadata_families(0, 0),
+        *log_dir_families(0, failing=False),
         *storage_families(0, 0),
         unused_configs_family(0),
     ]
@@ -124,12 +126,13 @@ def _metrics(found: Iterable[tuple[str, str, str]]) -> str:
 
 
 def _keys(keys: Mapping[str, ConfigKey]) -> str:
-    rows = ["| key | type | default | changes | meaning |", "|---|---|---|---|---|"]
+    rows = ["| key | type | default | allowed | changes | meaning |", "|---|---|---|---|---|---|"]
     for name, key in sorted(keys.items()):
         listener = ", listener" if key.listener_prefixed else ""
         default = key.render(key.default)
         shown = f"`{default}`" if default else "none"
-        rows.append(f"| `{name}` | {key.type.name.lower()} | {shown} | {key.mode}{listener} | {key.doc} |")
+        kind, changes = key.type.name.lower(), f"{key.mode}{listener}"
+        rows.append(f"| `{name}` | {kind} | {shown} | {key.allowed} | {changes} | {key.doc} |")
     return "\n".join(rows) + "\n"
 
 

@@ -34,6 +34,8 @@ class ClientConnection(Protocol):
 
     state: object
     """Belongs to the handlers: a ClientSoftware once the client has told it, else None."""
+    throttle_s: float
+    """Set by `Call.throttle`: once the answer that is being made has been sent the client is left alone for so long."""
 
     @property
     def id(self) -> int:
@@ -157,7 +159,7 @@ class Call(PendingReply):
 
     A handler that cannot answer at once returns `later(...)` and completes the call when it can; the connection is
     muted until then. `received_s`, `handled_s` (when the handler returned without an answer) and `completed_s` are
-    seconds of the monotonic clock, and like `ending` are only there for an observer.
+    seconds of the monotonic clock; the last of them and `ending` are only there for an observer.
     """
 
     __slots__ = (
@@ -181,6 +183,7 @@ class Call(PendingReply):
         "reply",
         "request",
         "request_bytes",
+        "throttle_ms",
         "version",
     )
 
@@ -224,6 +227,7 @@ class Call(PendingReply):
         self.kept: Any = None
         """Belongs to the observer that keeps an account of requests: what it has copied of a deferred one."""
         self.reply: Reply = ()
+        self.throttle_ms = 0
 
     @property
     def listener(self) -> str:
@@ -237,6 +241,15 @@ class Call(PendingReply):
         """To be returned by a handler that will complete the call; `on_cancel` runs when nobody waits any more."""
         PendingReply.__init__(self, on_cancel)
         return self
+
+    def throttle(self, delay_ms: int) -> None:
+        """The client is over a quota: its answer goes at once and says so, then it is left alone so long (KIP-219).
+
+        To be called before the answer is made. One that was encoded elsewhere or earlier (the controller's that is
+        passed on, Metadata of all topics, ApiVersions) does not say it; the client is left alone all the same.
+        """
+        self.throttle_ms = max(delay_ms, self.throttle_ms)
+        self.connection.throttle_s = self.throttle_ms / 1000
 
     def answered(self, reply: Reply) -> None:
         """The handler has answered at once."""

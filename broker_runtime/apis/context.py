@@ -45,6 +45,10 @@ class NodeContext(Protocol):
         """Metadata as far as this node has it."""
         ...
 
+    def note_on_config(self, key: str, /) -> str | None:
+        """What there is to be told of a configuration key beside its meaning: what has become of its value here."""
+        ...
+
 
 class FetchContext(NodeContext, Protocol):
     """What Fetch uses on brokers and on controllers."""
@@ -144,6 +148,13 @@ C = TypeVar("C", contravariant=True)
 Answer = Fields | Reply | PendingReply
 Handler = Callable[[Any, Call, C], Answer | Awaitable[Fields | Reply]]
 """ProtocolError ends the connection: for a request that is none, and where a client can be told in no other way."""
+
+Gate = Callable[[Call], Answer | Awaitable[Fields | Reply] | None]
+"""Asked of every call between reading its request and handling it; None lets it pass.
+
+Anything else is the answer instead of the handler's: how an authorizer refuses. A throttle calls `Call.throttle` and
+lets it pass. What `Call.request` is stands in `ApiSpec.reads`; a RequestReader must be left where it was.
+"""
 
 
 def _never(_: Entity) -> bool:

@@ -3,10 +3,13 @@
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, NodeContext
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.configs import ResourceType
 from broker_runtime.metadata.describe_configs import Described, describe_resource
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeConfigsRequest, DescribeConfigsResource
 from broker_runtime.wire.versions import DESCRIBE_CONFIGS
+
+_OF_BROKER: int = ResourceType.BROKER
 
 
 def handle(request: DescribeConfigsRequest, call: Call, context: NodeContext) -> Fields:
@@ -33,7 +36,8 @@ def _result(
             context.image,
             context.settings,
         )
-        entries = [_entry(entry, with_synonyms, with_documentation) for entry in found]
+        note_on = context.note_on_config if with_documentation and resource.resource_type == _OF_BROKER else _none
+        entries = [_entry(entry, with_synonyms, with_documentation, note_on(entry.name)) for entry in found]
     except KafkaError as error:
         code, message = error.code, error.message
     return {
@@ -45,7 +49,12 @@ def _result(
     }
 
 
-def _entry(entry: Described, with_synonyms: bool, with_documentation: bool) -> Fields:
+def _none(_: str) -> None:
+    return None
+
+
+def _entry(entry: Described, with_synonyms: bool, with_documentation: bool, note: str | None) -> Fields:
+    text = entry.key.doc if note is None else f"{entry.key.doc} {note}"
     return {
         "name": entry.name,
         "value": entry.value,
@@ -56,7 +65,7 @@ def _entry(entry: Described, with_synonyms: bool, with_documentation: bool) -> F
         if with_synonyms
         else [],
         "config_type": entry.key.type,
-        "documentation": entry.key.doc if with_documentation else None,
+        "documentation": text if with_documentation else None,
     }
 
 

@@ -1,4 +1,4 @@
-"""From a frame to its reply: header, version check, the one table, the handler, the completion.
+"""From a frame to its reply: header, version check, the one table, the gate, the handler, the completion.
 
 One dispatcher serves one kind of listener (clients', or the controller's). A request that cannot be served ends its
 connection, as in Kafka: by ProtocolError, or by a refusal when its handler has returned before.
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from broker_runtime.apis.call import Call, ClientConnection, Completion, RequestObserver
-from broker_runtime.apis.context import ApiSpec, NodeContext
+from broker_runtime.apis.context import ApiSpec, Gate, NodeContext
 from broker_runtime.errors import KafkaError, ProtocolError
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import Fields, decode_request, encode_response
@@ -27,12 +27,20 @@ C = TypeVar("C", bound=NodeContext)
 
 
 class Dispatcher(Generic[C]):
-    """Owns the tasks of handlers that wait. `observer` is told of the end of each call, see `Completion`."""
+    """Owns the tasks of handlers that wait.
+
+    `observer` is told of the end of each call, see `Completion`; `gate` is asked before each is handled.
+    """
 
     def __init__(
-        self, context: C, served: Iterable[ApiSpec[C]], observer: Callable[[Call], None] | None = None
+        self,
+        context: C,
+        served: Iterable[ApiSpec[C]],
+        observer: Callable[[Call], None] | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self._context = context
+        self._gate = gate
         self._served = {api.key: api for api in served}
         self._completion = Completion(context.clock.monotonic, observer)
         self._tasks: set[asyncio.Task[Reply]] = set()
@@ -50,10 +58,8 @@ class Dispatcher(Generic[C]):
             raise ProtocolError("unknown_api", f"API key {key} is not served on this listener")
         completion = self._completion
         call = Call(api, version, correlation_id, client_id, connection, completion)
-        observed = completion.observer is not None
-        if observed:
-            call.request_bytes = len(frame)
-            call.received_s = completion.now()
+        call.request_bytes = len(frame)
+        call.received_s = completion.now()
         try:
             low, high = api.versions
             if not low <= version <= high and not api.any_version:
@@ -66,7 +72,9 @@ class Dispatcher(Generic[C]):
                 call.request = request = decode_request(key, version, frame[body:])
             if completion.requests is not None:
                 completion.requests.begun(call, frame, body)
-            answer = api.handle(request, call, self._context)
+            answer = None if self._gate is None else self._gate(call)
+            if answer is None:
+                answer = api.handle(request, call, self._context)
             if isinstance(answer, tuple):
                 reply: Reply = answer
             elif isinstance(answer, Mapping):
@@ -79,14 +87,12 @@ class Dispatcher(Generic[C]):
         except Exception:
             call.refused("handler-failed")
             raise
-        if observed:
-            call.answered(reply)
+        call.answered(reply)
         return reply
 
     def _later(self, call: Call, answer: PendingReply | Awaitable[Fields | Reply]) -> PendingReply:
         """Whatever is awaited is run as a task; the connection is muted meanwhile: one task for each, at most."""
-        if self._completion.observer is not None:
-            call.handled_s = self._completion.now()
+        call.handled_s = self._completion.now()
         if self._completion.requests is not None and not call.done:
             self._completion.requests.deferred(call)
         if isinstance(call.request, RequestReader):
@@ -138,6 +144,8 @@ async def _finish(call: Call, answer: Awaitable[Fields | Reply]) -> Reply:
 
 
 def _encoded(call: Call, fields: Fields) -> Reply:
+    if call.throttle_ms:
+        fields = {**fields, "throttle_time": call.throttle_ms}
     call.fields = fields
     return (encode_response(call.api.key, call.version, call.correlation_id, fields),)
 

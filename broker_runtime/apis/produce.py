@@ -36,7 +36,7 @@ _RESULT_V2 = Struct(">ihqq")
 _RESULT_V5 = Struct(">ihqqq")
 _RECORD_ERRORS_SINCE = 8
 _NO_TIMESTAMP = -1
-_THROTTLE = b"\x00\x00\x00\x00"
+_NO_THROTTLE = b"\x00\x00\x00\x00"
 _OK_TAIL_V8 = b"\x00\x00\x00\x00\xff\xff"
 _OK_TAIL_V9 = b"\x01\x00\x00"
 _OK_TAILS = (b"",) * _RECORD_ERRORS_SINCE + (_OK_TAIL_V8,) + (_OK_TAIL_V9,) * 4
@@ -94,7 +94,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
         out.append(end)
     if acks == 0 and failed is not None:
         raise ProtocolError(*_refused_without_reply(failed))
-    out += (_THROTTLE, end)
+    out += (_NO_THROTTLE if not call.throttle_ms else call.throttle_ms.to_bytes(4, "big"), end)
     if unchecked:
         return _WhenChecked(out, unchecked, waiting, call, context, acks, timeout_ms).call
     if acks == 0:

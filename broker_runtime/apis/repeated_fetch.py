@@ -8,7 +8,8 @@ others watch their logs, and their part of the answer, which names all of them, 
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from uuid import UUID
 
-from broker_runtime.apis.fetch_sessions import FetchPartition, FetchSession
+from broker_runtime.apis.fetch_partition import AskedPartition, FetchPartition
+from broker_runtime.apis.fetch_session import FetchSession
 
 PARTITIONS_MIN = 32
 """Where fewer are asked for, reading them costs less than finding out what differs."""
@@ -20,7 +21,7 @@ PartitionBytes = tuple[bytes]
 """What a request says of one partition."""
 ClientAddress = tuple[str, int]
 """The address and port of a client's end."""
-ReadPartition = Callable[[str | UUID, bytes], FetchPartition]
+ReadPartition = Callable[[str | UUID, bytes], AskedPartition]
 
 
 class RepeatedFetch(FetchSession):
@@ -53,13 +54,13 @@ class RepeatedFetch(FetchSession):
         topic: str | UUID,
         known: dict[PartitionBytes, FetchPartition],
         gone: Set[PartitionBytes],
-        new: Collection[tuple[PartitionBytes, FetchPartition]],
+        new: Collection[tuple[PartitionBytes, AskedPartition]],
     ) -> None:
         before = [known.pop(chunk) for chunk in gone]
-        self.add(part for _, part in new)
+        self.add(asked for _, asked in new)
         renewed = set()
-        for chunk, part in new:
-            known[chunk] = kept = self.partitions[topic, part.index]
+        for chunk, asked in new:
+            known[chunk] = kept = self.partitions[asked[:2]]
             renewed.add(kept)
         self._forget(part for part in before if part not in renewed)
 

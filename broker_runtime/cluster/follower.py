@@ -166,7 +166,7 @@ class MetadataFollower:
         # A record alone is applied or raises before it has changed anything.
         image = self._image.copy() if len(new) > 1 else self._image
         for number, (record, offset) in enumerate(new, 1):
-            changes.merge(image.apply(record, offset))
+            changes.update(image.apply(record, offset))
             if number % _RECORDS_PER_TURN == 0:
                 await asyncio.sleep(0)
         if new:

@@ -157,6 +157,8 @@ class LoopbackLink:
     def __init__(self, dispatcher: Dispatcher[ControllerContext]) -> None:
         self._dispatcher = dispatcher
         self.state: object = None
+        self.throttle_s = 0.0
+        """Makes no difference: a process does not hold up itself."""
         self.closed = ClosedObservers(_OBSERVERS_MAX)
 
     def refuse(self, kind: str, text: str) -> None:

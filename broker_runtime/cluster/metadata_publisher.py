@@ -1,13 +1,14 @@
 """Brings what the metadata says to the parts of a broker (Kafka's BrokerMetadataPublisher).
 
-Which logs are to be deleted and limits come at once, replicas over turns of the event loop, in the order in which they
+Which logs are to be deleted and limits come at once, replicas over turns of the event loop, and only those that have
 changed. Whoever has to know when everything up to a record is in force says so with the changes.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import Protocol
+from uuid import UUID
 
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.cluster.reactions import Reactions
@@ -30,6 +31,12 @@ class Limits(Protocol):
     def on_ip_quotas(self, names: Collection[str | None]) -> None: ...
 
 
+class ConfiguredObservers(Protocol):
+    """The part of ObserversInForce that metadata changes."""
+
+    def configure(self, effective: EffectiveConfig) -> None: ...
+
+
 class MetadataPublisher:
     """`effective` is this broker's configuration as metadata has it. Nothing of it is durable."""
 
@@ -41,6 +48,7 @@ class MetadataPublisher:
         logs: LogManager,
         replicas: ReplicaManager,
         limits: Limits,
+        observers: ConfiguredObservers,
     ) -> None:
         self.effective: EffectiveConfig = effective_config(settings, {}, {})
         self._settings = settings
@@ -48,11 +56,14 @@ class MetadataPublisher:
         self._logs = logs
         self._replicas = replicas
         self._limits = limits
+        self._observers = observers
         self._loop = asyncio.get_running_loop()
         self.reactions = Reactions(self._loop, clock.monotonic)
         self._active = False
         self._removed: set[str] = set()
         """Names of topics whose logs have to go."""
+        self._changed: dict[str, set[tuple[UUID, int]]] = {}
+        """Partitions, by the name of their topic, that have changed or failed and that no step has taken up yet."""
         self._ip_quotas: set[str | None] = set()
         """Names of `ip` entities whose quotas have changed and are not in force yet."""
         self._offline_backoff = Backoff(_OFFLINE_RETRY_S_MAX)
@@ -63,9 +74,10 @@ class MetadataPublisher:
         self._active = True
         over_turns = self.reactions.run_over_turns
         over_turns("setting aside what the metadata does not name", self._replicas.remove_strays)
-        self._apply_topics(self._image.topics)
-        self.reactions.when_done(self._retry_offline_later)
-        self.reactions.when_done(done)
+        for topic in self._image.topics.values():
+            self._apply_partitions((topic.id, index) for index in topic.partitions)
+        self._retry_offline_when_done()
+        self.reactions.when_done("letting clients in", done)
 
     async def stop(self, timeout_s: float) -> None:
         if timeout_s > 0:
@@ -83,12 +95,13 @@ class MetadataPublisher:
         run("noting which logs are deleted", partial(self._replicas.note_removals, changes.removals))
         if None in changes.broker_configs or self._settings.node_id in changes.broker_configs:
             run("applying the broker's configuration", self._reconfigure)
+            run("applying what the configuration says of observers", self._reconfigure_observers)
         if changes.ip_quotas:
             self._ip_quotas |= changes.ip_quotas
             run("applying quotas of addresses", self._apply_ip_quotas)
         if self._active and changes:
             self._apply_to_replicas(changes)
-        self.reactions.when_done(done)
+        self.reactions.when_done("telling which metadata is in force", done)
 
     def _apply_ip_quotas(self) -> None:
         """Also those that an earlier change has left, as it failed."""
@@ -101,16 +114,32 @@ class MetadataPublisher:
         if changes.topics_removed:
             self._removed |= changes.topics_removed
             self.reactions.run_over_turns("removing topics", self._remove_topics)
-        self._apply_topics(changes.topics | changes.topic_configs)
-        self.reactions.when_done(self._retry_offline_later)
+        self._apply_partitions(changes.partitions)
+        for name in changes.topic_configs:
+            self.reactions.run_over_turns(f"configuring topic {name}", partial(self._configure_topic, name))
+        self._retry_offline_when_done()
 
-    def _apply_topics(self, names: Collection[str]) -> None:
+    def _apply_partitions(self, partitions: Iterable[tuple[UUID, int]]) -> None:
+        """Those of topics that are there; a step for each topic."""
+        names: dict[str, None] = {}
+        for topic_id, index in partitions:
+            topic = self._image.topics.by_id(topic_id)
+            if topic is not None:
+                names[topic.name] = None
+                self._changed.setdefault(topic.name, set()).add((topic_id, index))
         for name in names:
             self.reactions.run_over_turns(f"applying topic {name}", partial(self._apply_topic, name))
 
     def _apply_topic(self, name: str) -> Iterator[None]:
-        topic = self._image.topics.get(name)
-        return iter(()) if topic is None else self._replicas.apply_topic(topic.id, self.topic_config(name))
+        topic, changed = self._image.topics.get(name), self._changed.pop(name, set())
+        if topic is None:
+            return
+        indexes = [index for topic_id, index in changed if topic_id == topic.id]
+        try:
+            yield from self._replicas.apply_partitions(topic.id, indexes, self.topic_config(name))
+        except Exception:
+            self._changed.setdefault(name, set()).update(changed)
+            raise
 
     def _remove_topics(self) -> Iterator[None]:
         """Or what was there under their names before: logs of other topics' ids go."""
@@ -130,11 +159,20 @@ class MetadataPublisher:
         if self._active:
             self.reactions.run_over_turns("configuring topics", self._configure_topics)
 
+    def _reconfigure_observers(self) -> None:
+        self._observers.configure(self.effective)
+
     def _configure_topics(self) -> Iterator[None]:
         for name in list(self._image.topics):
-            topic = self._image.topics.get(name)
-            if topic is not None:
-                yield from self._replicas.configure(topic.id, self.topic_config(name))
+            yield from self._configure_topic(name)
+
+    def _configure_topic(self, name: str) -> Iterator[None]:
+        topic = self._image.topics.get(name)
+        if topic is not None:
+            yield from self._replicas.configure(topic.id, self.topic_config(name))
+
+    def _retry_offline_when_done(self) -> None:
+        self.reactions.when_done("looking for replicas that could not be opened", self._retry_offline_later)
 
     def _retry_offline_later(self) -> None:
         """What could not be opened is tried again, less and less often: a disk or descriptors may be free by then."""
@@ -145,5 +183,6 @@ class MetadataPublisher:
 
     def _retry_offline(self) -> None:
         self._offline_retry = None
-        self._apply_topics(sorted({topic for topic, _ in self._replicas.offline}))
-        self.reactions.when_done(self._retry_offline_later)
+        known = ((self._image.topics.get(name), index) for name, index in self._replicas.offline)
+        self._apply_partitions((topic.id, index) for topic, index in known if topic is not None)
+        self._retry_offline_when_done()

@@ -2,12 +2,15 @@
 
 A step goes by the metadata as it is when it runs, so that doing it again, or once for several changes, is right. One
 that concerns many partitions is done in pieces over turns of the event loop, so that clients are served meanwhile.
+
+Turns go to the oldest step and to the newest one alternately: a small change is in force soon, however much an earlier
+one has left to do, and that one goes on with half of the turns at least.
 """
 
 import asyncio
 import logging
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -34,19 +37,25 @@ class Scheduler(Protocol):
 
 
 class Reactions:
-    """Owns the steps that wait, the one that is under way and those that have failed; `now` gives seconds.
+    """Owns the steps that wait, those that are under way and those that have failed; `now` gives seconds.
 
-    Steps are known by their names, so there are never more of them than things that metadata can change. Nothing of it
-    is durable: a start takes over all of the metadata.
+    Steps are known by their names, so there are never more than twice as many of them as things that metadata can
+    change. Nothing of it is durable: a start takes over all of the metadata.
     """
 
     def __init__(self, loop: Scheduler, now: Callable[[], float]) -> None:
         self._loop = loop
         self._now = now
-        self._waiting: dict[object, Pieces] = {}
-        self._current: _UnderWay | None = None
+        self._steps: OrderedDict[int, _Step] = OrderedDict()
+        """By number, which is in the order in which they came."""
+        self._next_number = 0
+        self._waiting: dict[str, _Step] = {}
+        self._under_way: dict[str, _Step] = {}
+        self._when_done: deque[tuple[int, str, Callable[[], None]]] = deque()
+        """Who is called back when no step is left whose number is lower."""
+        self._newest_is_next = False
         self._scheduled = False
-        self._failed: dict[object, tuple[Backoff, Timer]] = {}
+        self._failed: dict[str, tuple[Backoff, Timer]] = {}
         self.lengths = TurnLengths("metadata")
         self.after_turn: Callable[[], None] = _nothing
         """Called when what was made in a turn has come to stay."""
@@ -63,46 +72,44 @@ class Reactions:
         else:
             _say_that_it_succeeded(name, backoff)
 
-    def run_over_turns(self, name: object, step: Pieces) -> None:
-        """`step` after those that wait already; one that waits under this name is done once, in the place of the first.
+    def run_over_turns(self, name: str, step: Pieces) -> None:
+        """`step` soon; one that waits under this name is done once, in the place of the first.
 
         One that is under way is done to its end and then again, so that what changes all the time gets done, too.
         """
-        self._waiting[name] = step
+        waiting = self._waiting.get(name)
+        if waiting is not None:
+            waiting.step = step
+            return
+        self._waiting[name] = self._steps[self._next_number] = _Step(self._next_number, name, step)
+        self._next_number += 1
         self._schedule()
 
-    def when_done(self, callback: Callable[[], None]) -> None:
-        """Call back once each step that waits now was done or has failed; at once when there is none."""
-
-        def call() -> Iterator[None]:
-            callback()
-            return iter(())
-
-        if self._current is None and not self._waiting:
-            callback()
-        else:
-            self.run_over_turns(object(), call)
+    def when_done(self, name: str, callback: Callable[[], None]) -> None:
+        """`run` it once each step that waits now was done or has failed, in the order of the calls; at once when
+        there is none."""
+        self._when_done.append((self._next_number, name, callback))
+        self._call_back()
 
     async def finish(self, timeout_s: float) -> None:
         """Give the steps that wait as much time to be done."""
         done = asyncio.Event()
-        self.when_done(done.set)
+        self.when_done("stopping", done.set)
         try:
             async with asyncio.timeout(timeout_s):
                 await done.wait()
         except TimeoutError:
-            log.warning("metadata is not applied to the end: %d steps are left to the next start", len(self._waiting))
+            log.warning("metadata is not applied to the end: %d steps are left to the next start", len(self._steps))
 
     @property
     def failing(self) -> list[str]:
-        return sorted(map(str, self._failed))
+        return sorted(self._failed)
 
     def close(self) -> None:
         for _, timer in self._failed.values():
             timer.cancel()
-        self._failed.clear()
-        self._waiting.clear()
-        self._current = None
+        for known in (self._failed, self._steps, self._waiting, self._under_way, self._when_done):
+            known.clear()
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -112,43 +119,58 @@ class Reactions:
     def _turn(self) -> None:
         self._scheduled = False
         begin_s = now_s = self._now()
-        name: object = None
-        while self._current is not None or self._waiting:
-            name = self._go_on()
+        name = None
+        while self._steps:
+            step = self._next()
+            name = step.name
+            self._go_on(step)
             now_s = self._now()
             if now_s >= begin_s + TURN_S:
                 break
+        self._newest_is_next = not self._newest_is_next
         self.after_turn()
         self.lengths.note(now_s - begin_s, now_s, name)
-        if self._current is not None or self._waiting:
+        if self._steps:
             self._schedule()
 
-    def _go_on(self) -> object:
-        """One piece; of which step."""
-        current, self._current = self._current or self._begun(), None
+    def _next(self) -> "_Step":
+        """A step waits for the one of its name that is under way; the oldest one waits for none."""
+        among = reversed(self._steps.values()) if self._newest_is_next else iter(self._steps.values())
+        return next(step for step in among if self._under_way.get(step.name, step) is step)
+
+    def _go_on(self, step: "_Step") -> None:
+        """One piece."""
         try:
-            if current.pieces is None:
-                current.pieces = current.step()
-            next(current.pieces)
+            if step.pieces is None:
+                del self._waiting[step.name]
+                self._under_way[step.name] = step
+                step.backoff = self._taken_back(step.name)
+                step.pieces = step.step()
+            next(step.pieces)
         except StopIteration:
-            _say_that_it_succeeded(current.name, current.backoff)
+            _say_that_it_succeeded(step.name, step.backoff)
+            self._ended(step)
         except Exception as error:
-            if current.backoff.is_news(repr(error)):
-                log.exception("%s failed, it is tried again", current.name)
-            self._again_later(current.name, current.backoff, partial(self._wait_again, current.name, current.step))
-        else:
-            self._current = current
-        return current.name
+            if step.backoff.is_news(repr(error)):
+                log.exception("%s failed, it is tried again", step.name)
+            self._again_later(step.name, step.backoff, partial(self._wait_again, step.name, step.step))
+            self._ended(step)
 
-    def _begun(self) -> "_UnderWay":
-        name = next(iter(self._waiting))
-        return _UnderWay(name, self._waiting.pop(name), self._taken_back(name))
+    def _ended(self, step: "_Step") -> None:
+        self._steps.pop(step.number, None)
+        self._under_way.pop(step.name, None)
+        self._call_back()
 
-    def _wait_again(self, name: object, step: Pieces) -> None:
+    def _call_back(self) -> None:
+        while self._when_done and self._when_done[0][0] <= next(iter(self._steps), self._next_number):
+            _, name, callback = self._when_done.popleft()
+            self.run(name, callback)
+
+    def _wait_again(self, name: str, step: Pieces) -> None:
         if name not in self._waiting:
             self.run_over_turns(name, step)
 
-    def _taken_back(self, name: object) -> Backoff:
+    def _taken_back(self, name: str) -> Backoff:
         """How often it has failed; it is not tried later any more."""
         if name not in self._failed:
             return Backoff(_RETRY_MAX_S)
@@ -156,22 +178,25 @@ class Reactions:
         timer.cancel()
         return backoff
 
-    def _again_later(self, name: object, backoff: Backoff, again: Callable[[], None]) -> None:
+    def _again_later(self, name: str, backoff: Backoff, again: Callable[[], None]) -> None:
         self._failed[name] = backoff, self._loop.call_later(backoff.failed(), again)
 
 
-@dataclass(slots=True)
-class _UnderWay:
-    name: object
-    step: Pieces
-    backoff: Backoff
-    pieces: Iterator[None] | None = None
+class _Step:
+    """One that waits, until there are `pieces`."""
+
+    __slots__ = ("backoff", "name", "number", "pieces", "step")
+
+    def __init__(self, number: int, name: str, step: Pieces) -> None:
+        self.number, self.name, self.step = number, name, step
+        self.backoff = Backoff(_RETRY_MAX_S)
+        self.pieces: Iterator[None] | None = None
 
 
 def _nothing() -> None:
     """For nobody."""
 
 
-def _say_that_it_succeeded(name: object, backoff: Backoff) -> None:
+def _say_that_it_succeeded(name: str, backoff: Backoff) -> None:
     if backoff.succeeded():
         log.info("%s has succeeded now", name)

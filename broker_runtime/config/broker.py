@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from broker_runtime.config.addresses import per_ip_overrides_problem
+from broker_runtime.config.allowed import at_least, between, each_of, one_of
 from broker_runtime.config.declaration import Config, dynamic, static
 from broker_runtime.config.definition import (
     INT_MAX,
@@ -15,10 +16,6 @@ from broker_runtime.config.definition import (
     Type,
     UpdateMode,
     Validator,
-    at_least,
-    between,
-    each_of,
-    one_of,
 )
 from broker_runtime.config.observers import observer_key, observer_names_problem
 from broker_runtime.config.topic import TopicConfig

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from broker_runtime.config.allowed import ListOf, OneOf, Range
 from broker_runtime.config.numbers import parse_double, parse_integer, trim
 from broker_runtime.errors import ConfigError
 
@@ -97,10 +98,26 @@ class Key(Generic[T]):
             value = _PARSERS[self.type](text)
         except ValueError:
             raise self._refusal(text, f"must be {_DESCRIBED[self.type]}") from None
-        problem = _BOUNDS.get(self.type, _no_bound)(value) or (self.validator(value) if self.validator else None)
+        problem = self._type_problem(value) or (self.validator(value) if self.validator else None)
         if problem:
             raise self._refusal(text, problem)
         return value
+
+    def _type_problem(self, value: Value) -> str | None:
+        """Where a whole number needs more bits than the type has: what the key allows."""
+        bits = _BITS.get(self.type)
+        if bits is None or not isinstance(value, int):
+            return None
+        low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        if low <= value <= high:
+            return None
+        allowed = self.validator if isinstance(self.validator, Range) else Range(low)
+        return f"must lie between {allowed.low} and {high if allowed.high is None else allowed.high}"
+
+    @property
+    def allowed(self) -> str:
+        """In words, where not every value of the type is allowed and a few words say which."""
+        return str(self.validator) if isinstance(self.validator, Range | OneOf | ListOf) else ""
 
     def _refusal(self, text: str, problem: str) -> ConfigError:
         return ConfigError(f"Invalid value {text} for configuration {self.name}: Value {problem}")
@@ -154,43 +171,4 @@ _DESCRIBED: Mapping[Type, str] = {
     Type.PASSWORD: "a password",
 }
 
-
-def _no_bound(_: Value) -> str | None:
-    return None
-
-
-def _within(bits: int) -> Validator:
-    limit = 1 << (bits - 1)
-
-    def check(value: Value) -> str | None:
-        fits = isinstance(value, int) and -limit <= value < limit
-        return None if fits else f"must lie between {-limit} and {limit - 1}"
-
-    return check
-
-
-_BOUNDS: Mapping[Type, Validator] = {Type.INT: _within(32), Type.SHORT: _within(16), Type.LONG: _within(64)}
-
-
-def at_least(low: float) -> Validator:
-    return lambda value: None if isinstance(value, int | float) and value >= low else f"must be at least {low}"
-
-
-def between(low: float, high: float) -> Validator:
-    def check(value: Value) -> str | None:
-        inside = isinstance(value, int | float) and low <= value <= high
-        return None if inside else f"must be between {low} and {high}"
-
-    return check
-
-
-def one_of(*allowed: str) -> Validator:
-    return lambda value: None if value in allowed else f"must be one of: {', '.join(allowed)}"
-
-
-def each_of(*allowed: str) -> Validator:
-    def check(value: Value) -> str | None:
-        fits = isinstance(value, tuple) and value and all(item in allowed for item in value)
-        return None if fits else f"must be a list of: {', '.join(allowed)}"
-
-    return check
+_BITS: Mapping[Type, int] = {Type.INT: 32, Type.SHORT: 16, Type.LONG: 64}

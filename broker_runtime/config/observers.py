@@ -3,7 +3,8 @@
 import re
 from functools import lru_cache
 
-from broker_runtime.config.definition import ConfigKey, Key, Type, UpdateMode, Validator, Value, at_least
+from broker_runtime.config.allowed import at_least
+from broker_runtime.config.definition import ConfigKey, Key, Type, UpdateMode, Validator, Value
 
 OBSERVER_PREFIX = "observer."
 OBSERVERS_MAX = 16

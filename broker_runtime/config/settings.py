@@ -72,6 +72,20 @@ class BrokerSettings:
         return tuple(sorted(name for name in self.given if (key := broker_key(name)) is not None and not key.used))
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for whatever is allowed and hardly meant."""
+        found = []
+        if self.unused:
+            found.append(f"these keys of Apache Kafka change nothing here: {', '.join(self.unused)}")
+        heartbeat_ms, session_ms = self.config.broker_heartbeat_interval_ms, self.config.broker_session_timeout_ms
+        if 2 * heartbeat_ms > session_ms:
+            found.append(
+                f"broker.heartbeat.interval.ms ({heartbeat_ms}) is more than half of broker.session.timeout.ms"
+                f" ({session_ms}), so that one late heartbeat fences a broker: lower the first or raise the second"
+            )
+        return tuple(found)
+
+    @property
     def client_listeners(self) -> tuple[Endpoint, ...]:
         """The broker's own listeners: all but the controller's."""
         return tuple(e for e in self.listeners if e.listener not in self.controller_listeners)
@@ -174,14 +188,20 @@ def _controller_listeners(
     config: BrokerConfig, roles: frozenset[str], listeners: tuple[Endpoint, ...]
 ) -> frozenset[str]:
     names = frozenset(name.upper() for name in config.controller_listener_names or ())
+    opened = [endpoint.listener for endpoint in listeners]
+    if CONTROLLER_ROLE in roles and names and names.isdisjoint(opened):
+        raise ConfigError(
+            f"controller.listener.names: none of {', '.join(sorted(names))} is one of listeners ({', '.join(opened)}),"
+            " and this node is a controller; name the listener that is the controller's, or leave the key out"
+        )
     if roles == {CONTROLLER_ROLE}:
-        names = names or frozenset(endpoint.listener for endpoint in listeners)
-        strangers = [e.listener for e in listeners if e.listener not in names]
+        names = names or frozenset(opened)
+        strangers = [name for name in opened if name not in names]
         if strangers:
             raise ConfigError(
                 f"listeners: a controller has no use for {', '.join(strangers)}; see controller.listener.names"
             )
-    elif CONTROLLER_ROLE not in roles and any(e.listener in names for e in listeners):
+    elif CONTROLLER_ROLE not in roles and not names.isdisjoint(opened):
         raise ConfigError(
             "listeners: a broker that is not a controller must not open a listener of controller.listener.names"
         )

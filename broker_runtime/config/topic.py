@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Self, TypeVar
 
+from broker_runtime.config.allowed import at_least, each_of, one_of
 from broker_runtime.config.declaration import Config
 from broker_runtime.config.definition import (
     LONG_MAX,
@@ -16,9 +17,6 @@ from broker_runtime.config.definition import (
     UpdateMode,
     Validator,
     Value,
-    at_least,
-    each_of,
-    one_of,
 )
 from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
 from broker_runtime.errors import ConfigError

@@ -1,11 +1,29 @@
-"""What records have changed, so that a node can react without comparing images. Pure."""
+"""What records have changed, so that a node can react without comparing images. Pure.
 
+A new kind of change is a field here, and a line in the area whose records make it.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 from uuid import UUID
 
 
+class _Sets:
+    """Whatever is in its fields: sets, or objects of this kind."""
+
+    __slots__: Sequence[str] = ()
+
+    def update(self, later: Self) -> None:
+        for name in self.__slots__:
+            getattr(self, name).update(getattr(later, name))
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__slots__)
+
+
 @dataclass(slots=True)
-class Removals:
+class Removals(_Sets):
     """What a record took away, which is the only leave to delete its log: that a snapshot does not name something may
     as well come of metadata that was lost."""
 
@@ -13,44 +31,24 @@ class Removals:
     replicas: set[tuple[UUID, int, int]] = field(default_factory=set)
     """(topic id, partition, broker id)"""
 
-    def __bool__(self) -> bool:
-        return bool(self.topics or self.replicas)
-
     def order_deletion(self, topic_id: UUID, partition: int, broker_id: int) -> bool:
         return topic_id in self.topics or (topic_id, partition, broker_id) in self.replicas
 
 
 @dataclass(slots=True)
-class Changes:
-    """What one or several records changed; topics by name, `None` in `broker_configs` is the cluster-wide default."""
+class Changes(_Sets):
+    """What one or several records changed. What was changed and then removed may be in it still: whoever reacts goes by
+    the image as it is, in which a name may also be another topic's by now."""
 
     brokers: set[int] = field(default_factory=set)
-    topics: set[str] = field(default_factory=set)
+    partitions: set[tuple[UUID, int]] = field(default_factory=set)
+    """(topic id, partition)"""
     topics_removed: set[str] = field(default_factory=set)
+    """By name, as all that is to go is what has the name and not the id of a topic that is there."""
     removals: Removals = field(default_factory=Removals)
     topic_configs: set[str] = field(default_factory=set)
+    """Names of topics."""
     broker_configs: set[int | None] = field(default_factory=set)
+    """None is the cluster-wide default."""
     ip_quotas: set[str | None] = field(default_factory=set)
-
-    def merge(self, later: "Changes") -> None:
-        self.brokers |= later.brokers
-        # A name that was removed and made anew stays in both: the old logs go before the new ones come.
-        self.topics -= later.topics_removed
-        self.topics |= later.topics
-        self.topics_removed |= later.topics_removed
-        self.removals.topics |= later.removals.topics
-        self.removals.replicas |= later.removals.replicas
-        self.topic_configs -= later.topics_removed
-        self.topic_configs |= later.topic_configs
-        self.broker_configs |= later.broker_configs
-        self.ip_quotas |= later.ip_quotas
-
-    def __bool__(self) -> bool:
-        return bool(
-            self.brokers
-            or self.topics
-            or self.topics_removed
-            or self.topic_configs
-            or self.broker_configs
-            or self.ip_quotas
-        )
+    """Names of `ip` entities; None is the default entity."""

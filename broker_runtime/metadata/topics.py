@@ -100,7 +100,6 @@ class Topics(ReadOnlyTable[str, Topic]):
                 if record.name in self._entries or record.id in self._by_id:
                     raise ValueError(f"topic {record.name} ({record.id}) is made twice")
                 self._add(record.name, record.id, {})
-                changes.topics.add(record.name)
             case RemoveTopic():
                 topic = self._known(record.id)
                 del self._entries[topic.name], self._by_id[topic.id], self._partitions[topic.id]
@@ -114,7 +113,7 @@ class Topics(ReadOnlyTable[str, Topic]):
             gone = set(before.replicas) - set(record.replicas)
             changes.removals.replicas.update((topic.id, record.index, broker_id) for broker_id in gone)
         self._partitions[topic.id][record.index] = Partition.of(record)
-        changes.topics.add(topic.name)
+        changes.partitions.add((topic.id, record.index))
 
     def _known(self, topic_id: UUID) -> Topic:
         topic = self._by_id.get(topic_id)
@@ -144,5 +143,7 @@ class Topics(ReadOnlyTable[str, Topic]):
             before, after = self.get(name), newer.get(name)
             if before is not None and (after is None or after.id != before.id):
                 changes.topics_removed.add(name)
-            if after is not None and before != after:
-                changes.topics.add(name)
+            if after is not None:
+                known = before.partitions if before is not None and before.id == after.id else {}
+                changed = (index for index, part in after.partitions.items() if known.get(index) != part)
+                changes.partitions.update((after.id, index) for index in changed)

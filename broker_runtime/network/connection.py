@@ -8,13 +8,15 @@ reply must not point into it. Its Reply begins with the size field.
 """
 
 import errno
-from asyncio import AbstractEventLoop
+from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.closed_observers import ClosedObservers
+from broker_runtime.network.connection_events import ConnectionEvents
 from broker_runtime.network.connection_states import Event, State
 from broker_runtime.network.machine import Buffers, ConnectionMachine
 from broker_runtime.network.output import send
@@ -30,7 +32,7 @@ _DEAL_S = 0.01
 _GONE = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
 )
-_READING, _QUEUED, _CLOSED = State.READING, State.QUEUED, State.CLOSED
+_READING, _QUEUED, _THROTTLED, _CLOSED = State.READING, State.QUEUED, State.THROTTLED, State.CLOSED
 
 
 Origin = tuple[int, str, tuple[str, int], float]
@@ -72,12 +74,14 @@ class Shared:
         "clock",
         "connection_turn_s",
         "established_used_s",
+        "events",
         "handler",
         "host",
         "limits",
         "loop",
         "now",
         "poller",
+        "throttle_ends",
         "turns",
     )
 
@@ -92,9 +96,12 @@ class Shared:
         self.connection_turn_s = limits.connection_turn_s
         self.handler = handler
         self.host: ConnectionHost
+        self.events = ConnectionEvents()
         self.turns = Turns(loop, self.now, limits.turn_s, poller.is_behind)
         self.buffers = Buffers(limits, self._deal_memory)
         self._dealing = False
+        self.throttle_ends: dict[int, TimerHandle] = {}
+        """By the ids of connections."""
         self.established_used_s = float("-inf")
         """When a connection that is no new one last sent something."""
 
@@ -110,7 +117,11 @@ class Shared:
 
 
 class Connection:
-    """Owns `transport`. `state` belongs to the API layer. Times are seconds of the clock given in `Shared`."""
+    """Owns `transport`. `state` belongs to the API layer. Times are seconds of the clock given in `Shared`.
+
+    `throttle_s` is for handlers: the client is over a quota, and once the answer that is being made has been sent it is
+    neither read nor answered for so long (KIP-219).
+    """
 
     __slots__ = (
         "_established_from_s",
@@ -128,6 +139,7 @@ class Connection:
         "listener",
         "peer",
         "state",
+        "throttle_s",
     )
 
     def __init__(self, transport: Transport, origin: Origin, shared: Shared) -> None:
@@ -138,6 +150,7 @@ class Connection:
         self.last_used_s = origin[3]
         self._established_from_s = origin[3] + shared.limits.established_after_s
         self.state: object = None
+        self.throttle_s = 0.0
         self._shared = shared
         self._machine = ConnectionMachine(origin[0], origin[2][0], shared.buffers)
         self._pending: PendingReply | None = None
@@ -259,6 +272,9 @@ class Connection:
                 break
             reply = handler(frame, self)
             handled += 1
+            if self.throttle_s:
+                self._throttle()
+                stop_s = -inf
             if isinstance(reply, PendingReply):
                 if not reply.done:
                     self._pending = reply
@@ -279,6 +295,22 @@ class Connection:
                     break
         return handled
 
+    def _throttle(self) -> None:
+        until_s = self._shared.now() + self.throttle_s
+        self.throttle_s = 0.0
+        self._machine.throttled_until_s = max(until_s, self._machine.throttled_until_s)
+
+    def _wait_for_throttle_end(self) -> None:
+        shared = self._shared
+        left_s = max(self._machine.throttled_until_s - shared.now(), 0.0)
+        self._forget_throttle_end()
+        shared.throttle_ends[self.id] = shared.loop.call_later(left_s, self.ask_turn)
+
+    def _forget_throttle_end(self) -> None:
+        timer = self._shared.throttle_ends.pop(self.id, None)
+        if timer is not None:
+            timer.cancel()
+
     def _await(self, later: PendingReply, handled: int, now_s: float) -> None:
         if self._machine.served(handled, now_s, deferred=True) is _CLOSED:
             self._pending = None
@@ -294,6 +326,8 @@ class Connection:
         if reply is None:
             self.close()
             return
+        if self.throttle_s:
+            self._throttle()
         self._machine.replied(reply)
         if not self._write_blocked and self._machine.state is not _CLOSED:
             self._flush()
@@ -332,6 +366,8 @@ class Connection:
                 self._resume_reading()
         elif state is _QUEUED:
             self.ask_turn()
+        elif state is _THROTTLED:
+            self._wait_for_throttle_end()
         elif state is _CLOSED:
             if self._transport.fileno() >= 0:
                 self._release()
@@ -366,6 +402,10 @@ class Connection:
             machine.turn(self._shared.now())
             if machine.state is _READING:
                 self._resume_reading()
+        elif state is _THROTTLED:
+            self._forget_throttle_end()
+            machine.turn(self._shared.now())
+            self._go_on(machine.state)
         elif state is _READING and self._transport.holds_bytes:
             self.on_readable()
 
@@ -441,6 +481,7 @@ class Connection:
     def _release(self) -> None:
         self._shared.poller.forget(self._transport.fileno())
         self._transport.close()
+        self._forget_throttle_end()
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.cancel()

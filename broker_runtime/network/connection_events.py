@@ -35,3 +35,16 @@ class ConnectionEvent(NamedTuple):
 
 TellOfConnection = Callable[[ConnectionEvent], None]
 """Must not raise, or take long."""
+
+
+class ConnectionEvents:
+    """Where the events of one server go: `tell` is None where nobody wants them."""
+
+    __slots__ = ("tell",)
+
+    def __init__(self) -> None:
+        self.tell: TellOfConnection | None = None
+
+    def observe(self, tell: TellOfConnection | None) -> None:
+        """Tell `tell` of every event from here on, or nobody."""
+        self.tell = tell

@@ -16,8 +16,9 @@ class State(IntEnum):
     AWAITING = 3
     SENDING = 4
     SHORT_OF_MEMORY = 5
-    ENDING = 6
-    CLOSED = 7
+    THROTTLED = 6
+    ENDING = 7
+    CLOSED = 8
 
 
 class Event(IntEnum):
@@ -32,13 +33,16 @@ class Event(IntEnum):
     REPLY = 6
     SENT = 7
     SENT_WITH_MORE = 8
-    PUSH = 9
-    END_OF_STREAM = 10
-    LOST = 11
-    OVERDUE = 12
-    REFUSE = 13
-    FINISH = 14
-    CLOSE = 15
+    SENT_THROTTLED = 9
+    UNTHROTTLED = 10
+    UNTHROTTLED_WITH_MORE = 11
+    PUSH = 12
+    END_OF_STREAM = 13
+    LOST = 14
+    OVERDUE = 15
+    REFUSE = 16
+    FINISH = 17
+    CLOSE = 18
 
 
 class UnknownEventError(RuntimeError):
@@ -46,8 +50,8 @@ class UnknownEventError(RuntimeError):
 
 
 def _table() -> Iterator[tuple[State, Event, State]]:
-    reading, serving, queued, awaiting, sending, short, ending, closed = State
-    open_states = (reading, serving, queued, awaiting, sending, short, ending)
+    reading, serving, queued, awaiting, sending, short, throttled, ending, closed = State
+    open_states = (reading, serving, queued, awaiting, sending, short, throttled, ending)
     yield reading, Event.BYTES, serving
     yield reading, Event.NO_MEMORY, short
     yield reading, Event.END_OF_STREAM, closed
@@ -59,14 +63,19 @@ def _table() -> Iterator[tuple[State, Event, State]]:
     yield awaiting, Event.REPLY, sending
     yield sending, Event.SENT, reading
     yield sending, Event.SENT_WITH_MORE, queued
+    yield sending, Event.SENT_THROTTLED, throttled
+    yield throttled, Event.UNTHROTTLED, reading
+    yield throttled, Event.UNTHROTTLED_WITH_MORE, queued
     # What is under way when a connection is to end goes on as far as its replies, and no further.
     yield ending, Event.SERVED, ending
     yield ending, Event.DEFERRED, ending
     yield ending, Event.REPLY, ending
     yield ending, Event.SENT, closed
     yield ending, Event.SENT_WITH_MORE, closed
-    for state, after in zip(open_states, (sending, serving, sending, awaiting, sending, sending, ending), strict=True):
-        yield state, Event.PUSH, after
+    yield ending, Event.SENT_THROTTLED, closed
+    after_push = {serving: serving, awaiting: awaiting, ending: ending}
+    for state in open_states:
+        yield state, Event.PUSH, after_push.get(state, sending)
     for state in open_states:
         # Requests that have arrived are carried out: who produces with acks=0 and goes has waited for nothing.
         yield state, Event.LOST, queued if state is queued else closed
@@ -99,6 +108,7 @@ MEANING_OF_STATE: Mapping[State, str] = {
     State.AWAITING: "the last request is answered later, for example a fetch that waits for records",
     State.SENDING: "replies are to be sent, and the socket may take no more for now",
     State.SHORT_OF_MEMORY: "a request has begun to arrive and may not have more of queued.max.request.bytes for now",
+    State.THROTTLED: "everything is sent, and the client is over a quota: it is neither read nor answered (KIP-219)",
     State.ENDING: "what has been taken is answered, then the connection closes (shutdown)",
     State.CLOSED: "the socket is closed, and who waited for the end has been told",
 }
@@ -113,6 +123,9 @@ MEANING_OF_EVENT: Mapping[Event, str] = {
     Event.REPLY: "the awaited reply is there",
     Event.SENT: "everything is sent",
     Event.SENT_WITH_MORE: "everything is sent, and complete requests are left",
+    Event.SENT_THROTTLED: "everything is sent, and the client is over a quota",
+    Event.UNTHROTTLED: "the throttle time is over",
+    Event.UNTHROTTLED_WITH_MORE: "the throttle time is over, and complete requests are left",
     Event.PUSH: "a frame that answers nothing is to be sent",
     Event.END_OF_STREAM: "the client has ended its side",
     Event.LOST: "the socket has failed, or the peer is gone",

@@ -53,9 +53,9 @@ class ConnectionMachine:
     """`holder` names the connection, and `address` its client, to the memory for requests.
 
     `outgoing` is what the socket has still to take: whole replies in the order of their requests, and frames that
-    answer nothing between them; None while there is nothing and no request to be answered. Raises UnknownEventError for
-    what cannot happen in its state, and ProtocolError for bytes that are no request; the connection has to end with
-    both.
+    answer nothing between them; None while there is nothing and no request to be answered. Until `throttled_until_s`,
+    which the shell sets, nothing is handled beyond what has been (KIP-219). Raises UnknownEventError for what cannot
+    happen in its state, and ProtocolError for bytes that are no request; the connection has to end with both.
     """
 
     __slots__ = (
@@ -71,11 +71,13 @@ class ConnectionMachine:
         "_taken",
         "outgoing",
         "state",
+        "throttled_until_s",
     )
 
     def __init__(self, holder: int, address: str, buffers: Buffers) -> None:
         self.state = _READING
         self.outgoing: list[Chunk] | None = None
+        self.throttled_until_s = -inf
         self._holder = holder
         self._address = address
         self._buffers = buffers
@@ -135,8 +137,14 @@ class ConnectionMachine:
         return []
 
     def turn(self, now_s: float) -> list[memoryview]:
-        """Go on with what had to wait: for its turn, or for memory."""
+        """Go on with what had to wait: for its turn, for memory, or for the end of its throttle time."""
         frame = self._frame
+        if self.state is State.THROTTLED:
+            if now_s >= self.throttled_until_s:
+                self._tell(Event.UNTHROTTLED_WITH_MORE if frame is not None and frame.complete else Event.UNTHROTTLED)
+                if frame is not None and not frame.complete:
+                    self._restart_deadline(frame, now_s)
+            return []
         assert frame is not None, "only what has arrived waits"
         if self.state is State.SHORT_OF_MEMORY:
             if self._room(frame, now_s):
@@ -231,7 +239,10 @@ class ConnectionMachine:
         if self._owing:
             return self.state
         frame = self._frame
-        event = Event.SENT_WITH_MORE if frame is not None and frame.complete else Event.SENT
+        if now_s < self.throttled_until_s:
+            event = Event.SENT_THROTTLED
+        else:
+            event = Event.SENT_WITH_MORE if frame is not None and frame.complete else Event.SENT
         after = AFTER[event][self.state]
         if after is None:
             raise unknown(self.state, event)

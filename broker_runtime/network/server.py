@@ -40,6 +40,7 @@ class SocketServer:
         self.refusals = RefusalLog(int(limits.log_interval_s * 1000))
         self.figures = NetworkFigures()
         self._shared = Shared(loop, self._poller, clock, limits, handler)
+        self.connection_events = self._shared.events
         self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures)
         self._runtime = AcceptorRuntime(self._shared, self.refusals)
         self._acceptors: dict[str, Acceptor] = {}

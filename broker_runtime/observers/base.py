@@ -93,6 +93,15 @@ class MeasuredObserver(Protocol):
 
 
 @runtime_checkable
+class ReconfiguredObserver(Protocol):
+    """Goes on with another configuration; others are made anew, and closed when the new one is there."""
+
+    def reconfigure(self, config: Config, /) -> None:
+        """In a thread, while it may be called. Where it raises, it goes on as before."""
+        ...
+
+
+@runtime_checkable
 class CallObserver(Configured, Protocol):
     """One that is part of the broker and keeps an account of all requests: one call for each that has ended.
 

@@ -59,6 +59,10 @@ class ObserverHub:
         self._connections = tuple(one for one in observers if one.connections is not None)
 
     @property
+    def wants_requests(self) -> bool:
+        return bool(self._accounts) or any(self._by_api.values())
+
+    @property
     def wants_connections(self) -> bool:
         return bool(self._connections)
 

@@ -19,8 +19,7 @@ from broker_runtime.wire.primitives import is_struct, without_none
 
 @dataclass(frozen=True, slots=True)
 class TopicFields:
-    """Where names and ids of topics stand in a struct: the numbers of such fields, and of arrays that have some in them.
-    """
+    """Where names and ids of topics stand in a struct: numbers of such fields, and of arrays that have some in them."""
 
     layout: StructLayout
     names: frozenset[int]

@@ -2,6 +2,7 @@
 
 One task, one connection and one fetch session for each leader. Partitions come and go between two requests; a request
 that waits at the leader for new records is given up when a partition comes, so that it does not wait for the others.
+Once for a whole burst of them: while partitions keep coming no request waits long.
 """
 
 import asyncio
@@ -25,11 +26,12 @@ from broker_runtime.wire.versions import FETCH
 log = logging.getLogger(__name__)
 
 _EPOCHS_PER_REQUEST = 1_000
-_GATHER_S = 0.02
-"""Before hanging up on the leader for one partition that has come: others mostly come with it, over several turns of
-the event loop, and each time all partitions have to be named again."""
+_MORE_TO_COME_S = 0.5
+"""After a partition has come: others mostly come with it, over many turns of the event loop. To hang up on the leader
+for each few of them would cost more, as each time all partitions have to be named again."""
 _SYNC_LOOK_S = 0.05
-"""How long the other partitions wait for one that is being synced, and how long it then waits for their request."""
+"""How long the other partitions wait for one that is being synced, and how long it then waits for their request; so do
+those that come."""
 _LEADER_ELSEWHERE = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -93,7 +95,7 @@ class LeaderFetcher:
         """Of logs at the leader, as the last answer has told them."""
         self._backoff = Backoff(settings.backoff_max_s)
         self._waits_for_records = False
-        self._hang_up: asyncio.TimerHandle | None = None
+        self._more_come_until_s = float("-inf")
 
     # Which partitions
 
@@ -101,13 +103,9 @@ class LeaderFetcher:
         self._session.follow(replica)
         self._changed.set()
         self._woken.set()
-        if self._waits_for_records and self._hang_up is None:
-            self._hang_up = asyncio.get_running_loop().call_later(_GATHER_S, self._hang_up_now)
-
-    def _hang_up_now(self) -> None:
-        """Unless a later request has named what has come."""
-        self._hang_up = None
-        if self._waits_for_records and self._changed.is_set():
+        self._more_come_until_s = self._clock.monotonic() + _MORE_TO_COME_S
+        if self._waits_for_records:
+            self._waits_for_records = False
             self._link.close()
 
     def forget(self, topic_id: UUID, index: int) -> None:
@@ -118,8 +116,6 @@ class LeaderFetcher:
         return len(self._session) > 0
 
     def close(self) -> None:
-        if self._hang_up is not None:
-            self._hang_up.cancel()
         self._link.close()
 
     # The task
@@ -225,17 +221,19 @@ class LeaderFetcher:
         What it asks for tells the leader what this broker has, so a partition whose records are being synced waits.
         """
         session, settings = self._session, self._settings
-        request = session.next_request(self._clock.monotonic())
+        now_s = self._clock.monotonic()
+        request = session.next_request(now_s)
         if request is None:
             return False
         limits = settings.limits
         if request.has_more:
             limits = self._no_wait
-        elif any(r.truncated and r.log.waits_for_sync for r in session.to_look):
+        elif now_s < self._more_come_until_s or any(r.truncated and r.log.waits_for_sync for r in session.to_look):
             limits = self._impatient
         epoch = self._broker_epoch()
         body = pack_fetch(settings.broker_id, epoch, request.session, request.wanted, request.forgotten, limits)
-        answer = await self._exchange(FETCH, FETCH_VERSION, body) if request.has_more else await self._long_poll(body)
+        exchange = self._long_poll if limits is settings.limits else self._short_poll
+        answer = await exchange(body)
         if answer is None:
             return True
         try:
@@ -278,6 +276,9 @@ class LeaderFetcher:
             raise
         finally:
             self._waits_for_records = False
+
+    async def _short_poll(self, body: bytes) -> memoryview:
+        return await self._exchange(FETCH, FETCH_VERSION, body)
 
     async def _take(self, fetched: Fetched) -> None:
         replica = self._session.get(fetched.topic_id, fetched.partition)

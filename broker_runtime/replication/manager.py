@@ -111,9 +111,9 @@ class ReplicaManager:
     # What requests use
 
     def led(self, topic: str, index: int) -> LeaderReplica:
-        found = self._led.get((topic, index))
+        found, known = self._led.get((topic, index)), self._image.topics.get(topic)
         # Logs of a removed topic go over turns, and its name may be another topic's by now.
-        if found is None or self._image.topics.by_id(found.topic_id) is None:
+        if found is None or known is None or (known.id is not found.topic_id and known.id != found.topic_id):
             raise self._not_led(topic, index)
         return found
 
@@ -130,10 +130,9 @@ class ReplicaManager:
 
     # Each of these is work in small pieces, one for each step of the iterator, and goes by the metadata as it is then.
 
-    def apply_topic(self, topic_id: UUID, config: TopicConfig) -> Iterator[None]:
-        """Take over the state of all partitions of a topic; a partition that fails is logged, the others go on."""
-        topic = self._image.topics.by_id(topic_id)
-        for index in list(topic.partitions) if topic is not None else ():
+    def apply_partitions(self, topic_id: UUID, indexes: Collection[int], config: TopicConfig) -> Iterator[None]:
+        """Take over the state of these partitions of a topic; one that fails is logged, the others go on."""
+        for index in sorted(indexes):
             topic = self._image.topics.by_id(topic_id)
             if topic is None:
                 return

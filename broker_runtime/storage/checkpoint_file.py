@@ -13,10 +13,11 @@ V = TypeVar("V")
 
 
 class PendingWrite(NamedTuple):
-    """`run`, in any thread, raises OSError; `is_there` follows on the event loop where it has not."""
+    """`run`, in any thread, raises OSError; `is_there` or `has_failed` follows on the event loop."""
 
     run: Callable[[], None]
     is_there: Callable[[], None]
+    has_failed: Callable[[], None]
 
 
 class CheckpointFile(Generic[V]):
@@ -42,6 +43,9 @@ class CheckpointFile(Generic[V]):
         """Held while the file is written."""
         self._newest = self._written = 0
         self._coming: dict[int, Mapping[Partition, V]] = {}
+        self._doubtful: dict[Partition, list[V]] = {}
+        """The values of contents up to the number `_doubtful_to`, whose writes have failed."""
+        self._doubtful_to = 0
 
     def read(self) -> None:
         try:
@@ -57,11 +61,12 @@ class CheckpointFile(Generic[V]):
     @property
     def is_settled(self) -> bool:
         """Whether `on_disk` is all that the file may have."""
-        return not self._coming
+        return not self._coming and not self._doubtful_to
 
     def may_say(self, key: Partition) -> list[V]:
         """What the file may say of a partition."""
-        return [content[key] for content in (self.on_disk, *self._coming.values()) if key in content]
+        said = [content[key] for content in (self.on_disk, *self._coming.values()) if key in content]
+        return said + self._doubtful.get(key, [])
 
     def begin(self, content: Mapping[Partition, V], *, sync: bool = True) -> "PendingWrite | None":
         """None when exactly that is there."""
@@ -69,13 +74,19 @@ class CheckpointFile(Generic[V]):
             return None
         self._newest += 1
         self._coming[self._newest] = content
-        return PendingWrite(partial(self._run, self._newest, content, sync), partial(self._is_there, self._newest))
+        number = self._newest
+        run = partial(self._run, number, content, sync)
+        return PendingWrite(run, partial(self._is_there, number), partial(self._has_failed, number))
 
     def write(self, content: Mapping[Partition, V], *, sync: bool = True) -> None:
         """Raises OSError."""
         pending = self.begin(content, sync=sync)
         if pending is not None:
-            pending.run()
+            try:
+                pending.run()
+            except OSError:
+                pending.has_failed()
+                raise
             pending.is_there()
 
     def _run(self, number: int, content: Mapping[Partition, V], sync: bool) -> None:
@@ -90,3 +101,17 @@ class CheckpointFile(Generic[V]):
             # Unless a newer one is there already.
             self.on_disk = content
             self._coming = {other: value for other, value in self._coming.items() if other > number}
+            if number > self._doubtful_to:
+                self._doubtful, self._doubtful_to = {}, 0
+
+    def _has_failed(self, number: int) -> None:
+        """However often that is so on a full disk, it takes memory for the values that differ only."""
+        content = self._coming.pop(number, None)
+        if content is None:
+            # A newer one is there.
+            return
+        self._doubtful_to = max(self._doubtful_to, number)
+        for key, value in content.items():
+            values = self._doubtful.setdefault(key, [])
+            if value not in values:
+                values.append(value)

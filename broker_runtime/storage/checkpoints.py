@@ -4,8 +4,7 @@ A partition is in the ledger, for good, before it is in a checkpoint, and gone f
 again.
 """
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -26,8 +25,6 @@ from broker_runtime.storage.ledger import FILE_NAME, Entry, read_ledger, write_l
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.log_starts import LogStarts
 
-_LOGGER = logging.getLogger(__name__)
-
 
 class Said(NamedTuple):
     """What the checkpoints that were read say of a partition; 0 where they say nothing."""
@@ -41,12 +38,21 @@ class Checkpoints:
     """`logs` are the manager's: what is written is what they have then, and what `keep` holds of others.
 
     Methods raise OSError where they do not say otherwise; `write_soon` writes in a thread of `disk`, and what fails is
-    said in the log and made again by the next call.
+    told and made again by the next call.
     """
 
-    def __init__(self, fs: FileSystem, log_dir: Path, logs: Mapping[Partition, Log], disk: Disk) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        log_dir: Path,
+        logs: Mapping[Partition, Log],
+        disk: Disk,
+        on_failed: Callable[[str, Exception], None],
+    ) -> None:
+        """`on_failed` is told, on the event loop, what could not be written."""
         self._logs = logs
         self._disk = disk
+        self._on_failed = on_failed
         self._recovery_points = _offsets_file(fs, log_dir, RECOVERY_POINTS)
         self._high_watermarks = _offsets_file(fs, log_dir, HIGH_WATERMARKS)
         self._log_starts = _offsets_file(fs, log_dir, LOG_STARTS)
@@ -140,7 +146,7 @@ class Checkpoints:
     def _is_written(self, name: str, error: Exception | None) -> None:
         self._under_way.discard(name)
         if error is not None:
-            _LOGGER.error("writing %s failed, it is tried again: %s", name, error)
+            self._on_failed(f"writing {name}", error)
 
     def lower(self, key: Partition, log: Log) -> None:
         """A log is cut: offsets on disk behind its end would vouch for records that are yet to come.
@@ -214,7 +220,9 @@ def _run(writes: Sequence[PendingWrite]) -> None:
 
 
 def _ended(writes: Sequence[PendingWrite], done: Done, error: Exception | None) -> None:
-    if error is None:
-        for write in writes:
+    for write in writes:
+        if error is None:
             write.is_there()
+        else:
+            write.has_failed()
     done(error)

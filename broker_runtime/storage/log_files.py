@@ -65,7 +65,7 @@ class LogFiles:
             segment.append(buffers)
         except OSError as error:
             self._undo(segment)
-            raise self.health.failure("append", error) from error
+            raise self.health.write_failure("append", error) from error
 
     def _undo(self, segment: Segment) -> None:
         """Nothing was written, and nothing under a new leader epoch, after all."""
@@ -73,16 +73,16 @@ class LogFiles:
             segment.truncate_tail()
         except OSError:
             # Nothing reads past the segment's size; the next append has to cut first.
-            self.health.usable = False
+            self.health.torn()
         if self.epochs.truncate_end(segment.next_offset):
-            self.health.usable = False
+            self.health.torn()
 
     def write_indexes_soon(self, segment: Segment) -> None:
         try:
             segment.indexes.write()
-        except OSError:
-            # The batch is stored. The entries stay in memory, and roll and flush, which do report, write them again.
-            return
+        except OSError as error:
+            # The batch is stored. The entries stay in memory, and are written with the next ones.
+            self.place.on_write_failed(f"writing an index of {self.place}", error)
 
     def roll(self) -> Segment:
         """Begin a new segment at the end of the log; the old one's indexes are complete in their files then."""
@@ -94,7 +94,7 @@ class LogFiles:
             self._snapshot(sync=False)
             new.create()
         except OSError as error:
-            raise self.health.failure("roll", error) from error
+            raise self.health.write_failure("roll", error) from error
         self.syncs.names_made += 1
         self.segments.append(new)
         return new
@@ -114,7 +114,7 @@ class LogFiles:
             self._write_epochs(sync=False)
         except OSError as error:
             self.epochs.truncate_end(start)
-            raise self.health.failure("writing the leader epochs", error) from error
+            raise self.health.write_failure("writing the leader epochs", error) from error
 
     def _write_epochs(self, *, sync: bool) -> None:
         """Synced with the batches; until then a start finds missing epochs in the batches themselves."""
@@ -122,14 +122,19 @@ class LogFiles:
         self.syncs.epochs_are_synced = sync
 
     def make_usable(self) -> None:
-        """Cut what a failed write left. Raises KafkaError, always so when the log is offline."""
+        """Cut what a failed write left. Raises KafkaError, always so when the log is offline or the disk is full."""
         self.health.check()
-        try:
-            self.segments[-1].truncate_tail()
-            self._write_epochs(sync=False)
-        except OSError as error:
-            raise self.health.failure("truncate", error) from error
-        self.health.usable = True
+        self.place.may_append()
+        self._mend()
+
+    def _mend(self) -> None:
+        if self.health.is_torn:
+            try:
+                self.segments[-1].truncate_tail()
+                self._write_epochs(sync=False)
+            except OSError as error:
+                raise self.health.write_failure("truncate", error) from error
+        self.health.mended()
 
     def cut_back(self, end: int, index_interval: int) -> None:
         """Drop what begins at or above `end`, where a batch ends, for good. Raises KafkaError."""
@@ -156,7 +161,7 @@ class LogFiles:
 
     def _after_cut(self) -> None:
         self._snapshot_offset = reload_producers(self.place, self.segments, self.producers)
-        self.health.usable = self.health.offline is None
+        self.health.mended()
 
     def _cut_failed(self, error: Exception) -> KafkaError:
         self.health.give_up("truncation", error)
@@ -180,8 +185,8 @@ class LogFiles:
         """
         if self.syncs.is_under_way:
             raise self.health.failure("close", RuntimeError("a sync has not ended"))
-        if not self.health.usable:
-            self.make_usable()
+        self.health.check()
+        self._mend()
         active = self.segments[-1]
         active.index_time()
         self.syncs.flush()
@@ -189,4 +194,4 @@ class LogFiles:
             active.indexes.write()
             self._snapshot(sync=True)
         except OSError as error:
-            raise self.health.failure("snapshot", error) from error
+            raise self.health.write_failure("snapshot", error) from error

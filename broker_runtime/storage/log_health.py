@@ -5,17 +5,25 @@ from broker_runtime.storage.place import LogPlace
 
 
 class LogHealth:
-    """`usable`: a write may follow as things are; else what a failed one has left has to be cut off first.
+    """`usable`: records may follow as things are. Else the log directory may have no room for them, and `is_torn` says
+    whether what a failed write has left has to be cut off first.
 
     `offline` says why the log takes no records until the broker is restarted; None while it does.
     """
 
-    __slots__ = ("_place", "offline", "usable")
+    __slots__ = ("_place", "is_torn", "offline", "usable")
 
     def __init__(self, place: LogPlace) -> None:
         self._place = place
         self.offline: str | None = None
         self.usable = True
+        self.is_torn = False
+
+    def torn(self) -> None:
+        self.usable, self.is_torn = False, True
+
+    def mended(self) -> None:
+        self.usable, self.is_torn = self.offline is None, False
 
     def take_offline(self, reason: str) -> None:
         self.offline = reason
@@ -35,3 +43,8 @@ class LogHealth:
     def failure(self, what: str, error: Exception) -> KafkaError:
         """For who asked; the log goes on, as the next try may succeed (descriptors were short, say)."""
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what} on {self._place} failed: {error}")
+
+    def write_failure(self, what: str, error: OSError) -> KafkaError:
+        """The same of a write, on the event loop: it tells of the log directory, too."""
+        self._place.on_write_failed(f"{what} on {self._place}", error)
+        return self.failure(what, error)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.epochs import EPOCHS_FILE
+from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.log_health import LogHealth
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.segment import Segment
@@ -88,8 +89,8 @@ class LogSyncs:
         self.health.check()
         if self.recovery_point >= self._segments[-1].next_offset and self._names_synced == self.names_made:
             return
+        sync = self._take(self._segments[-1])
         try:
-            sync = self._take(self._segments[-1])
             sync.run()
         except OSError as error:
             raise self._failed(error) from error
@@ -98,18 +99,13 @@ class LogSyncs:
     def _begin(self, through: Segment) -> bool:
         if self._under_way or self.health.offline is not None:
             return False
-        try:
-            sync = self._take(through)
-        except OSError as error:
-            self._failed(error)
-            self.on_ended()
-            return False
+        sync = self._take(through)
         self._under_way = True
         self._place.disk.submit(sync.run, partial(self._ended, sync))
         return True
 
     def _take(self, through: Segment) -> Sync:
-        """Everything up to the end of this segment, and what its batches need to be found. Raises OSError."""
+        """Everything up to the end of this segment, and what its batches need to be found."""
         end = through.next_offset
         small_files = [] if self.epochs_are_synced else [self._place.folder / EPOCHS_FILE]
         if self.unsynced_snapshot is not None:
@@ -120,7 +116,7 @@ class LogSyncs:
         files = []
         for segment in list(self._segments):
             if segment.next_offset > self.recovery_point or segment is through:
-                files += segment.take_unsynced()
+                files += [segment.file, *_unsynced_indexes(segment)]
             if segment is through:
                 break
         names_are_new = names > self._names_synced
@@ -148,6 +144,14 @@ class LogSyncs:
         _LOGGER.error("fsync of %s failed: %s", self._place, error)
         self.health.give_up("an fsync", error)
         return self.health.failure("fsync", error)
+
+
+def _unsynced_indexes(segment: Segment) -> list[File]:
+    """None where the disk is full: the entries stay in memory for the next time, and a start makes lost ones again."""
+    try:
+        return segment.indexes.take_unsynced()
+    except OSError:
+        return []
 
 
 def _nothing() -> None:

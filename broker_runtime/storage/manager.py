@@ -28,6 +28,7 @@ from broker_runtime.storage.disk import Disk, InlineDisk
 from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.loader import Promise, load_log, new_log
 from broker_runtime.storage.log import Log
+from broker_runtime.storage.log_dir_health import LogDirHealth
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
@@ -55,6 +56,7 @@ class LogManager:
         wakes: Wakes | None = None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         boot_id: str = UNKNOWN_BOOT,
+        reserve_bytes: int = 0,
     ) -> None:
         self._log_dir = log_dir
         self._fs = fs
@@ -66,7 +68,8 @@ class LogManager:
         self._journal: str | None = None
         self._copy: str | None = None
         self.run_record = RunRecord(fs, log_dir, boot_id)
-        self._checkpoints = Checkpoints(fs, log_dir, self._logs, self._disk)
+        self.dir_health = LogDirHealth(fs, log_dir, clock, self._disk, reserve_bytes, self._hold_records)
+        self._checkpoints = Checkpoints(fs, log_dir, self._logs, self._disk, self.dir_health.write_failed)
         self.log_starts = self._checkpoints.log_starts
         self.strays = StrayFolders(fs, log_dir)
         self._deleted = DeletedFolders(fs, log_dir, self._disk, self._is_missed)
@@ -89,8 +92,10 @@ class LogManager:
         self._take_lock()
         folders = [name for name in self._fs.listdir(self._log_dir) if self._fs.is_dir(self._log_dir / name)]
         try:
+            self.dir_health.release()
             report = RecoveryReport(clean=self.run_record.begin() or not folders)
             self._load(folders, config_of, report)
+            self.dir_health.reserve()
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 # The system may tell it once only; a second start would find nothing wrong.
@@ -237,7 +242,16 @@ class LogManager:
 
     def _place(self, key: Partition, topic_id: UUID) -> LogPlace:
         return LogPlace(
-            self._folder(key), *key, topic_id, self._fs, self._clock, self.run_record.failed, self._disk, self.wakes
+            self._folder(key),
+            *key,
+            topic_id,
+            self._fs,
+            self._clock,
+            on_failed=self.run_record.failed,
+            on_write_failed=self.dir_health.write_failed,
+            may_append=_always if key[0] in (self._journal, self._copy) else self.dir_health.check,
+            disk=self._disk,
+            wakes=self.wakes,
         )
 
     def _folder(self, key: Partition) -> Path:
@@ -247,6 +261,13 @@ class LogManager:
         log.on_start_moved = self._checkpoints.log_starts.moved
         log.on_cut = partial(self._checkpoints.lower, key, log)
         self._logs[key] = log
+        if self.dir_health.is_full:
+            log.files.health.usable = False
+
+    def _hold_records(self) -> None:
+        """The directory is full: each log asks before it takes some."""
+        for log in self._logs.values():
+            log.files.health.usable = False
 
     def create(self, topic: str, partition: int, topic_id: UUID, config: TopicConfig) -> Log:
         """Raises KafkaError: KAFKA_STORAGE_ERROR, or INCONSISTENT_TOPIC_ID when another topic's log has the name."""
@@ -261,6 +282,7 @@ class LogManager:
             return existing
         if key in self.damaged:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{partition}: {self.damaged[key]}")
+        self.dir_health.check()
         place = self._place(key, topic_id)
         try:
             # Of a log with that name that is gone; this one would look as if it had lost records.
@@ -273,6 +295,7 @@ class LogManager:
             write_topic_id(self._fs, place.folder, topic_id)
             log = new_log(place, config)
         except OSError as error:
+            self.dir_health.write_failed(f"creating {topic}-{partition}", error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"creating {topic}-{partition} failed: {error}") from error
         self._add(key, log)
         return log
@@ -374,6 +397,7 @@ class LogManager:
     def tick(self) -> None:
         """A bounded piece of upkeep; call it every second or so."""
         self.upkeep.tick()
+        self.dir_health.tick()
 
     def _is_missed(self, key: Partition) -> bool:
         """Whether the next start would miss the partition if its folder went."""
@@ -400,3 +424,7 @@ class LogManager:
             _LOGGER.error("closing %s-%d failed, it is recovered at start: %s", log.topic, log.partition, error)
             return False
         return True
+
+
+def _always() -> None:
+    pass

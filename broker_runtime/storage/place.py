@@ -24,6 +24,12 @@ class LogPlace:
     on_failed: Callable[[], None] = lambda: None
     """Called when only a restart can tell which of the records are still there."""
 
+    on_write_failed: Callable[[str, OSError], None] = lambda _what, _error: None
+    """Called on the event loop with what was to be written."""
+
+    may_append: Callable[[], None] = lambda: None
+    """Raises KafkaError while the log directory has no room for records."""
+
     disk: Disk = field(default_factory=InlineDisk)
     wakes: Wakes = field(default_factory=AtOnce)
 

@@ -1,13 +1,15 @@
 """Offsets by time, to the record: the first one that is not older than a time, and the one with the largest timestamp.
 
 The indexes are asked on the event loop: they say which stretch of which segment can hold the record, a few KB unless
-`index.interval.bytes` is large. A step, which reads that stretch and unpacks its batches, may run in another thread: it
-holds an open file and numbers, nothing that the log changes.
+`index.interval.bytes` is large. Where the first of them show it in a small batch, that is the answer: a fetch reads as
+much on the event loop. All else is a step, which reads the stretch and unpacks its batches, and may run in another
+thread: it holds an open file and numbers, nothing that the log changes.
 """
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,10 @@ from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.stored_batches import headers
+
+_READ_HERE_BYTES = 8 * 1024
+_LOOKED_AT_HERE = 200
+"""Batches passed over and records of one batch, each about a microsecond."""
 
 
 class FoundRecord(NamedTuple):
@@ -37,7 +43,7 @@ def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
     for segment in list(log.segments):
         if segment.max_timestamp >= timestamp and segment.next_offset > log.log_start_offset:
             start = segment.search_start(timestamp, log.log_start_offset)
-            found = yield partial(_stretch(log, segment, start, unpacked_bytes_max).first_since, timestamp)
+            found = yield from _first_since(_stretch(log, segment, start, unpacked_bytes_max), timestamp)
             if found is not None:
                 return found
     return None
@@ -62,8 +68,13 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
     if known is None or (best is not None and best.timestamp >= known.max_timestamp):
         return best
     start = known.position_of(known.offset_of_max)
-    found = yield partial(_stretch(log, known, start, unpacked_bytes_max).first_since, known.max_timestamp)
+    found = yield from _first_since(_stretch(log, known, start, unpacked_bytes_max), known.max_timestamp)
     return found if found is not None else best
+
+
+def _first_since(stretch: "_Stretch", timestamp: int) -> Search:
+    found = stretch.first_since_nearby(timestamp)
+    return found if found is not None else (yield partial(stretch.first_since, timestamp))
 
 
 def run_through(search: Search) -> FoundRecord | None:
@@ -99,6 +110,18 @@ class _Stretch:
                 for found in self._records(position, header):
                     if found.timestamp >= timestamp:
                         return found
+        return None
+
+    def first_since_nearby(self, timestamp: int) -> FoundRecord | None:
+        """As `first_since`, but None also where a few KB do not tell."""
+        nearby = replace(self, end=min(self.end, self.start + _READ_HERE_BYTES))
+        for position, header in islice(nearby._headers(), _LOOKED_AT_HERE):
+            if header.max_timestamp >= timestamp:
+                small = position + header.size <= nearby.end and header.record_count <= _LOOKED_AT_HERE
+                if not small or header.attributes & COMPRESSION_MASK:
+                    return None
+                since = (found for found in self._records(position, header) if found.timestamp >= timestamp)
+                return next(since, None)
         return None
 
     def newest(self) -> FoundRecord | None:

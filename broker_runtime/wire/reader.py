@@ -134,6 +134,7 @@ class RequestReader(FrameCursor):
 
     def _length(self, layout: Struct) -> int:
         at = self._at
+        length: int
         if self.flexible:
             length, self._at = read_uvarint(self._frame, at)
             return length - 1
@@ -142,10 +143,14 @@ class RequestReader(FrameCursor):
         except error:
             raise self._cut_short() from None
         self._at = at + layout.size
-        return int(length)
+        return length
 
     def _text(self, length: int) -> str:
+        frame, at = self._frame, self._at
+        self._at = end = at + length
+        if end > len(frame):
+            raise self._cut_short()
         try:
-            return str(self._take(length), "utf-8")
+            return str(frame[at:end], "utf-8")
         except UnicodeDecodeError:
             raise ProtocolError("malformed", "a name is not UTF-8") from None

@@ -1,5 +1,6 @@
 """The commands that need no broker, as a user runs them."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -44,7 +45,7 @@ def test_the_quickstart_is_valid() -> None:
             "cluster.yaml",
             "num.partitions:",
             "num.partitons:",
-            "spec.config: config holds a key that the broker does not",
+            "spec.config: config holds a key that the broker does not know: num.partitons; docs/reference/",
         ),
         ("listener.yaml", "port: [0-9]+", "port: 9093", "spec.port: ports 9091, 9093 and 9404 belong to the operator"),
     ],
@@ -65,7 +66,7 @@ def test_validate_names_file_field_and_what_to_do(
 def test_validate_of_a_missing_file_fails(tmp_path: Path) -> None:
     done = run_command("validate", "-f", str(tmp_path / "none.yaml"))
     assert done.returncode == 1
-    assert "there is no such file or folder" in done.stderr
+    assert f"{tmp_path / 'none.yaml'}: there is no such file or folder" in done.stderr
 
 
 def test_up_refuses_invalid_manifests_and_starts_nothing(tmp_path: Path) -> None:
@@ -135,3 +136,31 @@ def test_broker_imports_nothing_of_the_operator() -> None:
     imported = set(done.stderr.split())
     assert "sluicegate_operator" in imported
     assert not {"typer", "rich", "pydantic", "kio", "asyncio"} & imported
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+sys.argv = ["sluicegate", "up", "-f", "none"]
+from {program} import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "module"),
+    [
+        ("sluicegate_operator.cli.main", "sluicegate_operator.cli.local_run"),
+        ("broker_runtime.__main__", "broker_runtime.broker"),
+    ],
+)
+def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_word(program: str, module: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED.format(program=program, module=module)]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")

@@ -1,11 +1,15 @@
-"""A full disk without root: the process may not grow files past a limit that the test moves (RLIMIT_FSIZE)."""
+"""A full disk without root: the process may not grow files past a limit that the test moves (RLIMIT_FSIZE), or is told
+that there is no space (tests/support/full_disk.py)."""
 
 import resource
+from pathlib import Path
 
 from confluent_kafka import KafkaError, Producer
 
 from tests.integration.test_process_life import consume
+from tests.support.broker_admin import until
 from tests.support.broker_process import BrokerProcess
+from tests.support.full_disk import VARIABLE
 
 LIMIT_BYTES = 256 * 1024
 
@@ -40,3 +44,31 @@ def test_a_full_disk_refuses_the_record_serves_nothing_half_written_and_recovers
         broker.kill()
         broker.start()
         assert consume(broker.bootstrap, "orders", len(stored)) == stored
+
+
+def test_a_full_disk_is_told_and_records_are_taken_again_without_a_restart(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    environment = {VARIABLE: str(full)}
+    with BrokerProcess(module="tests.support.full_disk", environment=environment) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "retries": 0, "acks": "all"})
+        assert produce_one(producer, b"first") is None
+        full.touch()
+        for _ in range(20):
+            error = produce_one(producer, b"refused")
+            assert error is not None
+            assert error.code() == KafkaError.KAFKA_STORAGE_ERROR
+        failed = f"log.dirs={broker.data}: append on orders-0 failed: ENOSPC: [Errno 28] No space left on device"
+        assert broker.get("/readyz") == (200, f"ready\n{failed}\n")
+        assert broker.log().count(failed) == 1
+        assert broker.metrics()["sluicegate_log_directory_failing"] == 1
+        assert broker.metrics()["sluicegate_log_failed_writes_total"] >= 1
+        assert consume(broker.bootstrap, "orders", 1) == [b"first"]
+        full.unlink()
+        until(lambda: broker.metrics()["sluicegate_log_directory_failing"] == 0, "it is tried whether there is room")
+        assert broker.get("/readyz") == (200, "ready\n")
+        assert "takes writes again" in broker.log()
+        assert produce_one(producer, b"last") is None
+        broker.kill()
+        broker.start()
+        assert consume(broker.bootstrap, "orders", 2) == [b"first", b"last"]
+        assert broker.stop() == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.cluster.__main__ import explained
+from tests.simulation.cluster.__main__ import explained, main
 from tests.simulation.cluster.cluster import simulate
 from tests.simulation.cluster.shape import DEPOSED
 
@@ -45,3 +45,11 @@ def test_a_seed_is_the_same_run_in_every_process() -> None:
         outputs.append([line for line in done.stdout.splitlines() if line.startswith("seed ")])
     assert len(outputs[0]) == 6
     assert outputs[0] == outputs[1]
+
+
+def test_faults_that_are_not_known_are_refused_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--faults", "kill,power"])
+    said = capsys.readouterr().err
+    assert "there are no faults called power; known: kill, " in said
+    assert "power_loss, " in said

@@ -324,7 +324,7 @@ BAD = (
         "config with a misspelt key",
         cluster(config={"num.partition": "3"}),
         "spec.config",
-        "a key that the broker does not know",
+        "a key that the broker does not know: num.partition; docs",
     ),
     BadManifest("an unknown strategy", cluster(connectionQuota={"strategy": "leaky"}), "spec.connectionQuota.strategy"),
     BadManifest(
@@ -427,7 +427,7 @@ BAD = (
         "a topic with a key that topics lack",
         topic(config={"num.partitions": "3"}),
         "spec.config",
-        "a key that topics do not have",
+        "a key that topics do not have: num.partitions; docs",
     ),
     BadManifest(
         "a topic that keeps records for ever in words",

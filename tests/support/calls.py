@@ -18,6 +18,7 @@ class NotedConnection:
     def __init__(self, port: int = 50_000) -> None:
         self.peer = ("127.0.0.1", port)
         self.state: object = None
+        self.throttle_s = 0.0
         self.refusals: list[tuple[str, str]] = []
         self.pushed: list[bytes] = []
         self.closed = ClosedObservers(10)

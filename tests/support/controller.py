@@ -90,6 +90,9 @@ class ControllerInMemory(AbstractAsyncContextManager["ControllerInMemory"]):
         self.journal = self.logs.create(METADATA_TOPIC, 0, METADATA_TOPIC_ID, TopicConfig(retention_ms=-1))
         self.hosts: dict[str, str] = {}
 
+    def note_on_config(self, key: str) -> None:
+        del key
+
     async def __aenter__(self) -> "ControllerInMemory":
         self.controller: ControllerService = ControllerService(
             backing(self.settings, self.journal, self.clock, JournalParts(InlineExecutor(), "test")),

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api import config_keys as keys
-from sluicegate_operator.api.config_values import cel_list, config_value_rules
+from sluicegate_operator.api.config_values import cel_list, config_key_rule, config_value_rules
 from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Kind, PrinterColumn, Status
 from sluicegate_operator.api.quantities import QUANTITY_PATTERN, Quantity, amount, is_quantity
 from sluicegate_operator.api.rules import Model, Rule, TransitionRule
@@ -222,41 +222,35 @@ ConfigValue = Annotated[str, Field(max_length=4096)]
 _ALL_KEYS = keys.OPERATOR_KEYS + keys.LIMIT_KEYS + keys.WINDOW_KEYS + tuple(keys.BROKER_CONFIG)
 
 
-def _config_rule(refused: tuple[str, ...], message: str, prefix: str | None = None) -> Rule:
-    also = f" && !k.startsWith('{prefix}')" if prefix else ""
-    return Rule(
-        cel=f"!has(self.config) || self.config.all(k, !(k in {cel_list(refused)}){also})",
-        message=message,
-        holds=lambda spec: (
-            not any(key in refused or (prefix is not None and key.startswith(prefix)) for key in spec.config or {})
-        ),
-        field="config",
-    )
+def _is_limit(key: str) -> bool:
+    return key in keys.LIMIT_KEYS or key.startswith(keys.LISTENER_PREFIX)
 
 
 _OPERATORS_OWN = tuple(key for key in keys.OPERATOR_KEYS if not key.startswith("sluicegate."))
 _CONFIG_RULES = (
-    _config_rule(
-        keys.OPERATOR_KEYS,
-        "config holds a key that the operator sets for each node; remove it"
-        f" ({', '.join(_OPERATORS_OWN)}, sluicegate...)",
+    config_key_rule(
+        f"k in {cel_list(keys.OPERATOR_KEYS)}",
+        lambda key: key in keys.OPERATOR_KEYS,
+        "a key that the operator sets for each node",
+        f"remove it ({', '.join(_OPERATORS_OWN)}, sluicegate...)",
     ),
-    _config_rule(
-        keys.LIMIT_KEYS,
-        "config holds a connection limit (max.connection... or listener.name...); use a ConnectionQuota instead",
-        keys.LISTENER_PREFIX,
+    config_key_rule(
+        f"k in {cel_list(keys.LIMIT_KEYS)} || k.startsWith('{keys.LISTENER_PREFIX}')",
+        _is_limit,
+        "a connection limit (max.connection... or listener.name...)",
+        "use a ConnectionQuota instead",
     ),
-    _config_rule(
-        keys.WINDOW_KEYS,
-        "config holds a key of the quota window; use spec.connectionQuota instead (strategy, ipAction, windowNum,"
-        " windowSizeSeconds)",
+    config_key_rule(
+        f"k in {cel_list(keys.WINDOW_KEYS)}",
+        lambda key: key in keys.WINDOW_KEYS,
+        "a key of the quota window",
+        "use spec.connectionQuota instead (strategy, ipAction, windowNum, windowSizeSeconds)",
     ),
-    Rule(
-        cel=f"!has(self.config) || self.config.all(k, k in {cel_list(_ALL_KEYS)}"
-        f" || k.startsWith('{keys.LISTENER_PREFIX}'))",
-        message="config holds a key that the broker does not know; docs/reference/broker-configuration.md lists them",
-        holds=lambda spec: all(key in _ALL_KEYS or key.startswith(keys.LISTENER_PREFIX) for key in spec.config or {}),
-        field="config",
+    config_key_rule(
+        f"!(k in {cel_list(_ALL_KEYS)} || k.startsWith('{keys.LISTENER_PREFIX}'))",
+        lambda key: key not in _ALL_KEYS and not _is_limit(key),
+        "a key that the broker does not know",
+        "docs/reference/broker-configuration.md lists them",
     ),
     *config_value_rules(keys.BROKER_CONFIG),
 )

@@ -56,6 +56,9 @@ WINDOW_KEYS = (
 )
 """Set through spec.connectionQuota of the BrokerCluster."""
 
+OBSERVER_KEYS = ("observer.class.names",)
+"""Set for whoever observes requests, as is everything that begins with `observer.`."""
+
 BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "auto.create.topics.enable": FLAG,
     "auto.leader.rebalance.enable": FLAG,
@@ -122,6 +125,9 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.host.resolution.threads.max": Whole(1),
     "sluicegate.host.resolution.timeout.ms": Whole(1),
     "sluicegate.network.turn.max.us": Whole(1),
+    "sluicegate.observer.budget.us": Whole(1),
+    "sluicegate.observer.close.timeout.ms": Whole(1),
+    "sluicegate.observer.load.timeout.ms": Whole(1),
     "sluicegate.record.validation": one_of("header", "all"),
     "sluicegate.record.validation.max.bytes": Whole(1),
     "sluicegate.record.validation.queue.max": Whole(1),
@@ -154,6 +160,9 @@ DYNAMIC_CONFIG_KEYS = frozenset(
         "message.max.bytes",
         "min.insync.replicas",
         "producer.id.expiration.ms",
+        "sluicegate.observer.budget.us",
+        "sluicegate.observer.close.timeout.ms",
+        "sluicegate.observer.load.timeout.ms",
         "sluicegate.record.validation",
         "unclean.leader.election.enable",
     }

@@ -1,11 +1,11 @@
-"""What the value of a configuration key must be, once for the API server (CEL) and once in Python.
+"""What keys a `config` may hold and what their values must be, once for the API server (CEL) and once in Python.
 
 Values are texts, as in Kafka's own files. The kinds are Kafka's types with the bounds of each key; both forms accept
 the same texts, and nothing that the broker refuses.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from sluicegate_operator.api.metadata import INT_MAX
 from sluicegate_operator.api.rules import Rule
 
 LONG_MAX = 2**63 - 1
+VALUE_REFUSED = "config holds a value that is not allowed"
 _SHORT_NUMBER = "^[+-]?[0-9]{1,18}$"
 _LONG_NUMBER = "^[1-9][0-9]{18}$"
 
@@ -96,11 +97,27 @@ def _rule(value: ConfigValue, keys: tuple[str, ...]) -> Rule:
     is_wrong = f"k in self.config && !({value.cel('self.config[k]')})"
     return Rule(
         cel=f"!has(self.config) || !{cel_list(keys)}.exists(k, {is_wrong})",
-        message=f"config holds a value that is not allowed: it {value.must}",
+        message=f"{VALUE_REFUSED}: it {value.must}",
         holds=lambda model: not wrong(model),
         field="config",
         message_cel=f"{cel_list(keys)}.filter(k, {is_wrong})[0] + ' {value.must}'",
         message_of=lambda model: f"{wrong(model)[0]} {value.must}",
+    )
+
+
+def config_key_rule(refused_cel: str, refused: Callable[[str], bool], problem: str, advice: str) -> Rule:
+    """For a model with a `config`: no key `k` may be refused, and the first that is stands in the message."""
+
+    def first(model: Any) -> str | None:
+        return next((key for key in model.config or {} if refused(key)), None)
+
+    return Rule(
+        cel=f"!has(self.config) || !self.config.exists(k, {refused_cel})",
+        message=f"config holds {problem}; {advice}",
+        holds=lambda model: first(model) is None,
+        field="config",
+        message_cel=f"'config holds {problem}: ' + self.config.filter(k, {refused_cel})[0] + '; {advice}'",
+        message_of=lambda model: f"config holds {problem}: {first(model)}; {advice}",
     )
 
 

@@ -37,15 +37,15 @@ FILE_BYTES_MAX = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class ManifestError(Exception):
-    """One problem of one document; `document` counts from 0 within the file."""
+    """One problem; `document` counts from 0 within the file and is None where the problem is the whole file's."""
 
     file: str
-    document: int
+    document: int | None
     field: str
     sentence: str
 
     def __str__(self) -> str:
-        where = f"{self.file}, document {self.document + 1}"
+        where = self.file if self.document is None else f"{self.file}, document {self.document + 1}"
         return f"{where}: {self.field}: {self.sentence}" if self.field else f"{where}: {self.sentence}"
 
 
@@ -149,11 +149,11 @@ def _documents(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[t
     for file in _files(paths, errors):
         try:
             if file.stat().st_size > FILE_BYTES_MAX:
-                errors.append(ManifestError(str(file), 0, "", f"is larger than {FILE_BYTES_MAX} bytes; split it"))
+                errors.append(ManifestError(str(file), None, "", f"is larger than {FILE_BYTES_MAX} bytes; split it"))
                 continue
             documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_Loader))
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            errors.append(ManifestError(str(file), 0, "", f"cannot be read: {' '.join(str(error).split())}"))
+            errors.append(ManifestError(str(file), None, "", f"cannot be read: {' '.join(str(error).split())}"))
             continue
         for index, document in enumerate(documents):
             if document is None:
@@ -173,7 +173,7 @@ def _files(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[Path]
         elif path.exists():
             yield path
         else:
-            errors.append(ManifestError(str(path), 0, "", "there is no such file or folder"))
+            errors.append(ManifestError(str(path), None, "", "there is no such file or folder"))
 
 
 class _Loader(yaml.SafeLoader):

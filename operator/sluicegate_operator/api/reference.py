@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sluicegate_operator.api.config_keys import BROKER_CONFIG, TOPIC_CONFIG
+from sluicegate_operator.api.config_values import VALUE_REFUSED
 from sluicegate_operator.api.crd import schema
 from sluicegate_operator.api.manifests import KINDS
 from sluicegate_operator.api.metadata import API_VERSION
@@ -67,8 +68,8 @@ def _type(node: Mapping[str, Any]) -> str:
 
 def _rules(node: Mapping[str, Any], path: str) -> Iterator[str]:
     for rule in node.get("x-kubernetes-validations", []):
-        if "messageExpression" in rule:
-            # It is about values of config, which have a table of their own.
+        if rule["message"].startswith(VALUE_REFUSED):
+            # Those have a table of their own.
             continue
         where = f"`{path}`: " if path else ""
         yield f"- {where}{rule['message']}"

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api.config_keys import TOPIC_CONFIG
-from sluicegate_operator.api.config_values import cel_list, config_value_rules
+from sluicegate_operator.api.config_values import cel_list, config_key_rule, config_value_rules
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
@@ -39,11 +39,11 @@ class TopicSpec(Model):
             holds=lambda spec: spec.topic_name is None or is_topic_name(spec.topic_name),
             field="topicName",
         ),
-        Rule(
-            cel=f"!has(self.config) || self.config.all(k, k in {cel_list(tuple(TOPIC_CONFIG))})",
-            message="config holds a key that topics do not have; docs/reference/broker-configuration.md lists them",
-            holds=lambda spec: all(key in TOPIC_CONFIG for key in spec.config or {}),
-            field="config",
+        config_key_rule(
+            f"!(k in {cel_list(tuple(TOPIC_CONFIG))})",
+            lambda key: key not in TOPIC_CONFIG,
+            "a key that topics do not have",
+            "docs/reference/broker-configuration.md lists them",
         ),
         *config_value_rules(TOPIC_CONFIG),
     )

@@ -6,6 +6,7 @@ carry the command's memory.
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -22,6 +23,8 @@ COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    # Until the command listens itself, a Ctrl-C ends it and no more: loading takes half a second.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["broker"]:
         os.execv(sys.executable, [sys.executable, "-m", "broker_runtime", *given[1:]])

@@ -3,22 +3,27 @@
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.simulation.cluster.cluster import Result, simulate
+from tests.simulation.cluster.schedule import FAULTS
 from tests.simulation.cluster.shape import shape_of
 from tests.simulation.cluster.trace import Trace
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tests.simulation.cluster", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="this one only")
-    parser.add_argument("--faults", default="", help="these kinds only, with commas between them (schedule.py)")
+    parser.add_argument("--faults", default="", help=f"these kinds only, with commas between them: {', '.join(FAULTS)}")
     parser.add_argument("--trace", action="store_true", help="show everything that happens")
     parser.add_argument("--checksums", action="store_true", help="show what tells two different runs of a seed apart")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
+    unknown = sorted(set(args.faults.split(",") if args.faults else []) - set(FAULTS))
+    if unknown:
+        parser.error(f"there are no faults called {', '.join(unknown)}; known: {', '.join(FAULTS)}")
     seeds = range(args.first, args.first + args.seeds) if args.seed is None else [args.seed]
     failed = []
     began_s = time.perf_counter()

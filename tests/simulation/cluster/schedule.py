@@ -196,3 +196,4 @@ _BY_NAME = _ACTIONS | {
     "lost_beginning": (damage.lost_beginning, 3),
 }
 """With those that a shape asks for; no seed chooses them by itself."""
+FAULTS = tuple(_BY_NAME)

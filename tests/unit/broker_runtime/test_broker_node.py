@@ -1,7 +1,7 @@
 """A broker's reactions to metadata: what fails keeps the others from nothing."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 from unittest.mock import Mock
 from uuid import UUID
@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.broker_node import BrokerNode
+from broker_runtime.cluster import reactions
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Changes
@@ -48,7 +49,7 @@ class Scene:
     async def change(self, *records: Record) -> None:
         changes = Changes()
         for record in records:
-            changes.merge(self.node.image.apply(record, self.offset))
+            changes.update(self.node.image.apply(record, self.offset))
             self.offset += 1
         done = asyncio.Event()
         self.node.metadata.publish(changes, done.set)
@@ -88,20 +89,60 @@ async def test_a_topic_that_fails_is_applied_again_and_the_others_at_once(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = await Scene.begun()
-    real, failures = ReplicaManager.apply_topic, [error]
+    real, failures = ReplicaManager.apply_partitions, [error]
     failing_id = made(4)[0].id
 
-    def fail_once(self: ReplicaManager, topic_id: UUID, config: TopicConfig) -> Iterator[None]:
+    def fail_once(
+        self: ReplicaManager, topic_id: UUID, indexes: Collection[int], config: TopicConfig
+    ) -> Iterator[None]:
         if topic_id == failing_id and failures:
             raise failures.pop()
-        return real(self, topic_id, config)
+        return real(self, topic_id, indexes, config)
 
-    monkeypatch.setattr(ReplicaManager, "apply_topic", fail_once)
+    monkeypatch.setattr(ReplicaManager, "apply_partitions", fail_once)
     await scene.change(*made(4), *made(5))
     assert scene.led == {"topic-1", "topic-2", "topic-3", "topic-5"}
     assert scene.node.metadata.reactions.failing == ["applying topic topic-4"]
-    await scene.change(ConfigRecord(TOPIC, "topic-4", "retention.ms", "1234"))
-    assert "topic-4" in scene.led
+    await scene.change(PartitionRecord(failing_id, 1, (1,), (1,), 1, 0, 0))
+    assert {index for topic, index in scene.node.replicas._led if topic == "topic-4"} == {0, 1}
+
+
+async def test_a_change_of_one_partition_is_work_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = await Scene.begun()
+    real, applied = ReplicaManager.apply_partitions, list[int]()
+
+    def note(self: ReplicaManager, topic_id: UUID, indexes: Collection[int], config: TopicConfig) -> Iterator[None]:
+        applied.extend(indexes)
+        return real(self, topic_id, indexes, config)
+
+    monkeypatch.setattr(ReplicaManager, "apply_partitions", note)
+    partitions = [PartitionRecord(UUID(int=9), index, (1,), (1,), 1, 0, 0) for index in range(50)]
+    await scene.change(TopicRecord("many", UUID(int=9)), *partitions)
+    assert sorted(applied) == list(range(50))
+    await scene.change(PartitionRecord(UUID(int=9), 7, (1,), (1,), 1, 1, 1))
+    assert applied[50:] == [7]
+    await scene.change(ConfigRecord(TOPIC, "many", "retention.ms", "1234"))
+    assert len(applied) == 51
+    assert {log.config.retention_ms for log in scene.logs.logs() if log.topic == "many"} == {1234}
+
+
+async def test_a_topic_that_is_made_again_does_not_wait_for_many_partitions_that_were_made_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reactions, "TURN_S", 0.0)
+    scene = await Scene.begun()
+    many = (PartitionRecord(UUID(int=9), index, (1,), (1,), 1, 0, 0) for index in range(2_000))
+    large = asyncio.create_task(scene.change(TopicRecord("many", UUID(int=9)), *many))
+    await asyncio.sleep(0)
+    again = TopicRecord("topic-1", UUID(int=8)), PartitionRecord(UUID(int=8), 0, (1,), (1,), 1, 0, 0)
+    small = asyncio.create_task(scene.change(RemoveTopic(UUID(int=1)), *again))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert scene.node.replicas.led("topic-1", 0).topic_id == UUID(int=8)
+    assert ("many", 1_999) not in scene.node.replicas._led
+    assert not small.done(), "what is told is the offset up to which everything is in force"
+    await large
+    await small
 
 
 async def test_a_quota_that_could_not_be_applied_is_with_the_next_one() -> None:

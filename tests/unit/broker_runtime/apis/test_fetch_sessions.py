@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from broker_runtime.apis import fetch
-from broker_runtime.apis.fetch_sessions import FetchPartition, FetchSession, FetchSessionCache
+from broker_runtime.apis.fetch_partition import AskedPartition
+from broker_runtime.apis.fetch_session import FetchSession
+from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
@@ -372,7 +374,7 @@ class Cache:
         self.cache = FetchSessionCache(Limits(slots, partitions_max), Ids())
 
     def keep(self, partitions: int, now_s: float, replica: int = -1) -> FetchSession | None:
-        parts = [FetchPartition("orders", index, 0, 1) for index in range(partitions)]
+        parts = [_asked(index) for index in range(partitions)]
         session = FetchSession(parts, now_s, replica=replica, broker_epoch=-1, uses_topic_ids=False)
         return session if self.cache.keep(session, now_s) else None
 
@@ -453,7 +455,7 @@ def test_a_session_that_grows_beyond_the_room_is_over_with_its_next_answer() -> 
     cache = Cache(10, partitions_max=100)
     session = cache.keep(60, 0.0)
     assert session is not None
-    session.add([FetchPartition("orders", index, 0, 1) for index in range(60, 101)])
+    session.add([_asked(index) for index in range(60, 101)])
     kept_as = session.id
     assert not cache.cache.touch(session)
     assert session.id == 0
@@ -471,3 +473,7 @@ def test_an_answer_that_is_a_sessions_last_names_all_and_says_that_it_is_over() 
     answer = client.go_on({2: 0})
     assert (answer.session_id, answer.with_records, list(answer.parts)) == (0, [2], [0, 1, 2])
     assert client.go_on().error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def _asked(index: int) -> AskedPartition:
+    return "orders", index, 0, 1, -1, -1, -1

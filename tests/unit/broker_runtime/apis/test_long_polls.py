@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.apis import fetch
+from broker_runtime.apis import fetch, fetch_look
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.wire.messages import decode_response
@@ -99,7 +99,7 @@ def test_a_fetch_that_fails_is_ended_and_no_append_hears_of_it(by: str, monkeypa
     def fail(*_: object) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(fetch, "pack_answer", fail)
+    monkeypatch.setattr(fetch_look, "pack_answer", fail)
     if by == "time":
         with pytest.raises(RuntimeError):
             waiting.node.timers[0]()

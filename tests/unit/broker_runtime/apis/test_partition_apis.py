@@ -134,30 +134,36 @@ def test_the_very_record_of_a_time_is_answered_whatever_its_batch_is_packed_with
     assert (found["offset"], found["timestamp"]) == (4, 7000)
 
 
-def test_times_are_looked_up_aside_and_what_is_known_is_not() -> None:
+def _with_a_packed_batch() -> Leader:
+    """Its record of 5000 ms is looked for in another thread."""
     node = Leader()
-    offsets(8, LATEST, node=node)
-    assert node.asides == 0
-    offsets(8, 1500, node=node)
-    assert node.asides == 1
+    node.house.log.append(memoryview(timed([5000, 6000], codec=1)), leader_epoch=2)
+    return node
+
+
+@pytest.mark.parametrize(("wanted", "asides"), [(LATEST, 0), (1500, 0), (5000, 1)])
+def test_only_what_takes_long_is_looked_up_aside(wanted: int, asides: int) -> None:
+    node = _with_a_packed_batch()
+    offsets(8, wanted, node=node)
+    assert node.asides == asides
 
 
 def test_no_record_is_told_of_that_is_not_replicated_or_whose_log_has_another_leader_by_now() -> None:
-    node = Leader()
+    node = _with_a_packed_batch()
     node.house.log.sole_replica = False
     node.house.append(b"v", timestamp_ms=9000)
-    assert offsets(8, 4000, node=node)["offset"] == offsets(8, MAX_TIMESTAMP, node=node)["offset"] == -1
+    assert offsets(8, 8000, node=node)["offset"] == offsets(8, MAX_TIMESTAMP, node=node)["offset"] == -1
     node.meanwhile = lambda: setattr(node.leader, "leader_epoch", EPOCH + 1)
-    assert offsets(8, 1500, node=node)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert offsets(8, 5000, node=node)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     again = leading(LogHouse().log, epoch=EPOCH + 1)
     node.meanwhile = lambda: setattr(node, "leader", again)
-    assert offsets(8, 1500, node=node)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert offsets(8, 5000, node=node)["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_too_many_look_ups_are_sent_away_with_an_error_of_their_partition() -> None:
-    node = Leader()
+    node = _with_a_packed_batch()
     node.is_busy = True
-    assert offsets(8, 1500, node=node)["error_code"] == ErrorCode.REQUEST_TIMED_OUT
+    assert offsets(8, 5000, node=node)["error_code"] == ErrorCode.REQUEST_TIMED_OUT
 
 
 def test_a_time_in_a_file_that_cannot_be_read_is_an_error_of_its_partition() -> None:

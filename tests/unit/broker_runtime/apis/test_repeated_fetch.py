@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.apis import fetch
-from broker_runtime.apis.fetch_sessions import FetchPartition
+from broker_runtime.apis.fetch_partition import AskedPartition
 from broker_runtime.apis.repeated_fetch import PARTITIONS_MIN, RepeatedFetch, RepeatedFetches
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
@@ -226,7 +226,7 @@ def test_when_there_is_no_room_what_was_not_asked_for_lately_goes() -> None:
             said: dict[str | UUID, set[tuple[bytes]]] = {
                 "orders": {(index.to_bytes(28, "big"),) for index in range(partitions)}
             }
-            assert fetch.say(said, lambda topic, raw: _part(topic, int.from_bytes(raw, "big")), now_s)
+            assert fetch.say(said, lambda topic, raw: _asked(topic, int.from_bytes(raw, "big")), now_s)
             kept.keep(("127.0.0.1", port), fetch)
         return fetch
 
@@ -260,5 +260,5 @@ def test_who_waits_is_not_pushed_out_by_others(later_s: float) -> None:
     assert all(len(replies) == 1 for _, replies in waiting)
 
 
-def _part(topic: Any, index: int) -> Any:
-    return FetchPartition(topic, index, 0, 1)
+def _asked(topic: str | UUID, index: int) -> AskedPartition:
+    return topic, index, 0, 1, -1, -1, -1

@@ -110,7 +110,7 @@ class Scene:
         return log
 
 
-def test_steps_over_turns_keep_their_order_and_end_a_turn_in_time() -> None:
+def test_the_oldest_step_and_the_newest_have_turns_alternately_which_end_in_time() -> None:
     scene = Scene()
     scene.add("a", pieces=3)
     scene.add("b", pieces=2)
@@ -118,8 +118,8 @@ def test_steps_over_turns_keep_their_order_and_end_a_turn_in_time() -> None:
     turns = []
     while scene.loop.turn():
         turns.append(scene.taken())
-    assert turns[:2] == [["a0", "a1"], ["a2", "b0"]]
-    assert turns[2] == ["b1"]
+    assert turns[:2] == [["a0", "a1"], ["b0", "b1"]]
+    assert turns[2] == ["a2"]
     assert scene.reactions.lengths.longest_s(scene.clock.monotonic()) < 0.0031
 
 
@@ -137,7 +137,52 @@ def test_a_change_of_what_is_under_way_is_done_after_it() -> None:
     scene.add("b")
     scene.loop.turn()
     scene.add("a", says="new")
-    assert scene.done() == ["old0", "old1", "old2", "old3", "b0", "b1", "new0", "new1"]
+    assert scene.done() == ["old0", "old1", "b0", "b1", "old2", "old3", "new0", "new1"]
+
+
+def test_a_small_change_is_in_force_soon_however_much_an_earlier_one_has_left() -> None:
+    scene = Scene()
+    scene.add("long", pieces=1_000)
+    scene.add("too", pieces=1_000)
+    for _ in range(10):
+        scene.loop.turn()
+    scene.taken()
+    scene.add("small")
+    for _ in range(2):
+        scene.loop.turn()
+    assert {"small0", "small1"} < set(scene.taken())
+
+
+def test_many_small_changes_leave_half_of_the_time_to_a_long_one() -> None:
+    scene = Scene()
+    scene.add("long", pieces=100)
+    for number in range(100):
+        scene.add(f"small {number}", pieces=10)
+    for _ in range(100):
+        scene.loop.turn()
+    assert "long99" in scene.taken()
+
+
+def test_whoever_waits_for_a_long_step_waits_for_it_though_later_ones_are_done_before() -> None:
+    scene = Scene()
+    scene.add("long", pieces=10)
+    scene.reactions.when_done("first", lambda: scene.log.append("long is in force"))
+    scene.add("small")
+    scene.reactions.when_done("second", lambda: scene.log.append("small is in force"))
+    done = scene.done()
+    assert done.index("small1") < done.index("long9")
+    assert done[-2:] == ["long is in force", "small is in force"]
+
+
+def test_whoever_is_called_back_and_fails_is_called_again() -> None:
+    scene = Scene()
+    scene.add("a")
+    scene.reactions.when_done("telling", told := Step(failures=1))
+    scene.add("b")
+    assert scene.done()[-1] == "b1"
+    assert (told.done, scene.reactions.failing) == (0, ["telling"])
+    scene.loop.due()
+    assert told.done == 1
 
 
 def test_a_step_that_fails_midway_keeps_nothing_from_the_others_and_is_done_again() -> None:
@@ -156,13 +201,13 @@ def test_a_step_that_fails_midway_keeps_nothing_from_the_others_and_is_done_agai
 
 def test_whoever_waits_for_what_waits_is_called_in_order_and_when_a_step_has_failed_too() -> None:
     scene = Scene()
-    scene.reactions.when_done(lambda: scene.log.append("nothing waits"))
+    scene.reactions.when_done("who waits", lambda: scene.log.append("nothing waits"))
     assert scene.taken() == ["nothing waits"]
     scene.add("a")
-    scene.reactions.when_done(lambda: scene.log.append("a is done"))
+    scene.reactions.when_done("who waits", lambda: scene.log.append("a is done"))
     scene.add("b", fails_at=0)
     scene.add("a", says="again")
-    scene.reactions.when_done(lambda: scene.log.append("all are done"))
+    scene.reactions.when_done("who waits", lambda: scene.log.append("all are done"))
     assert scene.done() == ["again0", "again1", "a is done", "all are done"]
 
 

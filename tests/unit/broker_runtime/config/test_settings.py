@@ -43,7 +43,20 @@ def test_listeners_advertised_listeners_and_the_inter_broker_listener() -> None:
         ({"no.such.key": "1"}, "no.such.key is not a key of this broker"),
         ({"max.connections": "-1"}, "max.connections: Value must be at least 0"),
         ({"max.connection.creation.rate": "-5"}, "max.connection.creation.rate: Value must be at least 0"),
-        ({"max.connections": "99999999999"}, "must lie between"),
+        (
+            {"max.connections": "99999999999"},
+            "Invalid value 99999999999 for configuration max.connections: Value must lie between 0 and 2147483647",
+        ),
+        (
+            {"num.network.threads": "99999999999"},
+            "for configuration num.network.threads: Value must lie between 1 and 64",
+        ),
+        ({"initial.broker.registration.timeout.ms": "3000000000"}, "must lie between -2147483648 and 2147483647"),
+        ({"controller.listener.names": "CONTROLLER"}, "none of CONTROLLER is one of listeners (PLAINTEXT)"),
+        (
+            {"controller.listener.names": "CONTROLLER", "process.roles": "controller"},
+            "name the listener that is the controller's, or leave the key out",
+        ),
         ({"connection.quota.strategy": "leaky"}, "must be one of: windowed, token-bucket"),
         ({"auto.create.topics.enable": "maybe"}, "must be either true or false"),
         ({"listeners": "PLAINTEXT:9092"}, "must be NAME://host:port"),
@@ -74,6 +87,18 @@ def test_bad_input_is_refused_with_a_sentence(changes: dict[str, str], expected:
 def test_a_missing_node_id_is_named() -> None:
     with pytest.raises(ConfigError, match=r"node\.id is missing"):
         broker_settings({})
+
+
+def test_what_is_allowed_and_hardly_meant_is_told() -> None:
+    assert broker_settings(COMBINED).warnings == ()
+    half = {"broker.heartbeat.interval.ms": "2000", "broker.session.timeout.ms": "4000"}
+    assert broker_settings({**COMBINED, **half}).warnings == ()
+    (warning,) = broker_settings({**COMBINED, **half, "broker.heartbeat.interval.ms": "5000"}).warnings
+    assert warning.startswith(
+        "broker.heartbeat.interval.ms (5000) is more than half of broker.session.timeout.ms (4000)"
+    )
+    (warning,) = broker_settings({**COMBINED, "num.recovery.threads.per.data.dir": "2"}).warnings
+    assert warning.endswith("num.recovery.threads.per.data.dir")
 
 
 def test_log_times_follow_kafkas_precedence_of_units() -> None:

@@ -15,7 +15,7 @@ from broker_runtime.controller.registration import Heartbeat, Registration
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.brokers import FenceBroker, RegisterBroker, StopBroker, UnfenceBroker
-from broker_runtime.metadata.changes import Changes
+from broker_runtime.metadata.changes import Changes, Removals
 from broker_runtime.metadata.cluster import ClusterRecord
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.producers import ProducerIdsRecord
@@ -74,21 +74,33 @@ def test_a_record_tells_what_it_changed() -> None:
     assert apply(ConfigRecord(2, "orders", "retention.ms", "1")).topic_configs == {"orders"}
     assert apply(ClientQuotaRecord((("ip", None),), "connection_creation_rate", 1.0)).ip_quotas == {None}
     assert not apply(ClientQuotaRecord((("user", "u"),), "producer_byte_rate", 1.0))
-    assert apply(PartitionRecord(topic_id, 1, (1,), (1,), 1, 0, 0)).topics == {"orders"}
+    assert apply(PartitionRecord(topic_id, 1, (1,), (1,), 1, 0, 0)).partitions == {(topic_id, 1)}
     moved = apply(PartitionRecord(topic_id, 1, (2,), (2,), 2, 0, 0))
-    assert (moved.topics, moved.removals.replicas) == ({"orders"}, {(topic_id, 1, 1)})
+    assert (moved.partitions, moved.removals.replicas) == ({(topic_id, 1)}, {(topic_id, 1, 1)})
     removed = apply(RemoveTopic(topic_id))
     assert (removed.topics_removed, removed.removals.topics) == ({"orders"}, {topic_id})
     assert metadata.image.next_offset == end + 8
 
 
-def test_merged_changes_keep_a_topic_that_was_removed_and_made_again_in_both() -> None:
-    changes = Changes(topics={"gone", "again"}, topic_configs={"gone"})
-    changes.merge(Changes(topics_removed={"gone", "again"}))
-    changes.merge(Changes(topics={"again"}))
-    assert changes.topics == {"again"}
-    assert changes.topics_removed == {"gone", "again"}
-    assert changes.topic_configs == set()
+def test_changes_take_over_every_kind_of_later_ones() -> None:
+    earlier, later = (
+        Changes(
+            brokers={n},
+            partitions={(UUID(int=n), 0)},
+            topics_removed={f"t{n}"},
+            removals=Removals({UUID(int=n)}, {(UUID(int=n), 0, 1)}),
+            topic_configs={f"t{n}"},
+            broker_configs={n},
+            ip_quotas={f"10.0.0.{n}"},
+        )
+        for n in (1, 2)
+    )
+    earlier.update(later)
+    for kind in dataclasses.fields(Changes):
+        if kind.name != "removals":
+            assert len(getattr(earlier, kind.name)) == 2, kind.name
+            assert Changes(**{kind.name: getattr(later, kind.name)}), kind.name
+    assert (len(earlier.removals.topics), len(earlier.removals.replicas)) == (2, 2)
     assert not Changes()
 
 

@@ -119,7 +119,9 @@ def test_an_image_that_is_replaced_is_the_other_and_says_what_is_new(old: list[R
     assert image == expected
     for name in before.topics.keys() | image.topics.keys():
         was, now = before.topics.get(name), image.topics.get(name)
-        assert (name in changes.topics) == (now is not None and was != now)
+        known = was.partitions if was is not None and now is not None and was.id == now.id else {}
+        changed = {i for i, part in now.partitions.items() if known.get(i) != part} if now is not None else set()
+        assert {i for i in range(9) if now is not None and (now.id, i) in changes.partitions} == changed
         assert (name in changes.topics_removed) == (was is not None and (now is None or now.id != was.id))
     assert not changes.removals, "that a snapshot does not name something orders no deletion"
     for broker_id in range(4):

@@ -19,9 +19,25 @@ def request(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+class Alarm:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
 class Loop:
+    """`alarms` are by the seconds that they were asked for, from then."""
+
     def __init__(self) -> None:
         self._soon: list[Callable[[], None]] = []
+        self.alarms: list[tuple[float, Alarm]] = []
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Alarm:
+        self.alarms.append((delay_s, Alarm(callback)))
+        return self.alarms[-1][1]
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
@@ -63,15 +79,18 @@ class Served:
         self.promises: list[PendingReply] = []
         self.ended = 0
         self.refusals: list[str] = []
+        self.clock = ManualClock()
         shared = Shared(
-            cast(AbstractEventLoop, self.loop), self.poller, ManualClock(), limits or NetworkLimits(), self._handle
+            cast(AbstractEventLoop, self.loop), self.poller, self.clock, limits or NetworkLimits(), self._handle
         )
         shared.host = self
         self.connection = Connection(transport, (1, "EXTERNAL", ("10.0.0.1", 1), 1000.0), shared)
         self.connection.start()
 
     def _handle(self, frame: memoryview, connection: Connection) -> Reply | PendingReply:
-        if bytes(frame) == b"later":
+        if bytes(frame).startswith(b"throttled"):
+            connection.throttle_s = 5.0
+        if bytes(frame).endswith(b"later"):
             self.promises.append(PendingReply())
             return self.promises[-1]
         return (request(bytes(frame)),)
@@ -164,3 +183,57 @@ def test_a_connection_that_is_closed_tells_once() -> None:
     served.connection.closed.add(lambda: told.append("late"))
     assert told == ["ended", "late"]
     assert served.ended == 1
+
+
+def test_a_client_over_its_quota_has_its_answer_at_once_and_the_next_one_when_the_throttle_time_is_over() -> None:
+    transport = MemoryTransport()
+    served = Served(transport)
+    transport.arrive(request(b"throttled") + request(b"a"))
+    served.connection.on_readable()
+    assert served.taken() == request(b"throttled")
+    transport.arrive(request(b"b"))
+    served.connection.on_readable()
+    assert served.poller.watched == (False, False)
+    ((delay_s, alarm),) = served.loop.alarms
+    assert delay_s == 5.0
+    served.clock.advance(4.5)
+    alarm.callback()
+    served.loop.run()
+    assert served.taken() == b"", "an alarm may ring too early"
+    delay_s, alarm = served.loop.alarms[-1]
+    assert delay_s == 0.5
+    served.clock.advance(0.5)
+    alarm.callback()
+    served.loop.run()
+    assert served.taken() == request(b"a")
+    assert served.poller.watched == (True, False)
+    served.connection.on_readable()
+    assert served.taken() == request(b"b")
+
+
+def test_a_client_may_be_throttled_by_an_answer_that_comes_later() -> None:
+    transport = MemoryTransport()
+    served = Served(transport)
+    transport.arrive(request(b"later") + request(b"a"))
+    served.connection.on_readable()
+    served.connection.throttle_s = 2.0
+    served.promises[0].complete((request(b"at last"),))
+    assert served.taken() == request(b"at last")
+    served.loop.run()
+    assert served.taken() == b""
+    ((delay_s, alarm),) = served.loop.alarms
+    assert delay_s == 2.0
+    served.clock.advance(2.0)
+    alarm.callback()
+    served.loop.run()
+    assert served.taken() == request(b"a")
+
+
+def test_nothing_waits_for_a_throttled_connection_that_has_ended() -> None:
+    transport = MemoryTransport()
+    served = Served(transport)
+    transport.arrive(request(b"throttled"))
+    served.connection.on_readable()
+    served.connection.close_when_idle()
+    assert served.ended == 1
+    assert [alarm.cancelled for _, alarm in served.loop.alarms] == [True]

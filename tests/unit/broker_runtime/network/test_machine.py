@@ -292,3 +292,44 @@ def test_what_cannot_happen_raises() -> None:
         driven.reply(b"to nothing")
     with pytest.raises(UnknownEventError, match="Reading cannot have: the requests of this turn"):
         driven.machine.served(0, NOW_S)
+
+
+def test_a_client_over_its_quota_is_answered_at_once_and_then_left_alone() -> None:
+    timeout_s = NetworkLimits().frame_receive_timeout_s
+    driven = Driven()
+    driven.machine.throttled_until_s = NOW_S + 5
+    driven.receive(request(b"a") + request(b"half")[:5])
+    assert driven.sent() == request(b"a")
+    assert driven.is_now(State.THROTTLED)
+    assert driven.machine.overdue(NOW_S + 10 * timeout_s) is None
+    assert driven.machine.turn(NOW_S + 4.9) == []
+    assert driven.is_now(State.THROTTLED)
+    assert driven.machine.turn(NOW_S + 5) == []
+    assert driven.is_now(State.READING)
+    assert driven.machine.overdue(NOW_S + 5 + timeout_s) is None
+    assert driven.machine.overdue(NOW_S + 6 + timeout_s) is not None
+
+
+def test_requests_that_have_arrived_wait_for_the_end_of_the_throttle_time() -> None:
+    driven = Driven(NetworkLimits(connection_turn_requests=1))
+    driven.machine.throttled_until_s = NOW_S + 5
+    driven.receive(request(b"a") + request(b"b"))
+    assert driven.sent() == request(b"a")
+    assert driven.machine.push(b"unasked")
+    assert driven.sent() == b"unasked"
+    assert driven.is_now(State.THROTTLED), "what answers nothing ends no throttle time"
+    assert driven.machine.turn(NOW_S + 5) == []
+    assert driven.is_now(State.QUEUED)
+    driven.now_s = NOW_S + 5
+    driven.serve(driven.machine.turn(NOW_S + 5))
+    assert driven.sent() == request(b"b")
+    assert driven.is_now(State.READING)
+
+
+@pytest.mark.parametrize("event", [Event.CLOSE, Event.REFUSE, Event.FINISH, Event.LOST])
+def test_a_throttled_client_owes_nobody_anything(event: Event) -> None:
+    driven = Driven()
+    driven.machine.throttled_until_s = NOW_S + 5
+    driven.receive(request(b"a"))
+    driven.sent()
+    assert driven.machine.end(event)

@@ -47,11 +47,11 @@ class Broker:
     def hear(self, *records: Record) -> None:
         changes = Changes()
         for record in records:
-            changes.merge(self.image.apply(record, self.image.offset + 1))
+            changes.update(self.image.apply(record, self.image.offset + 1))
         self.manager.note_removals(changes.removals)
         list(self.manager.remove_topics(changes.topics_removed))
-        for name in changes.topics:
-            list(self.manager.apply_topic(self.image.topics[name].id, TopicConfig()))
+        for topic_id, index in changes.partitions:
+            list(self.manager.apply_partitions(topic_id, [index], TopicConfig()))
 
 
 def _opened(fs: MemoryFileSystem, clock: Clock) -> LogManager:

@@ -23,7 +23,7 @@ def manager_of(house: LogHouse) -> ReplicaManager:
     image.apply(TopicRecord("orders", TOPIC_ID), 0)
     image.apply(PartitionRecord(TOPIC_ID, 0, (ME, 2), (ME,), ME, 0, 0), 1)
     manager = ReplicaManager(broker_settings({"node.id": str(ME)}), house.clock, house.logs, image, cast("Peers", None))
-    list(manager.apply_topic(TOPIC_ID, TopicConfig()))
+    list(manager.apply_partitions(TOPIC_ID, [0], TopicConfig()))
     return manager
 
 
@@ -69,7 +69,7 @@ def test_a_removed_topics_log_takes_no_records_under_its_name_while_it_waits_to_
     make_again(manager)
     assert code_of(manager) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     list(manager.remove_topics({"orders"}))
-    list(manager.apply_topic(NEW_ID, TopicConfig()))
+    list(manager.apply_partitions(NEW_ID, [0], TopicConfig()))
     assert manager.led("orders", 0).topic_id == NEW_ID
 
 
@@ -80,9 +80,9 @@ def test_a_topic_made_again_is_served_though_it_is_applied_before_the_removal(le
     manager = manager_of(house)
     if leader != ME:
         manager._image.apply(PartitionRecord(TOPIC_ID, 0, (ME, 2), (2,), 2, 0, 1), 2)
-        list(manager.apply_topic(TOPIC_ID, TopicConfig()))
+        list(manager.apply_partitions(TOPIC_ID, [0], TopicConfig()))
     make_again(manager, leader)
-    list(manager.apply_topic(NEW_ID, TopicConfig()))
+    list(manager.apply_partitions(NEW_ID, [0], TopicConfig()))
     list(manager.remove_topics({"orders"}))
     replica = manager.led("orders", 0) if leader == ME else manager._followed["orders", 0]
     assert (replica.topic_id, replica.log) == (NEW_ID, house.logs.get("orders", 0))

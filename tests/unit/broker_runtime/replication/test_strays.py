@@ -37,7 +37,7 @@ class Replicas:
     def apply(self, *records: Record) -> Changes:
         changes = Changes()
         for record in records:
-            changes.merge(self.image.apply(record, self.image.offset + 1))
+            changes.update(self.image.apply(record, self.image.offset + 1))
         self.manager.note_removals(changes.removals)
         return changes
 
@@ -45,7 +45,7 @@ class Replicas:
         """As a broker that is let in."""
         list(self.manager.remove_strays())
         for topic in self.image.topics.values():
-            list(self.manager.apply_topic(topic.id, TopicConfig()))
+            list(self.manager.apply_partitions(topic.id, topic.partitions, TopicConfig()))
 
     def folders(self, suffix: str) -> Sequence[str]:
         return [name for name in self.house.fs.listdir(LOG_DIR) if name.endswith(suffix)]

@@ -9,7 +9,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import COMPRESSION_MASK, HEADER_BYTES, iter_times
 from broker_runtime.storage.compression import unpack
 from broker_runtime.storage.log import Log
-from broker_runtime.storage.time_search import FoundRecord, first_since, newest, run_through
+from broker_runtime.storage.time_search import FoundRecord, Search, Step, first_since, newest, run_through
 from tests.support.logs import LogHouse, read_all
 from tests.support.packed_batches import timed, with_body
 
@@ -109,6 +109,27 @@ def test_the_indexes_bound_what_is_read(times: object) -> None:
         # One read of 64 KiB to find the batch, and a few to check what the index says.
         assert counting.bytes_read <= 80_000, f"of {segment.size}"
         assert _newest(house.log) == (2_000, 9_500, 0)
+
+
+@pytest.mark.parametrize(("codec", "steps"), [(0, 0), (4, 1)])
+def test_a_small_batch_is_looked_through_at_once_and_a_compressed_one_in_a_step(codec: int, steps: int) -> None:
+    house = LogHouse()
+    for timestamp in range(1000, 1400, 2):
+        _append(house, timestamp, timestamp + 1, codec=codec)
+    search = first_since(house.log, 1201, LIMIT)
+    assert len(_steps(search)) == steps
+    assert len(_steps(newest(house.log, LIMIT))) == steps
+
+
+def _steps(search: Search) -> list[Step]:
+    steps: list[Step] = []
+    try:
+        step = next(search)
+        while True:
+            steps.append(step)
+            step = search.send(step())
+    except StopIteration:
+        return steps
 
 
 def test_a_batch_that_unpacks_to_too_much_is_not_unpacked() -> None:

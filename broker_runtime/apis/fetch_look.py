@@ -1,0 +1,237 @@
+"""One fetch: looks at its partitions, and answers from what it has found. Pure.
+
+The shorter way is that of `Fetch`, which keeps nothing: most consumers' fetches find records at the first look. What
+waits, or is asked in a session, is a `SessionFetch`.
+"""
+
+from collections.abc import Collection, Iterable
+
+from broker_runtime.apis.context import BrokerContext, FetchContext
+from broker_runtime.apis.fetch_answer import pack_all, pack_answer, pack_partition
+from broker_runtime.apis.fetch_partition import NOTHING, FetchPartition
+from broker_runtime.apis.fetch_request import FetchRequest
+from broker_runtime.apis.fetch_session import FULL_EPOCH, NO_SESSION, FetchSession
+from broker_runtime.apis.list_offsets import check_epoch
+from broker_runtime.apis.repeated_fetch import RepeatedFetch
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.storage.log import Log
+from broker_runtime.wire.reply import Reply
+
+
+class Fetch:
+    """A consumer's request without a session: it looks at all its partitions and answers about all."""
+
+    __slots__ = ("_context", "_quiet", "parts", "request")
+
+    parts: Collection[FetchPartition]
+    """Those to be looked at."""
+
+    def __init__(self, request: FetchRequest, context: FetchContext) -> None:
+        self.request = request
+        self._context = context
+        self._quiet: list[FetchPartition] = []
+        asked = request.asked
+        if len(asked) > 1:
+            # What is named twice counts as it is named last.
+            asked = list({each[:2]: each for each in asked}.values())
+        self.parts = [FetchPartition(each) for each in asked]
+
+    def look(self) -> tuple[int, bool]:
+        """Look at the partitions that may have news: (bytes found, whether something is to be told at once).
+
+        The first one that has data may exceed every limit, so that a large batch never blocks a consumer (KIP-74).
+        """
+        left, found, urgent = self.request.max_bytes, 0, False
+        quiet = []
+        for part in self.parts:
+            part.region = None
+            part.code = 0
+            try:
+                log, up_to = self._readable(part)
+                limit = min(left, part.max_bytes)
+                if limit > 0 or not found:
+                    part.region = region = log.read(part.offset, limit, min_one=not found, up_to=up_to)
+                    if region is not None:
+                        found += region.length
+                        left -= region.length
+                if self._is_urgent(part, log):
+                    urgent = True
+                elif part.offset >= up_to:
+                    quiet.append(part)
+            except KafkaError as error:
+                part.fail(error.code)
+                urgent = True
+        if quiet:
+            self._has_nothing(quiet)
+        return found, urgent
+
+    def _readable(self, part: FetchPartition) -> tuple[Log, int]:
+        """The log and where it ends for who asks. Raises KafkaError."""
+        topic = part.topic
+        name = topic if isinstance(topic, str) else self._name_of(part)
+        log, epoch = self._context.led_log(name, part.index)
+        if part.log is not log:
+            part.read_from(log)
+        if part.leader_epoch >= 0:
+            check_epoch(part.leader_epoch, epoch)
+        if part.last_epoch >= 0 and name == METADATA_TOPIC:
+            _check_history(part, log)
+        return log, log.high_watermark
+
+    def _name_of(self, part: FetchPartition) -> str:
+        topic = part.topic
+        if isinstance(topic, str):
+            return topic
+        known = self._context.image.topics.by_id(topic)
+        if known is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
+        return known.name
+
+    def _is_urgent(self, part: FetchPartition, log: Log) -> bool:
+        """Whether the log says something of itself that is to be told at once."""
+        del part, log
+        return False
+
+    def _has_nothing(self, quiet: list[FetchPartition]) -> None:
+        self._quiet = quiet
+
+    def answer(self) -> Reply:
+        """Of what the last look has found."""
+        return pack_answer(self.request, self.parts, NO_SESSION)
+
+    @property
+    def asks_for_something(self) -> bool:
+        return bool(self.parts)
+
+    def waiting(self) -> "SessionFetch":
+        """The same fetch as it is after its look, able to wait."""
+        session = FetchSession((), self._context.clock.monotonic())
+        session.adopt(self.parts)
+        session.has_nothing(self._quiet)
+        return SessionFetch(self.request, session, self._context)
+
+
+class SessionFetch(Fetch):
+    """A request of a session, or one that waits: it looks only at what may have changed."""
+
+    __slots__ = ("session",)
+
+    def __init__(self, request: FetchRequest, session: FetchSession, context: FetchContext) -> None:
+        self.request = request
+        self.session = session
+        self.parts = session.to_look
+        self._context = context
+
+    def _has_nothing(self, quiet: list[FetchPartition]) -> None:
+        self.session.has_nothing(quiet)
+
+    def answer(self) -> Reply:
+        request, session = self.request, self.session
+        if session.id != NO_SESSION:
+            reply = pack_answer(request, _with_something_to_say(session), session.id)
+            _note_told(session.to_look)
+            _note_told(session.to_tell)
+            session.to_tell.clear()
+            return reply
+        kept = request.session_epoch == FULL_EPOCH and self._context.fetch_sessions.keep(session, session.asked_s)
+        reply = pack_answer(request, session.partitions.values(), session.id)
+        if kept:
+            _note_told(session.partitions.values())
+            session.to_tell.clear()
+            session.watch_quiet()
+        else:
+            session.close()
+        return reply
+
+    @property
+    def asks_for_something(self) -> bool:
+        return bool(self.session.partitions)
+
+    def waiting(self) -> "SessionFetch":
+        return self
+
+    def abandoned(self) -> None:
+        """The client has gone while it waited."""
+        if self.session.id == NO_SESSION:
+            self.session.close()
+
+
+class RepeatedSessionFetch(SessionFetch):
+    """Of a consumer that names all its partitions each time."""
+
+    __slots__ = ("_kept", "_repeated")
+
+    def __init__(self, request: FetchRequest, repeated: RepeatedFetch, context: BrokerContext) -> None:
+        super().__init__(request, repeated, context)
+        self._repeated = repeated
+        self._kept = context.repeated_fetches
+
+    def answer(self) -> Reply:
+        request, session = self.request, self._repeated
+        # One that changed while the request waited may be in both.
+        only_told = [part for part in session.to_tell if part not in session.to_look]
+        session.to_tell.clear()
+        for part in (*session.to_look, *only_told):
+            pack_partition(part, request)
+            if part.code:
+                request.call.error = part.code
+        reply = pack_all(request, session.topics)
+        for part in session.to_look:
+            if part.region is None and not part.code:
+                only_told.append(part)
+            # Packed with its records or its error, it is not for the next answer.
+            part.region = None
+            part.told = NOTHING
+        _note_told(only_told)
+        return reply
+
+    def abandoned(self) -> None:
+        self._kept.forget(self.request.call.connection.peer)
+
+
+class FollowerFetch(SessionFetch):
+    """Of a follower: by what it asks for it says what it has."""
+
+    __slots__ = ("_led",)
+
+    def __init__(self, request: FetchRequest, session: FetchSession, context: BrokerContext) -> None:
+        super().__init__(request, session, context)
+        self._led = context.led
+
+    def _readable(self, part: FetchPartition) -> tuple[Log, int]:
+        session = self.session
+        leader = self._led(self._name_of(part), part.index)
+        log, epoch = leader.log, leader.leader_epoch
+        if part.leader_epoch == epoch and part.offset <= log.log_end_offset:
+            # It has everything below what it asks for.
+            leader.on_fetch(session.replica, session.broker_epoch, part.offset, session.asked_s, part.log_start)
+        part.leader = leader
+        up_to = log.log_end_offset
+        if part.log is not log:
+            part.read_from(log)
+        check_epoch(part.leader_epoch, epoch)
+        return log, up_to
+
+    def _is_urgent(self, part: FetchPartition, log: Log) -> bool:
+        return part.told[1] != log.log_start_offset > part.log_start >= 0
+
+
+def _with_something_to_say(session: FetchSession) -> list[FetchPartition]:
+    looked_at = [part for part in session.to_look if part.region is not None or part.code or part.has_news]
+    return looked_at + [part for part in session.to_tell if part not in session.to_look]
+
+
+def _note_told(parts: Iterable[FetchPartition]) -> None:
+    for part in parts:
+        part.note_told()
+
+
+def _check_history(part: FetchPartition, log: Log) -> None:
+    """A broker has metadata of a history that this controller does not have (its data was restored, say).
+
+    Kafka names the point of divergence, to which a follower goes back; an image cannot, and takes a snapshot.
+    """
+    known, end = log.end_offset_for_epoch(part.last_epoch)
+    if known < part.last_epoch or end < part.offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {part.last_epoch} ends at offset {end} here")

@@ -1,0 +1,166 @@
+"""Fetch's request, versions 4 to 15, read by hand: consumers' and followers' hot path. Pure.
+
+Versions from 13 name topics by id (KIP-516), version 15 brings the follower's broker epoch in a tagged field.
+"""
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from struct import Struct
+from uuid import UUID
+
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.fetch_partition import AskedPartition, PartitionKey
+from broker_runtime.apis.fetch_session import FINAL_EPOCH, NO_SESSION
+from broker_runtime.apis.repeated_fetch import PARTITIONS_MIN, PartitionBytes
+from broker_runtime.wire.reader import RequestReader
+
+_BY_ID_SINCE = 13
+CONSUMER = -1
+_HEAD_V4 = Struct(">iiiib")
+_HEAD_V7 = Struct(">iiiibii")
+_HEAD_V15 = Struct(">iiibii")
+_PARTITION_V4 = Struct(">iqi")
+_PARTITION_V5 = Struct(">iqqi")
+_PARTITION_V9 = Struct(">iiqqi")
+_PARTITION_V12 = Struct(">iiqiqi")
+_PARTITIONS = (_PARTITION_V4,) * 5 + (_PARTITION_V5,) * 4 + (_PARTITION_V9,) * 3 + (_PARTITION_V12,) * 4
+"""By version."""
+_INT32 = Struct(">i")
+_REPLICA_STATE = Struct(">iq")
+_REPLICA_STATE_TAG = 1
+_READ_COMMITTED = 1
+_MANY_BYTES = 512
+"""A request that goes on for longer may ask for many partitions."""
+
+Repeatable = Mapping[str | UUID, Set[PartitionBytes]]
+
+
+@dataclass(slots=True)
+class FetchRequest:
+    """Times in ms. Of a version without sessions: the final epoch, which asks for none."""
+
+    call: Call
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    read_committed: bool
+    replica: int = CONSUMER
+    broker_epoch: int = -1
+    session_id: int = NO_SESSION
+    session_epoch: int = FINAL_EPOCH
+    asked: list[AskedPartition] = field(default_factory=list)
+    forgotten: list[PartitionKey] = field(default_factory=list)
+    repeatable: Repeatable | None = None
+    """Instead of `asked`, where many are asked for without a session."""
+
+    @property
+    def uses_topic_ids(self) -> bool:
+        return self.call.version >= _BY_ID_SINCE
+
+    @property
+    def wants_no_session(self) -> bool:
+        """A consumer that begins no session and is in none."""
+        return self.session_epoch == FINAL_EPOCH and self.session_id == NO_SESSION and self.replica < 0
+
+
+def read_request(reader: RequestReader, call: Call) -> FetchRequest:
+    """Raises ProtocolError."""
+    version = call.version
+    replica, session_id, session_epoch = CONSUMER, NO_SESSION, FINAL_EPOCH
+    if version >= 15:
+        wait, min_bytes, max_bytes, isolation, session_id, session_epoch = reader.fixed(_HEAD_V15)
+    elif version >= 7:
+        replica, wait, min_bytes, max_bytes, isolation, session_id, session_epoch = reader.fixed(_HEAD_V7)
+    else:
+        replica, wait, min_bytes, max_bytes, isolation = reader.fixed(_HEAD_V4)
+    committed = isolation == _READ_COMMITTED
+    request = FetchRequest(call, wait, min_bytes, max_bytes, committed, replica, -1, session_id, session_epoch)
+    if reader.left > _MANY_BYTES and request.wants_no_session:
+        request.repeatable = _read_chunks(reader, version)
+    if request.repeatable is None:
+        _read_topics(reader, request)
+    if version >= 15 or session_epoch > 0:
+        _read_forgotten(reader, request)
+    if version >= 15:
+        # The rack, which makes no difference.
+        reader.string()
+        _read_replica_state(reader, request)
+    if request.repeatable is not None and request.replica >= 0:
+        request.asked += asked_in(request.repeatable, version)
+        request.repeatable = None
+    return request
+
+
+def _read_topics(reader: RequestReader, request: FetchRequest) -> None:
+    layout, flexible = _PARTITIONS[request.call.version], reader.flexible
+    asked, by_id = request.asked, request.uses_topic_ids
+    for _ in range(reader.array_length()):
+        topic: str | UUID = reader.uuid() if by_id else reader.string()
+        for _ in range(reader.array_length()):
+            asked.append(_asked(topic, reader.fixed(layout)))
+            if flexible:
+                reader.end_struct()
+        if flexible:
+            reader.end_struct()
+
+
+def _asked(topic: str | UUID, fields: tuple[int, ...]) -> AskedPartition:
+    """Of the fields of any version; they differ in number."""
+    count = len(fields)
+    if count == 6:
+        index, epoch, offset, last_epoch, start, size = fields
+        return topic, index, offset, size, epoch, last_epoch, start
+    if count == 5:
+        index, epoch, offset, start, size = fields
+        return topic, index, offset, size, epoch, -1, start
+    if count == 4:
+        index, offset, start, size = fields
+        return topic, index, offset, size, -1, -1, start
+    index, offset, size = fields
+    return topic, index, offset, size, -1, -1, -1
+
+
+def _read_chunks(reader: RequestReader, version: int) -> Repeatable | None:
+    """None, with nothing read, when there are few partitions, or some with tagged fields or named twice."""
+    place = reader.position
+    size = _PARTITIONS[version].size + reader.flexible
+    layout = Struct(f"{size}s")
+    found: dict[str | UUID, set[PartitionBytes]] = {}
+    total = 0
+    for _ in range(reader.array_length()):
+        topic: str | UUID = reader.uuid() if version >= _BY_ID_SINCE else reader.string()
+        count = reader.array_length()
+        view = reader.view(count * size)
+        if reader.flexible and any(bytes(view[size - 1 :: size])):
+            reader.back_to(place)
+            return None
+        reader.end_struct()
+        total += count
+        found.setdefault(topic, set()).update(layout.iter_unpack(view))
+    if total < PARTITIONS_MIN or total != sum(map(len, found.values())):
+        reader.back_to(place)
+        return None
+    return found
+
+
+def asked_by(topic: str | UUID, chunk: bytes, version: int) -> AskedPartition:
+    return _asked(topic, _PARTITIONS[version].unpack_from(chunk))
+
+
+def asked_in(chunks: Repeatable, version: int) -> list[AskedPartition]:
+    return [asked_by(topic, chunk, version) for topic, some in chunks.items() for (chunk,) in sorted(some)]
+
+
+def _read_forgotten(reader: RequestReader, request: FetchRequest) -> None:
+    for _ in range(reader.array_length()):
+        topic: str | UUID = reader.uuid() if request.uses_topic_ids else reader.string()
+        for _ in range(reader.array_length()):
+            (index,) = reader.fixed(_INT32)
+            request.forgotten.append((topic, index))
+        reader.end_struct()
+
+
+def _read_replica_state(reader: RequestReader, request: FetchRequest) -> None:
+    state = reader.tagged_field(_REPLICA_STATE_TAG)
+    if state is not None and len(state) >= _REPLICA_STATE.size:
+        request.replica, request.broker_epoch = _REPLICA_STATE.unpack_from(state)

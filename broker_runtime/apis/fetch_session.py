@@ -1,0 +1,176 @@
+"""What a fetch asks for, kept from one look to the next, and between two requests where the client wants that. Pure.
+
+In a session (KIP-227) a request names only the partitions whose position has changed, and an answer those that have
+something to say: records, an error, another high watermark or log start. So that nobody looks at the others either, a
+partition that has nothing to say watches its log (storage.waiters), and goes to `FetchSession.to_look` when that
+changes.
+"""
+
+from collections.abc import Callable, Iterable
+
+from broker_runtime.apis.fetch_partition import AskedPartition, FetchPartition, PartitionKey
+from broker_runtime.errors import ErrorCode
+
+NO_SESSION = 0
+FULL_EPOCH = 0
+FINAL_EPOCH = -1
+_FIRST_INCREMENTAL_EPOCH = 1
+_EPOCH_MAX = 2**31 - 1
+
+
+class FetchSession:
+    """All partitions of one client's fetches, or of a single fetch of a client that wants no session.
+
+    Invariant: a partition that is not in `to_look` has no records to read at its offset and no error; once a request
+    waits or the session is kept, it watches its log.
+    """
+
+    __slots__ = (
+        "_is_watching",
+        "_on_change",
+        "_on_replaced",
+        "asked_s",
+        "broker_epoch",
+        "counted",
+        "created_s",
+        "epoch",
+        "id",
+        "is_followers",
+        "partitions",
+        "replica",
+        "to_look",
+        "to_tell",
+        "uses_topic_ids",
+    )
+
+    def __init__(
+        self,
+        asked: Iterable[AskedPartition],
+        now_s: float,
+        replica: int = -1,
+        broker_epoch: int = -1,
+        uses_topic_ids: bool = False,
+    ) -> None:
+        self.id = NO_SESSION
+        self.epoch = _FIRST_INCREMENTAL_EPOCH
+        self.replica = replica
+        """The follower's id; negative for consumers."""
+        self.is_followers = replica >= 0
+        self.broker_epoch = broker_epoch
+        self.uses_topic_ids = uses_topic_ids
+        self.created_s = self.asked_s = now_s
+        self.counted = 0
+        """Of its partitions, by the cache that keeps it."""
+        self.partitions: dict[PartitionKey, FetchPartition] = {}
+        self.to_look: dict[FetchPartition, None] = {}
+        self.to_tell: dict[FetchPartition, None] = {}
+        """Those with nothing to read and with news that need not be told at once."""
+        self._is_watching = False
+        self._on_change: Callable[[], None] | None = None
+        self._on_replaced: Callable[[ErrorCode], None] | None = None
+        self.add(asked)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a request waits."""
+        return self._on_change is not None
+
+    def add(self, asked: Iterable[AskedPartition]) -> None:
+        """Ask for these, too, or ask for more of them: whoever got records last is the last to get more."""
+        partitions, to_look = self.partitions, self.to_look
+        for each in asked:
+            key = each[:2]
+            part = partitions.get(key)
+            if part is None:
+                partitions[key] = part = FetchPartition(each)
+                part.session = self
+            else:
+                part.ask(each)
+                to_look.pop(part, None)
+            to_look[part] = None
+
+    def adopt(self, parts: Iterable[FetchPartition]) -> None:
+        """Go on with partitions that were looked at before they had a session."""
+        for part in parts:
+            part.session = self
+            self.partitions[part.topic, part.index] = part
+            self.to_look[part] = None
+
+    def forget(self, key: PartitionKey) -> None:
+        part = self.partitions.pop(key, None)
+        if part is not None:
+            self.to_look.pop(part, None)
+            self.to_tell.pop(part, None)
+            self._leave(part)
+
+    def update(
+        self, asked: Iterable[AskedPartition], forgotten: Iterable[PartitionKey], now_s: float, broker_epoch: int
+    ) -> None:
+        """A further request: the epoch it carried was right."""
+        if self._on_replaced is not None:
+            self._on_replaced(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        self.epoch = _FIRST_INCREMENTAL_EPOCH if self.epoch == _EPOCH_MAX else self.epoch + 1
+        self.asked_s = now_s
+        if broker_epoch != self.broker_epoch:
+            # What the follower had, it had in another life.
+            self.broker_epoch = broker_epoch
+            self.to_look.update(dict.fromkeys(self.partitions.values()))
+        self.add(asked)
+        for key in forgotten:
+            self.forget(key)
+
+    def has_nothing(self, quiet: Iterable[FetchPartition]) -> None:
+        """These were looked at: no records, no error."""
+        for part in quiet:
+            del self.to_look[part]
+            if self._is_watching:
+                part.watch()
+            if part.has_news:
+                self.to_tell[part] = None
+
+    def watch_quiet(self) -> None:
+        """From here on the logs tell of what changes. Not before it is needed: most fetches are answered at once."""
+        self._is_watching = True
+        for part in self.partitions.values():
+            if part not in self.to_look:
+                part.watch()
+
+    def watch_all_looked_at(self) -> None:
+        """For a request that waits on: also those that have something, but too little."""
+        for part in self.to_look:
+            part.watch()
+
+    def wait(self, on_change: Callable[[], None], on_replaced: Callable[[ErrorCode], None]) -> None:
+        """A request waits: `on_change` when something comes into `to_look`, `on_replaced` when it must not wait on."""
+        self._on_change, self._on_replaced = on_change, on_replaced
+        if not self._is_watching:
+            self.watch_quiet()
+        self.watch_all_looked_at()
+
+    def stop_waiting(self) -> None:
+        self._on_change = self._on_replaced = None
+
+    def part_changed(self, part: FetchPartition) -> None:
+        if part not in self.to_look:
+            self._was_caught_up(part)
+            self.to_look[part] = None
+        if self._on_change is not None:
+            self._on_change()
+
+    def _was_caught_up(self, part: FetchPartition) -> None:
+        """There was nothing to fetch for a follower up to now."""
+        if part.leader is not None:
+            part.leader.was_caught_up(self.replica, self.broker_epoch, part.offset, self.asked_s)
+
+    def _leave(self, part: FetchPartition) -> None:
+        if part not in self.to_look:
+            self._was_caught_up(part)
+        part.unwatch()
+
+    def close(self) -> None:
+        """Nothing is kept any more. A request that waits is answered with what is there."""
+        if self._on_replaced is not None:
+            self._on_replaced(ErrorCode.NONE)
+        if self._is_watching:
+            for part in self.partitions.values():
+                self._leave(part)

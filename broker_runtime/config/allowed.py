@@ -1,0 +1,61 @@
+"""Which values a key allows: each checks a value, and its text is what messages and the reference page say. Pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Numbers from `low` to `high`, both included; None is no limit of its own: that of the key's type holds."""
+
+    low: float
+    high: float | None = None
+
+    def __call__(self, value: object) -> str | None:
+        fits = isinstance(value, int | float) and self.low <= value and (self.high is None or value <= self.high)
+        return None if fits else f"must be {self}"
+
+    def __str__(self) -> str:
+        return f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Texts, as they are spelt here."""
+
+    items: tuple[str, ...]
+
+    def __call__(self, value: object) -> str | None:
+        return None if value in self.items else f"must be {self}"
+
+    def __str__(self) -> str:
+        return f"one of: {', '.join(self.items)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """Lists of these texts, of one at least."""
+
+    items: tuple[str, ...]
+
+    def __call__(self, value: object) -> str | None:
+        fits = isinstance(value, tuple) and value and all(item in self.items for item in value)
+        return None if fits else f"must be {self}"
+
+    def __str__(self) -> str:
+        return f"a list of: {', '.join(self.items)}"
+
+
+def at_least(low: float) -> Range:
+    return Range(low)
+
+
+def between(low: float, high: float) -> Range:
+    return Range(low, high)
+
+
+def one_of(*items: str) -> OneOf:
+    return OneOf(items)
+
+
+def each_of(*items: str) -> ListOf:
+    return ListOf(items)

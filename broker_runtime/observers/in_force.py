@@ -1,0 +1,267 @@
+"""The observers of this broker as the configuration has them: loaded, configured anew, closed while it runs. Shell.
+
+Whatever an observer does when it is loaded, configured or closed, it does in a thread of its own: clients are not kept
+waiting, and one that hangs is left behind. What cannot be loaded is told, and tried again once a minute.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from broker_runtime.apis.call import RequestObserver
+from broker_runtime.clock import Clock
+from broker_runtime.config.effective import EffectiveConfig
+from broker_runtime.config.observers import OBSERVER_PREFIX, split_observer_key
+from broker_runtime.exposition import MetricFamily
+from broker_runtime.network.connection_events import TellOfConnection
+from broker_runtime.observers.base import Configured, MeasuredObserver, ReconfiguredObserver, Surroundings
+from broker_runtime.observers.budget import Budget
+from broker_runtime.observers.context import TopicName
+from broker_runtime.observers.figures import ObserverState, observer_families
+from broker_runtime.observers.hub import ObserverHub
+from broker_runtime.observers.in_service import ObserverInService
+from broker_runtime.observers.loading import ObserverSpec, load, wanted_observers
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 60.0
+_LEFT_BEHIND_MAX = 16
+"""Threads of observers that hang; beyond it none is loaded any more."""
+T = TypeVar("T")
+
+
+class ObservedParts(Protocol):
+    """Where there is something to observe; None where nobody wants to."""
+
+    def observe_requests(self, requests: RequestObserver | None, /) -> None: ...
+
+    def observe_connections(self, tell: TellOfConnection | None, /) -> None: ...
+
+
+class LeftBehindError(Exception):
+    """What was done in a thread has not come to an end in time."""
+
+
+class ObserversInForce:
+    """Owns the loaded observers, and those that are on their way. None of it is durable: it follows `configure`.
+
+    `states` says of each observer that there is to be whether it is loaded, and if not why.
+    """
+
+    def __init__(self, surroundings: Surroundings, topic_name: TopicName, clock: Clock, parts: ObservedParts) -> None:
+        self._surroundings = surroundings
+        self._now = clock.monotonic
+        self._parts = parts
+        self._loop = asyncio.get_running_loop()
+        self._hub = ObserverHub(topic_name, self._now)
+        self._wanted: dict[str, ObserverSpec] = {}
+        self._close_timeout_s = self._load_timeout_s = 0.0
+        self._loaded: dict[str, tuple[ObserverSpec, ObserverInService]] = {}
+        self._problems: dict[str, str] = {}
+        self._changing: dict[str, asyncio.Task[None]] = {}
+        self._retries: dict[str, asyncio.TimerHandle] = {}
+        self._left_behind = 0
+        self._closed = False
+
+    async def start(self, effective: EffectiveConfig) -> None:
+        """Load what the properties file names, so that no client comes before; wait for it within its time."""
+        self.configure(effective)
+        if self._changing:
+            await asyncio.wait(self._changing.values())
+
+    def configure(self, effective: EffectiveConfig) -> None:
+        config = effective.config
+        self._load_timeout_s = config.sluicegate_observer_load_timeout_ms / 1000
+        self._close_timeout_s = config.sluicegate_observer_close_timeout_ms / 1000
+        wanted, bad = wanted_observers(config, effective.values)
+        for name, problem in bad.items():
+            self._failed(name, problem)
+        for name in self._problems.keys() - wanted.keys() - bad.keys():
+            del self._problems[name]
+        # One that was loaded and cannot be what it is to be now stays what it was.
+        kept = {name: spec for name, (spec, _) in self._loaded.items() if name in bad}
+        before, self._wanted = self._wanted, {**wanted, **kept}
+        for name in before.keys() | self._wanted.keys():
+            if before.get(name) != self._wanted.get(name):
+                self._change(name)
+
+    def _change(self, name: str) -> None:
+        timer = self._retries.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+        if name not in self._changing and not self._closed:
+            task = self._changing[name] = self._loop.create_task(self._bring_about(name), name=f"observer {name}")
+            task.add_done_callback(partial(self._changed, name))
+
+    def _changed(self, name: str, task: asyncio.Task[None]) -> None:
+        del self._changing[name]
+        if not task.cancelled() and task.exception() is not None:
+            log.error("observer %s cannot be changed", name, exc_info=task.exception())
+
+    async def _bring_about(self, name: str) -> None:
+        """Until it is as it is wanted, however often that changes meanwhile."""
+        tried: ObserverSpec | None = None
+        while True:
+            wanted, there = self._wanted.get(name), self._loaded.get(name)
+            if wanted is None:
+                if there is None:
+                    return
+                self._serve(name, None)
+                await self._close(there[1])
+            elif wanted is tried or (there is not None and there[0] == wanted):
+                return
+            else:
+                tried = wanted
+                await self._load(wanted, None if there is None else there[1])
+
+    async def _load(self, spec: ObserverSpec, old: ObserverInService | None) -> None:
+        try:
+            instance = await self._instance(spec, old)
+        except Exception as error:  # noqa: BLE001 - whatever a class does when it is made, it is told
+            self._failed(spec.name, f"{type(error).__name__}: {error}".splitlines()[0])
+            return
+        self._problems.pop(spec.name, None)
+        service = ObserverInService(
+            spec.name, instance, spec.wanted, Budget(spec.budget_s), self._now, partial(log.warning, "%s")
+        )
+        if old is not None and old.instance is instance:
+            service.figures = old.figures
+        self._serve(spec.name, (spec, service))
+        log.info("observer %s is loaded (%s)", spec.name, spec.class_name)
+        if old is not None and old.instance is not instance:
+            await self._close(old)
+
+    async def _instance(self, spec: ObserverSpec, old: ObserverInService | None) -> Configured:
+        if old is not None:
+            before = self._loaded[spec.name][0]
+            if before.class_name == spec.class_name and before.config == spec.config:
+                return old.instance
+            if before.class_name == spec.class_name and isinstance(old.instance, ReconfiguredObserver):
+                again = partial(old.instance.reconfigure, spec.config)
+                await self._in_thread(again, spec.name, self._load_timeout_s)
+                return old.instance
+        if self._left_behind >= _LEFT_BEHIND_MAX:
+            raise LeftBehindError(f"{self._left_behind} threads of observers hang; restart the broker")
+        make = partial(load, spec, self._surroundings)
+        return await self._in_thread(make, spec.name, self._load_timeout_s)
+
+    def _failed(self, name: str, problem: str) -> None:
+        self._problems[name] = problem
+        log.error("observer %s cannot be loaded, tried again in %g s: %s", name, _RETRY_S, problem)
+        if name not in self._retries and not self._closed:
+            self._retries[name] = self._loop.call_later(_RETRY_S, self._change, name)
+
+    def _serve(self, name: str, loaded: tuple[ObserverSpec, ObserverInService] | None) -> None:
+        if loaded is None:
+            self._loaded.pop(name, None)
+        else:
+            self._loaded[name] = loaded
+        services = [service for _, service in self._loaded.values()]
+        self._hub.serve(services)
+        self._parts.observe_requests(self._hub if self._hub.wants_requests else None)
+        self._parts.observe_connections(self._hub.connection_event if self._hub.wants_connections else None)
+
+    async def _close(self, service: ObserverInService) -> None:
+        """One that hangs is left behind, be it that it does not keep to its time."""
+        timeout_s = self._close_timeout_s
+        try:
+            await self._in_thread(partial(service.instance.close, timeout_s), service.name, timeout_s * 1.5)
+        except LeftBehindError:
+            log.warning("observer %s has not closed within %g s and is left behind", service.name, timeout_s)
+        except Exception as error:  # noqa: BLE001 - whatever it raises, it is closed
+            log.warning("observer %s raised when it was closed: %r", service.name, error)
+        else:
+            log.info("observer %s is closed", service.name)
+
+    async def _in_thread(self, work: Callable[[], T], name: str, timeout_s: float) -> T:
+        """In a daemon thread: one that hangs does not keep the process from ending."""
+        done: asyncio.Future[Any] = self._loop.create_future()
+
+        def deliver(result: object, error: BaseException | None) -> None:
+            if done.done():
+                self._left_behind -= 1
+            elif error is not None:
+                done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+            else:
+                done.set_result(result)
+
+        def run() -> None:
+            result, error = None, None
+            try:
+                result = work()
+            except BaseException as raised:  # noqa: BLE001 - it is delivered
+                error = raised
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(deliver, result, error)
+
+        threading.Thread(target=run, name=f"observer-{name}", daemon=True).start()
+        try:
+            async with asyncio.timeout(timeout_s):
+                found: T = await done
+        except TimeoutError:
+            if not done.cancelled() and done.done():
+                raise
+            self._left_behind += 1
+            raise LeftBehindError(f"it is not done within {timeout_s:g} s") from None
+        return found
+
+    @property
+    def states(self) -> dict[str, tuple[ObserverState, str]]:
+        """By name: what becomes of each observer, and why where it is not called."""
+        found: dict[str, tuple[ObserverState, str]] = {}
+        now_s = self._now()
+        for name in sorted(self._wanted.keys() | self._loaded.keys() | self._problems.keys()):
+            problem = self._problems.get(name)
+            if problem is not None:
+                found[name] = ObserverState.FAILED, problem
+            elif name not in self._loaded:
+                found[name] = ObserverState.LOADING, "it is being loaded"
+            else:
+                found[name] = _state_of(self._loaded[name][1], now_s)
+        return found
+
+    def note_on(self, key: str) -> str | None:
+        """What is to be said with this configuration key: what has become of the observers that it is about."""
+        if not key.startswith(OBSERVER_PREFIX):
+            return None
+        about = split_observer_key(key)
+        states = self.states
+        names = list(states) if about is None else [about[0]]
+        lines = [f"{name}: {states[name][0]}{_because(states[name][1])}" for name in names if name in states]
+        return "On this broker: " + "; ".join(lines) if lines else None
+
+    def collect(self) -> Iterator[MetricFamily]:
+        services = {name: service for name, (_, service) in self._loaded.items()}
+        yield from observer_families(self.states, services, self._left_behind)
+        for service in services.values():
+            if isinstance(service.instance, MeasuredObserver):
+                families: list[MetricFamily] = []
+                service.call(lambda measured=service.instance, found=families: found.extend(measured.collect()))
+                yield from families
+
+    async def close(self) -> None:
+        """Observe nothing any more, and close all of them at the same time."""
+        self._closed = True
+        for timer in self._retries.values():
+            timer.cancel()
+        for task in list(self._changing.values()):
+            task.cancel()
+        services = [service for _, service in self._loaded.values()]
+        for name in list(self._loaded):
+            self._serve(name, None)
+        await asyncio.gather(*map(self._close, services))
+
+
+def _state_of(service: ObserverInService, now_s: float) -> tuple[ObserverState, str]:
+    left_s = service.budget.resumes_s - now_s
+    if left_s > 0:
+        return ObserverState.SUSPENDED, f"its calls take longer than its budget; for {left_s:.0f} s more"
+    last = service.figures.last_error
+    return ObserverState.LOADED, "" if last is None else f"{service.figures.errors} errors, the last: {last}"
+
+
+def _because(why: str) -> str:
+    return f" ({why})" if why else ""

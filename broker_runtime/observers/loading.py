@@ -1,0 +1,105 @@
+"""From configuration to observers: which there are to be, and how one is made."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker_runtime.config import BrokerConfig, Value
+from broker_runtime.config.observers import OBSERVER_PREFIX, is_class_name, observer_key, observer_name
+from broker_runtime.errors import ConfigError
+from broker_runtime.observers.base import (
+    AttachedObserver,
+    CallObserver,
+    Configured,
+    ConnectionObserver,
+    Observer,
+    Surroundings,
+)
+from broker_runtime.observers.filters import Filter
+
+BUILT_IN: Mapping[str, str] = {
+    "audit-log": "broker_runtime.observers.audit_log.AuditLog",
+    "json-log": "broker_runtime.observers.json_log.JsonLog",
+    "prometheus": "broker_runtime.observers.prometheus.PrometheusObserver",
+}
+"""Imported when somebody asks for them."""
+_CLASS, _BUDGET = "class", "budget.us"
+
+
+class ObserverLoadError(Exception):
+    """An observer cannot be loaded; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverSpec:
+    """One observer as it is to be: `config` is what it is given, `class_name` is package.module.Class."""
+
+    name: str
+    class_name: str
+    config: Mapping[str, str]
+    wanted: Filter
+    budget_s: float
+
+
+def wanted_observers(
+    config: BrokerConfig, values: Mapping[str, Value]
+) -> tuple[Mapping[str, ObserverSpec], Mapping[str, str]]:
+    """By name, and what is wrong with those that cannot be. `values` are all that are in force, by key."""
+    found: dict[str, ObserverSpec] = {}
+    problems: dict[str, str] = {}
+    for item in config.observer_class_names:
+        name = observer_name(item)
+        try:
+            found[name] = _spec(item, name, config, _own(name, values))
+        except ConfigError as error:
+            problems[name] = str(error)
+    return found, problems
+
+
+def _own(name: str, values: Mapping[str, Value]) -> dict[str, str]:
+    """What stands under the observer's name."""
+    prefix = f"{OBSERVER_PREFIX}{name}."
+    own = {}
+    for key, value in values.items():
+        known = observer_key(key) if key.startswith(prefix) else None
+        text = None if known is None else known.render(value)
+        if text is not None:
+            own[key.removeprefix(prefix)] = text
+    return own
+
+
+def _spec(item: str, name: str, config: BrokerConfig, own: dict[str, str]) -> ObserverSpec:
+    class_name = own.pop(_CLASS, None) or BUILT_IN.get(item) or (item if is_class_name(item) else None)
+    if class_name is None:
+        raise ConfigError(
+            f"{OBSERVER_PREFIX}{name}.{_CLASS} is missing: it says which class {name} is, as package.module.Class "
+            f"({', '.join(sorted(BUILT_IN))} need none)"
+        )
+    budget_us = int(own.pop(_BUDGET, config.sluicegate_observer_budget_us))
+    wanted = Filter.of(own)
+    return ObserverSpec(name, class_name, own, wanted, budget_us / 1e6)
+
+
+def load(spec: ObserverSpec, surroundings: Surroundings) -> Configured:
+    """Import the class, make the observer and configure it. Raises ObserverLoadError, and what the observer raises."""
+    instance = _class(spec.class_name)()
+    if not isinstance(instance, Configured) or not isinstance(instance, Observer | ConnectionObserver | CallObserver):
+        raise ObserverLoadError(
+            f"{spec.class_name} is no observer: it needs configure and close, and record_request with record_response, "
+            "or record_connection"
+        )
+    if isinstance(instance, AttachedObserver):
+        instance.attach(surroundings)
+    instance.configure(spec.config)
+    return instance
+
+
+def _class(name: str) -> Callable[[], Any]:
+    module, _, attribute = name.rpartition(".")
+    importlib.invalidate_caches()
+    found = getattr(importlib.import_module(module), attribute, None)
+    if not callable(found):
+        raise ObserverLoadError(f"{module} has no class {attribute}")
+    made: Callable[[], Any] = found
+    return made
