@@ -248,7 +248,7 @@ def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
 
 def _refused_without_reply(failed: KafkaError) -> tuple[str, str]:
     """As what the connection's end is counted, and why it ends."""
-    return "acks_0_failed", f"a produce request with acks=0 failed: {failed}"
+    return "acks-0-failed", f"a produce request with acks=0 failed: {failed}"
 
 
 def _append(leader: LeaderReplica, records: memoryview | None, acks: int) -> AppendResult:

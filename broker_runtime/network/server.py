@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 from broker_runtime.clock import Clock
 from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime, listening_socket
-from broker_runtime.network.connection import Handler, Shared
+from broker_runtime.network.connection import FrameHandler, Shared
 from broker_runtime.network.connections import Connections
 from broker_runtime.network.metrics import NetworkFigures, Sample, collect
 from broker_runtime.network.poller import Poller, default_poller
@@ -27,7 +27,7 @@ class SocketServer:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: FrameHandler,
         limits: NetworkLimits,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,

@@ -121,7 +121,7 @@ def answered_when_time_is_over(scene: Scene) -> Ending:
 def refused_with_acks_0(scene: Scene) -> Ending:
     with pytest.raises(ProtocolError):
         scene.produce(NONE, topic="unknown")
-    assert scene.last.refusal == "acks_0_failed"
+    assert scene.last.refusal == "acks-0-failed"
     return Ending.REFUSED
 
 
