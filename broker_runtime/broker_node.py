@@ -42,7 +42,7 @@ class _Observed:
 
     def __init__(self, dispatcher: Dispatcher[BrokerContext], server: SocketServer) -> None:
         self.observe_requests = dispatcher.observe
-        self.observe_connections = server.connection_events.observe
+        self.observe_connections = server.connection_notices.observe
 
 
 class BrokerNode:

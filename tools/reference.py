@@ -5,7 +5,6 @@ from pathlib import Path
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
-from broker_runtime.controller.broker_states import states_page
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.metrics import (
     controller_families,
@@ -19,14 +18,13 @@ from broker_runtime.metrics import (
     turn_families,
     unused_configs_family,
 )
-from broker_runtime.network.connection_states import states_page as connection_states_page
 from broker_runtime.network.metrics import NetworkFigures, collect
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.turn_lengths import TurnLengths
-from sluicegate_operator.api.reference import render_reference
 from sluicegate_operator.handlers.telemetry import REGISTRY
+from tools import broker_states_page, connection_states_page, resources_page
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -138,10 +136,10 @@ def _keys(keys: Mapping[str, ConfigKey]) -> str:
 
 PAGES = {
     "broker-configuration.md": broker_page,
-    "broker-states.md": states_page,
-    "connection-states.md": connection_states_page,
+    "broker-states.md": broker_states_page.states_page,
+    "connection-states.md": connection_states_page.states_page,
     "metrics.md": metrics_page,
-    "resources.md": render_reference,
+    "resources.md": resources_page.render_reference,
 }
 
 

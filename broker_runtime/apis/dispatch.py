@@ -55,7 +55,7 @@ class Dispatcher(Generic[C]):
         key, version, correlation_id, client_id, body = read_header(frame)
         api = self._served.get(key)
         if api is None:
-            raise ProtocolError("unknown_api", f"API key {key} is not served on this listener")
+            raise ProtocolError("unknown-api", f"API key {key} is not served on this listener")
         completion = self._completion
         call = Call(api, version, correlation_id, client_id, connection, completion)
         call.request_bytes = len(frame)
@@ -63,7 +63,7 @@ class Dispatcher(Generic[C]):
         try:
             low, high = api.versions
             if not low <= version <= high and not api.any_version:
-                raise ProtocolError("unsupported_version", f"{api.name} v{version} is not served ({low} to {high})")
+                raise ProtocolError("unsupported-version", f"{api.name} v{version} is not served ({low} to {high})")
             if call.flexible:
                 body = skip_tagged_fields(frame, body)
             if api.reads == "frame":

@@ -174,3 +174,6 @@ class FetchSession:
         if self._is_watching:
             for part in self.partitions.values():
                 self._leave(part)
+        # Each of them refers to this session, and no circle may outlive it: the garbage collector looks for none here.
+        for parts in (self.partitions, self.to_look, self.to_tell):
+            parts.clear()

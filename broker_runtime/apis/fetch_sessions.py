@@ -19,7 +19,7 @@ class RandomIds(Protocol):
     def randrange(self, start: int, stop: int) -> int: ...
 
 
-class Limits(Protocol):
+class SessionLimits(Protocol):
     """The part of the broker's configuration that bounds the cache."""
 
     @property
@@ -34,7 +34,7 @@ class FetchSessionCache:
     partitions of consumers. Lost with the process: clients then begin with a full request.
     """
 
-    def __init__(self, limits: Limits, ids: RandomIds) -> None:
+    def __init__(self, limits: SessionLimits, ids: RandomIds) -> None:
         self._slots = limits.max_incremental_fetch_session_cache_slots
         self._partitions_left = limits.sluicegate_fetch_session_partitions_max
         self._ids = ids

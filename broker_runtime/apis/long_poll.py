@@ -9,7 +9,7 @@ from broker_runtime.errors import ErrorCode
 class LongPoll:
     """Owns the timer, and is told by the session of what changes; `call` is answered once."""
 
-    __slots__ = ("_fetch", "_look_asked", "_on_change", "_session", "_timer", "_wakes", "call")
+    __slots__ = ("_fetch", "_look_asked", "_session", "_timer", "_wakes", "call")
 
     def __init__(self, fetch: SessionFetch, context: FetchContext) -> None:
         self._fetch = fetch
@@ -18,14 +18,13 @@ class LongPoll:
         self._look_asked = False
         self.call = fetch.request.call.later(self._abandon)
         self._timer = context.call_later(fetch.request.max_wait_ms / 1000, self.call.guarded(self._look_and_answer))
-        self._on_change = self.call.guarded(self._look_again)
         session.wait(self._look_soon, self._replaced)
 
     def _look_soon(self) -> None:
         """Not before all that has changed by now is known, and in a turn of its own."""
         if not self._look_asked:
             self._look_asked = True
-            self._wakes.add(iter((self._on_change,)))
+            self._wakes.add(iter((self.call.guarded(self._look_again),)))
 
     def _look_again(self) -> None:
         self._look_asked = False

@@ -62,7 +62,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     topics_at = reader.position
     topics = reader.array_length()
     out = [] if topics else [reader.since(topics_at)]
-    failed: KafkaError | None = None
+    failed: tuple[str, str] | None = None
     waiting: list[_Waiting] = []
     unchecked: list[Unchecked] = []
     for _ in range(topics):
@@ -87,13 +87,13 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
                     waiting.append(_Waiting(len(out), leader, leader.leader_epoch, index, done))
                 out.append(_success(version, index, done))
             except KafkaError as error:
-                failed, call.error = error, error.code
+                failed, call.error = _refused_without_reply(error), error.code
                 out.append(_failure(version, index, error))
         reader.end_struct()
         topics_at = reader.position
         out.append(end)
     if acks == 0 and failed is not None:
-        raise ProtocolError(*_refused_without_reply(failed))
+        raise ProtocolError(*failed)
     out += (_NO_THROTTLE if not call.throttle_ms else call.throttle_ms.to_bytes(4, "big"), end)
     if unchecked:
         return _WhenChecked(out, unchecked, waiting, call, context, acks, timeout_ms).call
@@ -140,7 +140,7 @@ class _WhenChecked:
     ) -> None:
         self._out, self._waiting, self._context = out, waiting, context
         self._acks, self._timeout_ms = acks, timeout_ms
-        self._failed: KafkaError | None = None
+        self._failed: tuple[str, str] | None = None
         # Who goes away is not answered; its records are appended, as if it had gone a moment later.
         self.call = call.later()
         look_aside(unchecked, context, call, self._append, self._finish)
@@ -156,12 +156,12 @@ class _WhenChecked:
                 self._waiting.append(_Waiting(item.place, leader, leader.leader_epoch, item.partition, done))
             self._out[item.place] = _success(version, item.partition, done)
         except KafkaError as error:
-            self._failed, self.call.error = error, error.code
+            self._failed, self.call.error = _refused_without_reply(error), error.code
             self._out[item.place] = _failure(version, item.partition, error)
 
     def _finish(self) -> None:
         if self._failed is not None and self._acks == 0:
-            self.call.refuse(*_refused_without_reply(self._failed))
+            self.call.refuse(*self._failed)
         elif self._acks == 0:
             self.call.complete(NO_REPLY)
         elif self._waiting and not self.call.done:
@@ -174,7 +174,7 @@ class _Wait:
     """Answers when no partition of a request waits any more: its records are as safe as was asked for, or never will be
     as another broker leads or the disk has failed. With acks=all, for as many seconds as the timer says at most."""
 
-    __slots__ = ("_for_all", "_is_over", "_left", "_out", "_timer", "_undo", "_waiting", "call")
+    __slots__ = ("_for_all", "_left", "_out", "_timer", "_undo", "_waiting", "call")
 
     def __init__(
         self, out: list[bytes], waiting: Sequence[_Waiting], call: Call, timer: tuple[BrokerContext, float] | None
@@ -185,11 +185,11 @@ class _Wait:
         self.call = call
         call.on_cancel = self._stop
         self._timer = None if timer is None else timer[0].call_later(timer[1], call.guarded(self._answer))
-        self._is_over = call.guarded(self._one_less)
+        is_over = call.guarded(self._one_less)
         # Of what came about with the append, or while another batch was looked at, nobody will be told any more.
         open_ones = [item for item in waiting if self._is_open(item)]
         self._left = len(open_ones)
-        self._undo = [self._wait_for(item.leader.log, item.done.last_offset) for item in open_ones]
+        self._undo = [self._wait_for(item.leader.log, item.done.last_offset, is_over) for item in open_ones]
         if not open_ones:
             self._answer()
 
@@ -198,8 +198,8 @@ class _Wait:
         is_safe = (log.high_watermark if self._for_all else log.counted_end) > item.done.last_offset
         return not is_safe and log.failure is None and leader.leader_epoch == item.leader_epoch
 
-    def _wait_for(self, log: Log, last_offset: int) -> Callable[[], None]:
-        return (log.add_waiter if self._for_all else log.add_sync_waiter)(last_offset, self._is_over)
+    def _wait_for(self, log: Log, last_offset: int, is_over: Callable[[], None]) -> Callable[[], None]:
+        return (log.add_waiter if self._for_all else log.add_sync_waiter)(last_offset, is_over)
 
     def _one_less(self) -> None:
         self._left -= 1
@@ -219,7 +219,8 @@ class _Wait:
     def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for undo in self._undo:
+        undo_all, self._undo = self._undo, []
+        for undo in undo_all:
             undo()
 
     def _not_done(self, item: _Waiting) -> KafkaError | None:
@@ -247,7 +248,7 @@ def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
 
 def _refused_without_reply(failed: KafkaError) -> tuple[str, str]:
     """As what the connection's end is counted, and why it ends."""
-    return "acks_0_failed", f"a produce request with acks=0 failed: {failed}"
+    return "acks-0-failed", f"a produce request with acks=0 failed: {failed}"
 
 
 def _append(leader: LeaderReplica, records: memoryview | None, acks: int) -> AppendResult:

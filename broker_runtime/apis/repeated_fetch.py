@@ -64,6 +64,10 @@ class RepeatedFetch(FetchSession):
             renewed.add(kept)
         self._forget(part for part in before if part not in renewed)
 
+    def close(self) -> None:
+        super().close()
+        self._chunks.clear()
+
     @property
     def topics(self) -> Collection[tuple[str | UUID, Collection[FetchPartition]]]:
         return [(topic, known.values()) for topic, known in self._chunks.items()]

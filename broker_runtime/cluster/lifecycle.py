@@ -45,7 +45,7 @@ class Phase(Enum):
     """Another live process holds its id: it must end."""
 
 
-class Event(Enum):
+class LifecycleEvent(Enum):
     """What happens to a broker: by its own doing, by the controller's answers, or by their absence."""
 
     START = auto()
@@ -61,39 +61,49 @@ class Event(Enum):
     REPLACED = auto()
 
 
-_TABLE: Mapping[Phase, Mapping[Event, Phase]] = {
-    Phase.NOT_RUNNING: {Event.START: Phase.STARTING, Event.LEAVE: Phase.GONE},
-    Phase.STARTING: {Event.REGISTERED: Phase.RECOVERY, Event.LEAVE: Phase.GONE},
+_TABLE: Mapping[Phase, Mapping[LifecycleEvent, Phase]] = {
+    Phase.NOT_RUNNING: {
+        LifecycleEvent.START: Phase.STARTING,
+        LifecycleEvent.LEAVE: Phase.GONE,
+    },
+    Phase.STARTING: {
+        LifecycleEvent.REGISTERED: Phase.RECOVERY,
+        LifecycleEvent.LEAVE: Phase.GONE,
+    },
     Phase.RECOVERY: {
-        Event.UNFENCED: Phase.RUNNING,
-        Event.REGISTRATION_LOST: Phase.REJOINING,
-        Event.LEAVE: Phase.STOPPING,
+        LifecycleEvent.UNFENCED: Phase.RUNNING,
+        LifecycleEvent.REGISTRATION_LOST: Phase.REJOINING,
+        LifecycleEvent.LEAVE: Phase.STOPPING,
     },
     Phase.RUNNING: {
-        Event.FENCED: Phase.FENCED,
-        Event.SILENCE: Phase.CUT_OFF,
-        Event.REGISTRATION_LOST: Phase.REJOINING,
-        Event.LEAVE: Phase.STOPPING,
+        LifecycleEvent.FENCED: Phase.FENCED,
+        LifecycleEvent.SILENCE: Phase.CUT_OFF,
+        LifecycleEvent.REGISTRATION_LOST: Phase.REJOINING,
+        LifecycleEvent.LEAVE: Phase.STOPPING,
     },
     Phase.FENCED: {
-        Event.UNFENCED: Phase.RUNNING,
-        Event.REGISTRATION_LOST: Phase.REJOINING,
-        Event.LEAVE: Phase.STOPPING,
+        LifecycleEvent.UNFENCED: Phase.RUNNING,
+        LifecycleEvent.REGISTRATION_LOST: Phase.REJOINING,
+        LifecycleEvent.LEAVE: Phase.STOPPING,
     },
     Phase.CUT_OFF: {
-        Event.UNFENCED: Phase.RUNNING,
-        Event.FENCED: Phase.FENCED,
-        Event.REGISTRATION_LOST: Phase.REJOINING,
+        LifecycleEvent.UNFENCED: Phase.RUNNING,
+        LifecycleEvent.FENCED: Phase.FENCED,
+        LifecycleEvent.REGISTRATION_LOST: Phase.REJOINING,
         # Nothing can be handed over to a controller that does not answer.
-        Event.LEAVE: Phase.GONE,
+        LifecycleEvent.LEAVE: Phase.GONE,
     },
-    Phase.REJOINING: {Event.REGISTERED: Phase.FENCED, Event.LEAVE: Phase.GONE, Event.REPLACED: Phase.REPLACED},
+    Phase.REJOINING: {
+        LifecycleEvent.REGISTERED: Phase.FENCED,
+        LifecycleEvent.LEAVE: Phase.GONE,
+        LifecycleEvent.REPLACED: Phase.REPLACED,
+    },
     Phase.STOPPING: {
-        Event.RELEASED: Phase.GONE,
-        Event.DEADLINE: Phase.GONE,
-        Event.SILENCE: Phase.GONE,
+        LifecycleEvent.RELEASED: Phase.GONE,
+        LifecycleEvent.DEADLINE: Phase.GONE,
+        LifecycleEvent.SILENCE: Phase.GONE,
         # The id may be somebody else's by now; there is nothing left to hand over under the old epoch.
-        Event.REGISTRATION_LOST: Phase.GONE,
+        LifecycleEvent.REGISTRATION_LOST: Phase.GONE,
     },
     Phase.GONE: {},
     Phase.REPLACED: {},
@@ -161,14 +171,14 @@ class Lifecycle:
         """
         self._answered_sent_s = max(sent_s, self._answered_sent_s or sent_s)
         if now_s >= sent_s + self._session_timeout_s:
-            self.on(Event.SILENCE)
+            self.on(LifecycleEvent.SILENCE)
         elif released:
-            self.on(Event.RELEASED)
+            self.on(LifecycleEvent.RELEASED)
         elif fenced or ready:
-            self.on(Event.FENCED if fenced else Event.UNFENCED)
+            self.on(LifecycleEvent.FENCED if fenced else LifecycleEvent.UNFENCED)
 
-    def on(self, event: Event) -> None:
-        self._served = self.serves and event not in (Event.SILENCE, Event.REGISTRATION_LOST)
+    def on(self, event: LifecycleEvent) -> None:
+        self._served = self.serves and event not in (LifecycleEvent.SILENCE, LifecycleEvent.REGISTRATION_LOST)
         self.phase = _TABLE[self.phase].get(event, self.phase)
 
     def why_not_ready(self) -> str | None:

@@ -13,7 +13,7 @@ from typing import Protocol
 from uuid import UUID
 
 from broker_runtime.clock import Clock
-from broker_runtime.cluster.lifecycle import BrokerState, Event, Lifecycle, Phase
+from broker_runtime.cluster.lifecycle import BrokerState, Lifecycle, LifecycleEvent, Phase
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.config import Endpoint
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -148,7 +148,7 @@ class Membership:
 
     async def run(self) -> None:
         """Register, then heartbeat until the broker is gone. Raises MembershipError."""
-        self._on(Event.START)
+        self._on(LifecycleEvent.START)
         await self._register()
         tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._watch_silence())]
         try:
@@ -167,7 +167,7 @@ class Membership:
         """
         if self._leave_by_s is None:
             self._leave_by_s = self._clock.monotonic() + deadline_s
-            self._on(Event.LEAVE)
+            self._on(LifecycleEvent.LEAVE)
             # Whoever is not registered, cut off or replaced has nothing that could be handed over.
             self._released = self._lifecycle.phase is not Phase.STOPPING
             self._wake.set()
@@ -175,7 +175,7 @@ class Membership:
             async with asyncio.timeout(max(self._leave_by_s - self._clock.monotonic(), 0)):
                 await self._gone.wait()
         except TimeoutError:
-            self._on(Event.DEADLINE)
+            self._on(LifecycleEvent.DEADLINE)
         return self._released
 
     def beat_soon(self) -> None:
@@ -186,7 +186,7 @@ class Membership:
     def wait_no_longer(self) -> None:
         """For a second SIGTERM: a controlled shutdown that is under way is over."""
         if self._leave_by_s is not None:
-            self._on(Event.DEADLINE)
+            self._on(LifecycleEvent.DEADLINE)
 
     async def _beat(self) -> None:
         while self._lifecycle.phase is not Phase.GONE:
@@ -211,12 +211,12 @@ class Membership:
             cut_off_s = self._lifecycle.cut_off_s
             now_s = self._clock.monotonic()
             if cut_off_s is not None and now_s >= cut_off_s:
-                self._on(Event.SILENCE)
+                self._on(LifecycleEvent.SILENCE)
                 continue
             # While no silence matters, a look each quarter of a session finds the next one long before it is over.
             await asyncio.sleep(self._timing.session_timeout_s / 4 if cut_off_s is None else cut_off_s - now_s)
 
-    def _on(self, event: Event) -> None:
+    def _on(self, event: LifecycleEvent) -> None:
         before = self._lifecycle.phase
         self._lifecycle.on(event)
         self._changed(before)
@@ -261,7 +261,7 @@ class Membership:
             # Before a heartbeat can make it a broker that acknowledges anything under this epoch.
             self._survival.registered(self.epoch)
             log.info("broker %d is registered with epoch %d", self._identity.broker_id, self.epoch)
-            self._on(Event.REGISTERED)
+            self._on(LifecycleEvent.REGISTERED)
             return
 
     def _registration_refused(self, error: KafkaError, give_up_s: float) -> None:
@@ -273,7 +273,7 @@ class Membership:
             raise MembershipError(f"the controller does not take broker {me}: {error}") from error
         if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._lifecycle.phase is Phase.REJOINING:
             # Its registration was lost, and not to a restart of the controller: somebody lives under this id.
-            self._on(Event.REPLACED)
+            self._on(LifecycleEvent.REPLACED)
             raise ReplacedError(
                 f"broker id {me} has been taken by another process while this one was away; "
                 "this one ends, so that only one serves (give each broker its own node.id)"
@@ -352,7 +352,7 @@ class Membership:
             log.warning("heartbeats fail and are tried again: %s", error)
         self._failures += 1
         if error.code in _LOST:
-            self._on(Event.REGISTRATION_LOST)
+            self._on(LifecycleEvent.REGISTRATION_LOST)
         delay_s = _RETRY_DELAY_S * (1 << min(self._failures - 1, 10))
         return min(delay_s, _RETRY_DELAY_MAX_S, self._timing.heartbeat_interval_s)
 

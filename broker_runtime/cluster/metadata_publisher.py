@@ -23,7 +23,7 @@ from broker_runtime.storage.manager import LogManager
 _OFFLINE_RETRY_S_MAX = 60.0
 
 
-class Limits(Protocol):
+class ConnectionLimits(Protocol):
     """The part of LimitsInForce that metadata changes."""
 
     def configure(self, effective: EffectiveConfig) -> None: ...
@@ -47,7 +47,7 @@ class MetadataPublisher:
         image: MetadataImage,
         logs: LogManager,
         replicas: ReplicaManager,
-        limits: Limits,
+        limits: ConnectionLimits,
         observers: ConfiguredObservers,
     ) -> None:
         self.effective: EffectiveConfig = effective_config(settings, {}, {})

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_runtime.controller import elections
-from broker_runtime.controller.broker_states import BrokerControlState, Event, Guard, Transition, transitions
+from broker_runtime.controller.broker_states import BrokerControlState, BrokerEvent, Guard, Transition, transitions
 from broker_runtime.controller.sessions import Sessions
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.brokers import (
@@ -63,10 +63,10 @@ class Heartbeat:
     want_shut_down: bool
 
     @property
-    def event(self) -> Event:
+    def event(self) -> BrokerEvent:
         if self.want_shut_down:
-            return Event.GO if self.want_fence else Event.STOP
-        return Event.FENCE if self.want_fence else Event.SERVE
+            return BrokerEvent.GO if self.want_fence else BrokerEvent.STOP
+        return BrokerEvent.FENCE if self.want_fence else BrokerEvent.SERVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _on_registration(wanted: Registration, known: BrokerInfo, sessions: Sessions
     else:
         guard = Guard.TAKEN if sessions.is_live(known.id, known.epoch, now_s) else Guard.FREE
     state = state_of(known, sessions, now_s)
-    return next(transition for transition in transitions(state, Event.REGISTER) if transition.guard is guard)
+    return next(transition for transition in transitions(state, BrokerEvent.REGISTER) if transition.guard is guard)
 
 
 def _new_incarnation(

@@ -30,7 +30,7 @@ from broker_runtime.controller.metadata_shard import MetadataShard
 from broker_runtime.controller.rebalancing import ControllerTimers, LeaderRebalancing
 from broker_runtime.controller.registration import Heartbeat, HeartbeatAnswer, Registration
 from broker_runtime.controller.sessions import Sessions
-from broker_runtime.coordination.runtime import CoordinatorRuntime, Phase
+from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
 from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.image import MetadataImage
@@ -93,7 +93,7 @@ class ControllerService:
         return self._log.committed_end_offset
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> TermPhase:
         """On standby it is UNLOADED, also when this controller was active before."""
         return self._runtime.phase
 

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _GROUP_MAX = 1_000
 
 
-class Phase(Enum):
+class TermPhase(Enum):
     """Of a term: `load` goes from UNLOADED over LOADING to ACTIVE, every end back to UNLOADED."""
 
     UNLOADED = "unloaded"
@@ -63,7 +63,7 @@ class CoordinatorRuntime(Generic[S, R]):
         """`state` is that of an empty log, until the first load; `timers` are this runtime's alone."""
         self.state = state
         """What was decided last, durable or not yet. After a term's end it is what it was then."""
-        self.phase = Phase.UNLOADED
+        self.phase = TermPhase.UNLOADED
         self._shard = shard
         self._durable = durable
         self._queue: deque[_Waiting] = deque()
@@ -75,7 +75,7 @@ class CoordinatorRuntime(Generic[S, R]):
     @property
     def active(self) -> bool:
         """Asks the log too: a process that slept may have been succeeded and not know it yet."""
-        return self.phase is Phase.ACTIVE and self._durable.held
+        return self.phase is TermPhase.ACTIVE and self._durable.held
 
     async def submit(self, decide: Decision[S, R, T]) -> T:
         """The decision's answer, once its records are durable. Raises what the decision raised, or KafkaError.
@@ -83,7 +83,7 @@ class CoordinatorRuntime(Generic[S, R]):
         Who gives up waiting may cancel it: what was decided stays decided.
         """
         if not self.active:
-            raise self._shard.refuse(Refusal.LOADING if self.phase is Phase.LOADING else Refusal.UNLOADED)
+            raise self._shard.refuse(Refusal.LOADING if self.phase is TermPhase.LOADING else Refusal.UNLOADED)
         if len(self._queue) >= self._queue_max:
             raise self._shard.refuse(Refusal.QUEUE_FULL)
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -102,7 +102,7 @@ class CoordinatorRuntime(Generic[S, R]):
 
     async def load(self) -> None:
         """Read the log and write the opening records. Raises what loading and committing raise; call `run` then."""
-        self.phase = Phase.LOADING
+        self.phase = TermPhase.LOADING
         try:
             self.state = await self._shard.load()
             for decide in self._shard.opening(self.state):
@@ -111,7 +111,7 @@ class CoordinatorRuntime(Generic[S, R]):
         except BaseException:
             self.unload()
             raise
-        self.phase = Phase.ACTIVE
+        self.phase = TermPhase.ACTIVE
         self._shard.loaded(self.state)
 
     async def run(self) -> None:
@@ -128,7 +128,7 @@ class CoordinatorRuntime(Generic[S, R]):
 
     def unload(self) -> None:
         """Refuse everything from here on, and tell everybody who waits. Twice is once."""
-        self.phase = Phase.UNLOADED
+        self.phase = TermPhase.UNLOADED
         self._timers.clear()
         for waiting in self._queue:
             _fail(waiting.answer, self._shard.refuse(Refusal.UNLOADED))

@@ -16,8 +16,8 @@ from typing import Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.closed_observers import ClosedObservers
-from broker_runtime.network.connection_events import ConnectionEvents
-from broker_runtime.network.connection_states import Event, State
+from broker_runtime.network.connection_notices import ConnectionNotices
+from broker_runtime.network.connection_states import ConnectionEvent, ConnectionState
 from broker_runtime.network.machine import Buffers, ConnectionMachine
 from broker_runtime.network.output import send
 from broker_runtime.network.poller import Poller
@@ -32,14 +32,19 @@ _DEAL_S = 0.01
 _GONE = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
 )
-_READING, _QUEUED, _THROTTLED, _CLOSED = State.READING, State.QUEUED, State.THROTTLED, State.CLOSED
+_READING, _QUEUED, _THROTTLED, _CLOSED = (
+    ConnectionState.READING,
+    ConnectionState.QUEUED,
+    ConnectionState.THROTTLED,
+    ConnectionState.CLOSED,
+)
 
 
 Origin = tuple[int, str, tuple[str, int], float]
 """Connection id, listener, peer, time of the accept in seconds."""
 
 
-class Handler(Protocol):
+class FrameHandler(Protocol):
     """Answers one frame, now or later."""
 
     def __call__(self, frame: memoryview, connection: "Connection") -> Reply | PendingReply:
@@ -74,11 +79,11 @@ class Shared:
         "clock",
         "connection_turn_s",
         "established_used_s",
-        "events",
         "handler",
         "host",
         "limits",
         "loop",
+        "notices",
         "now",
         "poller",
         "throttle_ends",
@@ -86,7 +91,7 @@ class Shared:
     )
 
     def __init__(
-        self, loop: AbstractEventLoop, poller: Poller, clock: Clock, limits: NetworkLimits, handler: Handler
+        self, loop: AbstractEventLoop, poller: Poller, clock: Clock, limits: NetworkLimits, handler: FrameHandler
     ) -> None:
         self.loop = loop
         self.poller = poller
@@ -96,7 +101,7 @@ class Shared:
         self.connection_turn_s = limits.connection_turn_s
         self.handler = handler
         self.host: ConnectionHost
-        self.events = ConnectionEvents()
+        self.notices = ConnectionNotices()
         self.turns = Turns(loop, self.now, limits.turn_s, poller.is_behind)
         self.buffers = Buffers(limits, self._deal_memory)
         self._dealing = False
@@ -201,7 +206,7 @@ class Connection:
         try:
             requests = machine.received(count, now_s)
         except ProtocolError as error:
-            self._refuse(Event.REFUSE, error)
+            self._refuse(ConnectionEvent.REFUSE, error)
             return
         self._serve(requests, now_s)
 
@@ -221,7 +226,7 @@ class Connection:
             self.on_readable()
 
     def on_hang_up(self) -> None:
-        self._end(Event.LOST)
+        self._end(ConnectionEvent.LOST)
 
     def _watch(self) -> None:
         """Tell the poller what to watch for, if that has changed."""
@@ -234,9 +239,9 @@ class Connection:
     def _end_of_stream(self) -> None:
         problem = self._machine.cut_off()
         if problem is None:
-            self._end(Event.END_OF_STREAM)
+            self._end(ConnectionEvent.END_OF_STREAM)
         else:
-            self._refuse(Event.END_OF_STREAM, problem)
+            self._refuse(ConnectionEvent.END_OF_STREAM, problem)
 
     def _serve(self, requests: list[memoryview], now_s: float) -> None:
         """Handle as many of `requests` as one turn has time for, send the replies."""
@@ -246,7 +251,7 @@ class Connection:
         except ProtocolError as error:
             # Requests before the bad one have been carried out, so their replies are sent.
             self._send()
-            self._refuse(Event.REFUSE, error)
+            self._refuse(ConnectionEvent.REFUSE, error)
             return
         except Exception as error:  # noqa: BLE001 - the host logs it; the other connections go on
             self._shared.host.handler_failed(self, error)
@@ -360,7 +365,7 @@ class Connection:
         self._write_blocked = True
         self._watch()
 
-    def _go_on(self, state: State) -> None:
+    def _go_on(self, state: ConnectionState) -> None:
         if state is _READING:
             if self._read_paused or self._transport.holds_bytes:
                 self._resume_reading()
@@ -395,10 +400,10 @@ class Connection:
             try:
                 requests = machine.turn(now_s)
             except ProtocolError as error:
-                self._refuse(Event.REFUSE, error)
+                self._refuse(ConnectionEvent.REFUSE, error)
                 return
             self._serve(requests, now_s)
-        elif state is State.SHORT_OF_MEMORY:
+        elif state is ConnectionState.SHORT_OF_MEMORY:
             machine.turn(self._shared.now())
             if machine.state is _READING:
                 self._resume_reading()
@@ -413,7 +418,7 @@ class Connection:
         if isinstance(error, FileUnreadableError):
             self.refuse("reply-truncated", str(error))
         elif error.errno in _GONE:
-            self._end(Event.LOST)
+            self._end(ConnectionEvent.LOST)
         else:
             self.refuse("socket-error", str(error))
 
@@ -429,7 +434,7 @@ class Connection:
         if not machine.push(frame):
             self.refuse("push-not-read", "the client reads too little of what it is sent without asking")
             return False
-        if machine.state is not State.SERVING and not self._write_blocked:
+        if machine.state is not ConnectionState.SERVING and not self._write_blocked:
             self._flush()
         return machine.state is not _CLOSED
 
@@ -454,9 +459,9 @@ class Connection:
 
         For requests that turn out bad after their handler has returned a PendingReply; before that it raises.
         """
-        self._refuse(Event.REFUSE, ProtocolError(kind, text))
+        self._refuse(ConnectionEvent.REFUSE, ProtocolError(kind, text))
 
-    def _refuse(self, event: Event, problem: ProtocolError) -> None:
+    def _refuse(self, event: ConnectionEvent, problem: ProtocolError) -> None:
         if self._machine.state is not _CLOSED:
             self._shared.host.connection_refused(self, problem.kind, str(problem))
             self._end(event)
@@ -465,16 +470,16 @@ class Connection:
         """End the connection if its request has gone no further in time."""
         problem = self._machine.overdue(now_s)
         if problem is not None:
-            self._refuse(Event.OVERDUE, problem)
+            self._refuse(ConnectionEvent.OVERDUE, problem)
 
     def close_when_idle(self) -> None:
         """Answer what is being handled, take nothing more, then close."""
-        self._end(Event.FINISH)
+        self._end(ConnectionEvent.FINISH)
 
     def close(self) -> None:
-        self._end(Event.CLOSE)
+        self._end(ConnectionEvent.CLOSE)
 
-    def _end(self, event: Event) -> None:
+    def _end(self, event: ConnectionEvent) -> None:
         if self._machine.end(event):
             self._release()
 

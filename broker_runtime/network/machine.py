@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.connection_states import AFTER, Event, State, unknown
+from broker_runtime.network.connection_states import AFTER, ConnectionEvent, ConnectionState, unknown
 from broker_runtime.network.frames import SIZE_BYTES, UnfinishedFrame, check_size, frame_length, read_size
 from broker_runtime.network.request_memory import RequestMemory
 from broker_runtime.network.settings import NetworkLimits
@@ -26,8 +26,8 @@ _SHORT_READ_BYTES = 16 * 1024
 _PROGRESS_BYTES = 16 * 1024
 """A request that gains so much within the time-out goes on arriving; a byte now and then does not count."""
 
-_READING = State.READING
-_AFTER_BYTES, _AFTER_SERVED = AFTER[Event.BYTES], AFTER[Event.SERVED]
+_READING = ConnectionState.READING
+_AFTER_BYTES, _AFTER_SERVED = AFTER[ConnectionEvent.BYTES], AFTER[ConnectionEvent.SERVED]
 _NO_REQUESTS: Sequence[memoryview] = ()
 
 
@@ -93,7 +93,7 @@ class ConnectionMachine:
         self._requests = _NO_REQUESTS
         self._taken = 0
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: ConnectionEvent) -> None:
         state = AFTER[event][self.state]
         if state is None:
             raise unknown(self.state, event)
@@ -107,7 +107,7 @@ class ConnectionMachine:
             return buffers.scratch if buffers.memory.ample else buffers.short_scratch
         room = self._room(frame, now_s)
         if not room:
-            self._tell(Event.NO_MEMORY)
+            self._tell(ConnectionEvent.NO_MEMORY)
             self._deadline_s = inf
             return None
         if _has_own_buffer(frame):
@@ -120,7 +120,7 @@ class ConnectionMachine:
         """`count` bytes are in `space`; the requests to be handled now, which are valid until `served`."""
         state = _AFTER_BYTES[self.state]
         if state is None:
-            raise unknown(self.state, Event.BYTES)
+            raise unknown(self.state, ConnectionEvent.BYTES)
         self.state = state
         frame = self._frame
         if frame is None:
@@ -139,19 +139,23 @@ class ConnectionMachine:
     def turn(self, now_s: float) -> list[memoryview]:
         """Go on with what had to wait: for its turn, for memory, or for the end of its throttle time."""
         frame = self._frame
-        if self.state is State.THROTTLED:
+        if self.state is ConnectionState.THROTTLED:
             if now_s >= self.throttled_until_s:
-                self._tell(Event.UNTHROTTLED_WITH_MORE if frame is not None and frame.complete else Event.UNTHROTTLED)
+                self._tell(
+                    ConnectionEvent.UNTHROTTLED_WITH_MORE
+                    if frame is not None and frame.complete
+                    else ConnectionEvent.UNTHROTTLED
+                )
                 if frame is not None and not frame.complete:
                     self._restart_deadline(frame, now_s)
             return []
         assert frame is not None, "only what has arrived waits"
-        if self.state is State.SHORT_OF_MEMORY:
+        if self.state is ConnectionState.SHORT_OF_MEMORY:
             if self._room(frame, now_s):
-                self._tell(Event.MEMORY)
+                self._tell(ConnectionEvent.MEMORY)
                 self._restart_deadline(frame, now_s)
             return []
-        self._tell(Event.TURN)
+        self._tell(ConnectionEvent.TURN)
         return self._requests_in(frame.arrived)
 
     def _requests_in(self, data: memoryview) -> list[memoryview]:
@@ -177,19 +181,19 @@ class ConnectionMachine:
             self._data, self._requests, self._taken = data, requests, position
         return requests
 
-    def served(self, handled: int, now_s: float, *, deferred: bool = False) -> State:
+    def served(self, handled: int, now_s: float, *, deferred: bool = False) -> ConnectionState:
         """The first `handled` requests have been, and what `outgoing` has left waits for the socket.
 
         `deferred`: the reply to the last of them comes later. The state that follows.
         """
         state = self.state
-        after = AFTER[Event.DEFERRED][state] if deferred else _AFTER_SERVED[state]
+        after = AFTER[ConnectionEvent.DEFERRED][state] if deferred else _AFTER_SERVED[state]
         if after is None:
-            raise unknown(state, Event.DEFERRED if deferred else Event.SERVED)
+            raise unknown(state, ConnectionEvent.DEFERRED if deferred else ConnectionEvent.SERVED)
         self.state = after
         if self._data is not None:
             self._keep_rest(self._data, handled, now_s)
-        if after is State.CLOSED:
+        if after is ConnectionState.CLOSED:
             self.outgoing = None
             return after
         if deferred:
@@ -202,7 +206,7 @@ class ConnectionMachine:
     def _keep_rest(self, data: memoryview, handled: int, now_s: float) -> None:
         requests, position = self._requests, self._taken
         self._data, self._requests = None, _NO_REQUESTS
-        if self.state is State.CLOSED:
+        if self.state is ConnectionState.CLOSED:
             return
         for request in requests[handled:]:
             position -= SIZE_BYTES + len(request)
@@ -213,9 +217,9 @@ class ConnectionMachine:
 
     def replied(self, reply: Iterable[Chunk]) -> None:
         """The reply that was to come later is there."""
-        self._tell(Event.REPLY)
+        self._tell(ConnectionEvent.REPLY)
         self._owing = False
-        if self.state is not State.CLOSED:
+        if self.state is not ConnectionState.CLOSED:
             if self.outgoing is None:
                 self.outgoing = []
             self.outgoing.extend(reply)
@@ -225,14 +229,14 @@ class ConnectionMachine:
         self._pushed_bytes += len(frame)
         if self._pushed_bytes > self._buffers.limits.push_max_bytes:
             return False
-        self._tell(Event.PUSH)
-        if self.state is not State.CLOSED:
+        self._tell(ConnectionEvent.PUSH)
+        if self.state is not ConnectionState.CLOSED:
             if self.outgoing is None:
                 self.outgoing = []
             self.outgoing.append(frame)
         return True
 
-    def sent(self, now_s: float) -> State:
+    def sent(self, now_s: float) -> ConnectionState:
         """The socket has taken all of `outgoing`. The state that follows."""
         self.outgoing = None
         self._pushed_bytes = 0
@@ -240,17 +244,17 @@ class ConnectionMachine:
             return self.state
         frame = self._frame
         if now_s < self.throttled_until_s:
-            event = Event.SENT_THROTTLED
+            event = ConnectionEvent.SENT_THROTTLED
         else:
-            event = Event.SENT_WITH_MORE if frame is not None and frame.complete else Event.SENT
+            event = ConnectionEvent.SENT_WITH_MORE if frame is not None and frame.complete else ConnectionEvent.SENT
         after = AFTER[event][self.state]
         if after is None:
             raise unknown(self.state, event)
         self.state = after
         if frame is not None:
-            if after is State.CLOSED:
+            if after is ConnectionState.CLOSED:
                 self._forget_frame()
-            elif event is Event.SENT and self._deadline_s == inf:
+            elif event is ConnectionEvent.SENT and self._deadline_s == inf:
                 self._restart_deadline(frame, now_s)
         return after
 
@@ -308,11 +312,11 @@ class ConnectionMachine:
         """Why the connection is to be refused, when the client has ended its side now."""
         return None if self._frame is None else _TRUNCATED
 
-    def end(self, event: Event) -> bool:
+    def end(self, event: ConnectionEvent) -> bool:
         """Whether `event` closes the connection now."""
         before = self.state
         self._tell(event)
-        if self.state is not State.CLOSED or before is State.CLOSED:
+        if self.state is not ConnectionState.CLOSED or before is ConnectionState.CLOSED:
             return False
         self._forget_frame()
         self.outgoing = None

@@ -35,7 +35,7 @@ class Outcome(Enum):
     REFUSE_DROPPED = "dropped"
 
 
-class Decision:
+class AcceptDecision:
     """`at_ms` has a meaning for WAIT_UNTIL and REFUSE_DELAYED only."""
 
     __slots__ = ("at_ms", "outcome")
@@ -45,13 +45,13 @@ class Decision:
         self.at_ms = at_ms
 
     def __repr__(self) -> str:
-        return f"Decision({self.outcome.name}, {self.at_ms})"
+        return f"AcceptDecision({self.outcome.name}, {self.at_ms})"
 
 
-ADMIT = Decision(Outcome.ADMIT)
-_WAIT_FOR_SLOT = Decision(Outcome.WAIT_FOR_SLOT)
-_TOO_MANY = Decision(Outcome.REFUSE_TOO_MANY)
-_DROPPED = Decision(Outcome.REFUSE_DROPPED)
+ADMIT = AcceptDecision(Outcome.ADMIT)
+_WAIT_FOR_SLOT = AcceptDecision(Outcome.WAIT_FOR_SLOT)
+_TOO_MANY = AcceptDecision(Outcome.REFUSE_TOO_MANY)
+_DROPPED = AcceptDecision(Outcome.REFUSE_DROPPED)
 
 
 class UnknownListenerError(LookupError):
@@ -161,7 +161,7 @@ class ConnectionQuotas:
 
     # One accepted socket
 
-    def on_accepted(self, listener_name: str, ip: str, now_ms: int) -> Decision:
+    def on_accepted(self, listener_name: str, ip: str, now_ms: int) -> AcceptDecision:
         listener = self._listener(listener_name)
         if listener.waiting is not None:
             raise RuntimeError(f"listener {listener_name} accepted a connection while it was told to wait")
@@ -183,16 +183,16 @@ class ConnectionQuotas:
         listener.waiting = _Wait(ip, now_ms + throttle_ms, in_broker_rate)
         listener.waits_total += 1
         listener.blocked.begin(now_ms)
-        return Decision(Outcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
+        return AcceptDecision(Outcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
 
-    def on_wait_over(self, listener_name: str, now_ms: int) -> Decision:
+    def on_wait_over(self, listener_name: str, now_ms: int) -> AcceptDecision:
         """Ask again for the socket that `listener_name` holds; too early is harmless."""
         listener = self._listener(listener_name)
         wait = listener.waiting
         if wait is None:
             raise RuntimeError(f"listener {listener_name} was not told to wait")
         if now_ms < wait.deadline_ms:
-            return Decision(Outcome.WAIT_UNTIL, wait.deadline_ms)
+            return AcceptDecision(Outcome.WAIT_UNTIL, wait.deadline_ms)
         if not self._slot_free(listener):
             return _WAIT_FOR_SLOT
         self._end_wait(listener, now_ms)
@@ -226,7 +226,7 @@ class ConnectionQuotas:
         listener.waiting = None
         listener.blocked.end(now_ms)
 
-    def _after_wait(self, listener: ListenerQuota, ip: str, in_broker_rate: bool, now_ms: int) -> Decision:
+    def _after_wait(self, listener: ListenerQuota, ip: str, in_broker_rate: bool, now_ms: int) -> AcceptDecision:
         if listener.protected:
             listener.uncounted_ips[ip] += 1
         else:
@@ -244,7 +244,7 @@ class ConnectionQuotas:
 
     def _refuse_for_rate(
         self, listener: ListenerQuota, in_broker_rate: bool, throttle_ms: int, now_ms: int
-    ) -> Decision:
+    ) -> AcceptDecision:
         """A refused storm must not eat the budget of the listener's other clients."""
         if in_broker_rate:
             self.broker_meter.unrecord(now_ms)
@@ -254,7 +254,7 @@ class ConnectionQuotas:
             listener.dropped_total += 1
             return _DROPPED
         listener.delayed_total += 1
-        return Decision(Outcome.REFUSE_DELAYED, now_ms + throttle_ms)
+        return AcceptDecision(Outcome.REFUSE_DELAYED, now_ms + throttle_ms)
 
     def _wake_waiting(self) -> None:
         for listener in self.listeners.values():

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 from broker_runtime.clock import Clock
 from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime, listening_socket
-from broker_runtime.network.connection import Handler, Shared
+from broker_runtime.network.connection import FrameHandler, Shared
 from broker_runtime.network.connections import Connections
 from broker_runtime.network.metrics import NetworkFigures, Sample, collect
 from broker_runtime.network.poller import Poller, default_poller
@@ -27,7 +27,7 @@ class SocketServer:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: FrameHandler,
         limits: NetworkLimits,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
@@ -40,7 +40,7 @@ class SocketServer:
         self.refusals = RefusalLog(int(limits.log_interval_s * 1000))
         self.figures = NetworkFigures()
         self._shared = Shared(loop, self._poller, clock, limits, handler)
-        self.connection_events = self._shared.events
+        self.connection_notices = self._shared.notices
         self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures)
         self._runtime = AcceptorRuntime(self._shared, self.refusals)
         self._acceptors: dict[str, Acceptor] = {}

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 from broker_runtime.apis.call import Call
 from broker_runtime.clock import Clock
 from broker_runtime.exposition import MetricFamily
-from broker_runtime.network.connection_events import ConnectionEvent
+from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.view import Struct
 
 Config = Mapping[str, str]
@@ -82,7 +82,7 @@ class UnansweredObserver(Protocol):
 class ConnectionObserver(Configured, Protocol):
     """Sees connections: a storm consists of connections that never send a request."""
 
-    def record_connection(self, event: ConnectionEvent, /) -> None: ...
+    def record_connection(self, notice: ConnectionNotice, /) -> None: ...
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from typing import Any
 from broker_runtime.apis.call import Call, Ending
 from broker_runtime.apis.observed import principal
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.connection_events import ConnectionEvent
+from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.base import NoResponse
 from broker_runtime.observers.context import RequestContext, TopicName
 from broker_runtime.observers.in_service import ObserverInService
@@ -38,7 +38,7 @@ class _Observation:
 class ObserverHub:
     """Tells each observer of what it wants. Owns the tables that say who wants what; nothing of it is durable.
 
-    It is the dispatcher's RequestObserver, and takes a server's ConnectionEvents. None of its methods raises.
+    It is the dispatcher's RequestObserver, and takes a server's ConnectionNotices. None of its methods raises.
     """
 
     def __init__(self, topic_name: TopicName, now: Callable[[], float]) -> None:
@@ -66,13 +66,13 @@ class ObserverHub:
     def wants_connections(self) -> bool:
         return bool(self._connections)
 
-    def connection_event(self, event: ConnectionEvent) -> None:
+    def connection_notice(self, notice: ConnectionNotice) -> None:
         now_s = self._now()
         for one in self._connections:
             wanted = one.filter.listeners
-            if (not wanted or event.listener in wanted) and not one.suspended(now_s):
+            if (not wanted or notice.listener in wanted) and not one.suspended(now_s):
                 assert one.connections is not None
-                one.call(one.connections.record_connection, event)
+                one.call(one.connections.record_connection, notice)
 
     def begun(self, call: Call, frame: memoryview, body_at: int) -> None:
         if self._accounts:

@@ -16,7 +16,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.config.effective import EffectiveConfig
 from broker_runtime.config.observers import OBSERVER_PREFIX, split_observer_key
 from broker_runtime.exposition import MetricFamily
-from broker_runtime.network.connection_events import TellOfConnection
+from broker_runtime.network.connection_notices import TellOfConnection
 from broker_runtime.observers.base import Configured, MeasuredObserver, ReconfiguredObserver, Surroundings
 from broker_runtime.observers.budget import Budget
 from broker_runtime.observers.context import TopicName
@@ -162,7 +162,7 @@ class ObserversInForce:
         services = [service for _, service in self._loaded.values()]
         self._hub.serve(services)
         self._parts.observe_requests(self._hub if self._hub.wants_requests else None)
-        self._parts.observe_connections(self._hub.connection_event if self._hub.wants_connections else None)
+        self._parts.observe_connections(self._hub.connection_notice if self._hub.wants_connections else None)
 
     async def _close(self, service: ObserverInService) -> None:
         """One that hangs is left behind, be it that it does not keep to its time."""

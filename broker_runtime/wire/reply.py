@@ -67,8 +67,14 @@ class PendingReply:
     def _deliver(self, reply: Reply | None) -> None:
         self.done = True
         self._reply = reply
-        if self._callback is not None:
-            self._callback(reply)
+        callback = self._callback
+        self._let_go()
+        if callback is not None:
+            callback(reply)
+
+    def _let_go(self) -> None:
+        """Who waited refers to this reply, and no circle may outlive it: the garbage collector looks for none there."""
+        self.on_cancel = self._callback = None
 
     def guarded(self, step: Callable[[], None]) -> Callable[[], None]:
         """`step` for timers and others that call back: when it raises, nothing waits for this reply any more.
@@ -98,5 +104,7 @@ class PendingReply:
         if self.done:
             return
         self.done = True
-        if self.on_cancel is not None:
-            self.on_cancel()
+        on_cancel = self.on_cancel
+        self._let_go()
+        if on_cancel is not None:
+            on_cancel()

@@ -20,7 +20,7 @@ from broker_runtime.controller.journal.seam import Backing, DeposedError, Journa
 from broker_runtime.controller.journal_log import JournalLog
 from broker_runtime.coordination.replay import replay
 from broker_runtime.coordination.replicated_log import LeadershipLostError, ReplicatedLog
-from broker_runtime.coordination.runtime import CoordinatorRuntime, Phase
+from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
 from broker_runtime.coordination.seam import Decision, DurableLog
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -350,14 +350,14 @@ async def test_a_term_opens_with_its_own_records_before_it_takes_requests(new_pl
     place.hold()
     loading = asyncio.ensure_future(process.runtime.load())
     await process.turns()
-    assert process.runtime.phase is Phase.LOADING
+    assert process.runtime.phase is TermPhase.LOADING
     assert codes(await asyncio.gather(process.add(), return_exceptions=True)) == [
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     ]
     assert process.shard.log == [Added("term", 1)]
     place.let_go()
     await loading
-    assert (process.runtime.phase, process.runtime.active) == (Phase.ACTIVE, True)
+    assert (process.runtime.phase, process.runtime.active) == (TermPhase.ACTIVE, True)
     assert process.shard.log == [Added("term", 1), "loaded"]
     assert place.log.high_watermark == 1
 
@@ -388,7 +388,7 @@ async def test_who_waits_when_the_log_becomes_another_ones_is_told(new_place: Ca
         assert process.task is not None
         with pytest.raises(place.lost):
             await process.task
-        assert (process.runtime.phase, process.runtime.active) == (Phase.UNLOADED, False)
+        assert (process.runtime.phase, process.runtime.active) == (TermPhase.UNLOADED, False)
         assert codes(await asyncio.gather(process.add(), return_exceptions=True)) == [ErrorCode.NOT_COORDINATOR]
     async with running(place) as again:
         assert again.runtime.state.sums["a"] == 1

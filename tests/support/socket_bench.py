@@ -8,7 +8,7 @@ from dataclasses import replace
 import uvloop
 
 from broker_runtime.clock import SystemClock
-from broker_runtime.network.connection import Connection, Handler
+from broker_runtime.network.connection import Connection, FrameHandler
 from broker_runtime.network.poller import EpollPoller, LoopPoller, Poller
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
@@ -40,7 +40,7 @@ class Bench:
         quotas: QuotaSettings | None = None,
         *listeners: str,
         limits: NetworkLimits | None = None,
-        handler: Handler = echo,
+        handler: FrameHandler = echo,
     ) -> SocketServer:
         limits = replace(limits or NetworkLimits(), quotas=quotas or QuotaSettings())
         self.server = SocketServer(handler, limits, SystemClock(), self.loop, self.new_poller(limits.turn_s))

@@ -1,5 +1,6 @@
 """Every way in which a call can end is told to an observer exactly once, with what there is to know of the call."""
 
+import gc
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -120,7 +121,7 @@ def answered_when_time_is_over(scene: Scene) -> Ending:
 def refused_with_acks_0(scene: Scene) -> Ending:
     with pytest.raises(ProtocolError):
         scene.produce(NONE, topic="unknown")
-    assert scene.last.refusal == "acks_0_failed"
+    assert scene.last.refusal == "acks-0-failed"
     return Ending.REFUSED
 
 
@@ -179,6 +180,35 @@ def test_each_way_to_end_is_told_once(way: Callable[[Scene], Ending]) -> None:
     assert (scene.last.connection, principal(scene.last)) == (scene.peer, ANONYMOUS)
     count = next(count for count in scene.metrics.collect() if count.total)
     assert (count.total, count.failed) == (1, ending in (Ending.REFUSED, Ending.HUNG_UP))
+
+
+def answered_with_records(scene: Scene) -> Ending:
+    scene.fetch()
+    scene.house.append(b"v")
+    scene.leader.on_fetch(2, -1, 1, 0.0)
+    return Ending.ANSWERED
+
+
+KINDS = ("Call", "FetchRequest", "SessionFetch", "FetchSession", "FetchPartition", "LongPoll", "_Wait", "_Waiting")
+
+
+WITHOUT_LOG_LINES = [way for way in WAYS if way is not hung_up_by_a_step_that_failed]
+"""Those of pytest keep errors with their tracebacks."""
+
+
+@pytest.mark.parametrize("way", [*WITHOUT_LOG_LINES, answered_with_records], ids=lambda way: way.__name__)
+def test_nothing_of_a_call_that_has_ended_is_left_to_the_garbage_collector(way: Callable[[Scene], Ending]) -> None:
+    """It does not look at what waited while replicas were made, so thousands of fetches would stay for ever."""
+    scene = Scene()
+    gc.collect()
+    gc.disable()
+    try:
+        way(scene)
+        for kept in (scene.ended, scene.node.timers, scene.peer.refusals):
+            kept.clear()
+        assert [kind for kind in map(type, gc.get_objects()) if kind.__name__ in KINDS] == []
+    finally:
+        gc.enable()
 
 
 def test_a_call_knows_when_it_came_when_it_began_to_wait_and_when_it_ended() -> None:

@@ -206,7 +206,7 @@ async def test_what_is_not_served_is_refused() -> None:
         dispatch.handle(memoryview(struct.pack(">hhih", DELETE_TOPICS, 0, 1, -1)), NotedConnection())
     with pytest.raises(ProtocolError, match="API key 18"):
         dispatch.handle(memoryview(struct.pack(">hhih", API_VERSIONS, 0, 1, -1)), NotedConnection())
-    assert [(call.api.key, call.refusal) for call in ends.calls] == [(DELETE_TOPICS, "unsupported_version")]
+    assert [(call.api.key, call.refusal) for call in ends.calls] == [(DELETE_TOPICS, "unsupported-version")]
 
 
 async def test_what_waits_for_name_servers_goes_by_a_link_of_its_own() -> None:

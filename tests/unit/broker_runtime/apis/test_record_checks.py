@@ -146,7 +146,7 @@ async def test_without_acks_bad_records_end_the_connection_and_good_ones_are_not
     await node.look()
     assert (good, bad, node.end) == ([()], [None], 2)
     assert isinstance(refused, Call)
-    assert refused.refusal == "acks_0_failed"
+    assert refused.refusal == "acks-0-failed"
     with pytest.raises(ProtocolError):
         node.send([UNKEYED], acks=0)
 

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_runtime.cluster.lifecycle import BrokerState, Event, Lifecycle, Phase
+from broker_runtime.cluster.lifecycle import BrokerState, Lifecycle, LifecycleEvent, Phase
 
 SESSION_S = 9.0
 
 
 def running(now_s: float = 100.0) -> Lifecycle:
     life = Lifecycle(SESSION_S)
-    life.on(Event.START)
-    life.on(Event.REGISTERED)
+    life.on(LifecycleEvent.START)
+    life.on(LifecycleEvent.REGISTERED)
     life.heartbeat_answered(now_s, now_s, fenced=False, released=False)
     return life
 
@@ -20,7 +20,7 @@ def running(now_s: float = 100.0) -> Lifecycle:
 def test_a_start_goes_through_kafkas_states_and_serves_only_at_its_end() -> None:
     life = Lifecycle(SESSION_S)
     seen = [(life.state, life.serves)]
-    for event in (Event.START, Event.REGISTERED, Event.FENCED, Event.UNFENCED):
+    for event in (LifecycleEvent.START, LifecycleEvent.REGISTERED, LifecycleEvent.FENCED, LifecycleEvent.UNFENCED):
         life.on(event)
         seen.append((life.state, life.serves))
     assert seen == [
@@ -35,12 +35,14 @@ def test_a_start_goes_through_kafkas_states_and_serves_only_at_its_end() -> None
 @pytest.mark.parametrize(
     ("event", "phase"),
     [
-        (Event.FENCED, Phase.FENCED),
-        (Event.SILENCE, Phase.CUT_OFF),
-        (Event.REGISTRATION_LOST, Phase.REJOINING),
+        (LifecycleEvent.FENCED, Phase.FENCED),
+        (LifecycleEvent.SILENCE, Phase.CUT_OFF),
+        (LifecycleEvent.REGISTRATION_LOST, Phase.REJOINING),
     ],
 )
-def test_a_running_broker_that_loses_its_standing_serves_nobody_and_says_why(event: Event, phase: Phase) -> None:
+def test_a_running_broker_that_loses_its_standing_serves_nobody_and_says_why(
+    event: LifecycleEvent, phase: Phase
+) -> None:
     life = running()
     life.on(event)
     assert life.phase is phase
@@ -51,7 +53,7 @@ def test_a_running_broker_that_loses_its_standing_serves_nobody_and_says_why(eve
 
 def test_it_serves_again_when_a_heartbeat_says_that_it_is_unfenced() -> None:
     life = running(100.0)
-    life.on(Event.SILENCE)
+    life.on(LifecycleEvent.SILENCE)
     life.heartbeat_answered(120.0, 120.1, fenced=True, released=False)
     assert (life.phase, life.serves) == (Phase.FENCED, False)
     life.heartbeat_answered(121.0, 121.1, fenced=False, released=False)
@@ -60,12 +62,12 @@ def test_it_serves_again_when_a_heartbeat_says_that_it_is_unfenced() -> None:
 
 def test_a_lost_registration_is_followed_by_a_new_one_that_starts_fenced() -> None:
     life = running()
-    life.on(Event.REGISTRATION_LOST)
-    life.on(Event.UNFENCED)
+    life.on(LifecycleEvent.REGISTRATION_LOST)
+    life.on(LifecycleEvent.UNFENCED)
     assert life.phase is Phase.REJOINING, "an answer to the old registration counts for nothing"
-    life.on(Event.REGISTERED)
+    life.on(LifecycleEvent.REGISTERED)
     assert not life.serves
-    life.on(Event.UNFENCED)
+    life.on(LifecycleEvent.UNFENCED)
     assert life.serves
 
 
@@ -91,27 +93,34 @@ def test_answers_out_of_order_do_not_shorten_a_session() -> None:
 
 def test_a_controlled_shutdown_serves_until_the_process_ends() -> None:
     life = running()
-    life.on(Event.LEAVE)
+    life.on(LifecycleEvent.LEAVE)
     assert life.wants_shut_down
     assert (life.state, life.serves) == (BrokerState.PENDING_CONTROLLED_SHUTDOWN, True)
-    life.on(Event.RELEASED)
+    life.on(LifecycleEvent.RELEASED)
     assert (life.state, life.serves) == (BrokerState.SHUTTING_DOWN, True)
     assert life.why_not_ready() == "stopping"
 
 
-@pytest.mark.parametrize("event", [Event.SILENCE, Event.REGISTRATION_LOST])
-def test_a_stopping_broker_without_standing_stops_serving_and_waiting(event: Event) -> None:
+@pytest.mark.parametrize("event", [LifecycleEvent.SILENCE, LifecycleEvent.REGISTRATION_LOST])
+def test_a_stopping_broker_without_standing_stops_serving_and_waiting(event: LifecycleEvent) -> None:
     life = running()
-    life.on(Event.LEAVE)
+    life.on(LifecycleEvent.LEAVE)
     life.on(event)
     assert life.phase is Phase.GONE
     assert not life.serves
 
 
-@pytest.mark.parametrize("before", [[], [Event.START], [Event.START, Event.REGISTERED, Event.UNFENCED, Event.SILENCE]])
-def test_who_has_nothing_to_hand_over_is_gone_at_once(before: list[Event]) -> None:
+@pytest.mark.parametrize(
+    "before",
+    [
+        [],
+        [LifecycleEvent.START],
+        [LifecycleEvent.START, LifecycleEvent.REGISTERED, LifecycleEvent.UNFENCED, LifecycleEvent.SILENCE],
+    ],
+)
+def test_who_has_nothing_to_hand_over_is_gone_at_once(before: list[LifecycleEvent]) -> None:
     life = Lifecycle(SESSION_S)
-    for event in [*before, Event.LEAVE]:
+    for event in [*before, LifecycleEvent.LEAVE]:
         life.on(event)
     assert life.phase is Phase.GONE
     assert not life.serves
@@ -119,15 +128,15 @@ def test_who_has_nothing_to_hand_over_is_gone_at_once(before: list[Event]) -> No
 
 def test_a_fenced_broker_still_asks_to_go_so_that_its_id_is_free_at_once() -> None:
     life = running()
-    life.on(Event.FENCED)
-    life.on(Event.LEAVE)
+    life.on(LifecycleEvent.FENCED)
+    life.on(LifecycleEvent.LEAVE)
     assert life.wants_shut_down
     assert not life.serves
 
 
 @pytest.mark.parametrize("last", [Phase.GONE, Phase.REPLACED])
-@given(events=st.lists(st.sampled_from(Event)))
-def test_nothing_leads_back_from_the_end(last: Phase, events: list[Event]) -> None:
+@given(events=st.lists(st.sampled_from(LifecycleEvent)))
+def test_nothing_leads_back_from_the_end(last: Phase, events: list[LifecycleEvent]) -> None:
     life = running()
     life.phase = last
     for event in events:
@@ -135,16 +144,19 @@ def test_nothing_leads_back_from_the_end(last: Phase, events: list[Event]) -> No
     assert life.phase is last
 
 
-@given(events=st.lists(st.sampled_from(Event)))
-def test_whatever_happens_only_a_broker_in_good_standing_serves(events: list[Event]) -> None:
+@given(events=st.lists(st.sampled_from(LifecycleEvent)))
+def test_whatever_happens_only_a_broker_in_good_standing_serves(events: list[LifecycleEvent]) -> None:
     """Serving means: unfenced was the last word, or a shutdown began while it was."""
     life = Lifecycle(SESSION_S)
     good = False
     for event in events:
         life.on(event)
-        if event in (Event.FENCED, Event.SILENCE, Event.REGISTRATION_LOST) and life.phase is not Phase.STOPPING:
-            good = good and life.phase is Phase.GONE and event is Event.FENCED
-        elif event is Event.UNFENCED and life.phase is Phase.RUNNING:
+        if (
+            event in (LifecycleEvent.FENCED, LifecycleEvent.SILENCE, LifecycleEvent.REGISTRATION_LOST)
+            and life.phase is not Phase.STOPPING
+        ):
+            good = good and life.phase is Phase.GONE and event is LifecycleEvent.FENCED
+        elif event is LifecycleEvent.UNFENCED and life.phase is Phase.RUNNING:
             good = True
         assert not life.serves or good
         assert life.serves or life.why_not_ready() is not None

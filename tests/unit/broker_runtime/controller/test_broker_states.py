@@ -7,11 +7,11 @@ import pytest
 from broker_runtime.controller.broker_states import (
     TRANSITIONS,
     BrokerControlState,
-    Event,
+    BrokerEvent,
     Guard,
-    states_page,
     transitions,
 )
+from tools.broker_states_page import states_page
 
 OFFLINE, FENCED, ONLINE, STOPPING = BrokerControlState
 OPPOSITES = (
@@ -24,8 +24,10 @@ OPPOSITES = (
 )
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(BrokerControlState, Event)))
-def test_every_event_in_every_state_has_one_way_for_each_condition(state: BrokerControlState, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), list(product(BrokerControlState, BrokerEvent)))
+def test_every_event_in_every_state_has_one_way_for_each_condition(
+    state: BrokerControlState, event: BrokerEvent
+) -> None:
     guards = [transition.guard for transition in transitions(state, event)]
     assert set(guards) in OPPOSITES
     assert len(guards) == len(set(guards))
@@ -33,7 +35,7 @@ def test_every_event_in_every_state_has_one_way_for_each_condition(state: Broker
 
 def test_only_heartbeats_have_flags_and_only_a_released_broker_goes() -> None:
     for transition in TRANSITIONS:
-        beat = transition.event in (Event.FENCE, Event.SERVE, Event.STOP, Event.GO)
+        beat = transition.event in (BrokerEvent.FENCE, BrokerEvent.SERVE, BrokerEvent.STOP, BrokerEvent.GO)
         assert (transition.fenced is not None, transition.shut_down is not None) == (beat, beat)
         if beat:
             assert transition.shut_down == (transition.next is OFFLINE)
@@ -56,23 +58,23 @@ def test_a_broker_that_is_online_can_get_there_from_every_state_and_leave_from_e
 @pytest.mark.parametrize(
     ("state", "event", "guard", "expected"),
     [
-        (FENCED, Event.STOP, Guard.ALWAYS, OFFLINE),
-        (FENCED, Event.SERVE, Guard.CAUGHT_UP, ONLINE),
-        (FENCED, Event.SERVE, Guard.BEHIND, FENCED),
-        (FENCED, Event.FENCE, Guard.ALWAYS, FENCED),
-        (ONLINE, Event.GO, Guard.ALWAYS, OFFLINE),
-        (ONLINE, Event.FENCE, Guard.ALWAYS, FENCED),
-        (ONLINE, Event.STOP, Guard.LEADS, STOPPING),
-        (ONLINE, Event.STOP, Guard.LEADS_NONE, OFFLINE),
-        (ONLINE, Event.SERVE, Guard.ALWAYS, ONLINE),
-        (STOPPING, Event.STOP, Guard.MUST_WAIT, STOPPING),
-        (STOPPING, Event.SERVE, Guard.MUST_WAIT, STOPPING),
-        (STOPPING, Event.STOP, Guard.MAY_GO, OFFLINE),
-        (STOPPING, Event.GO, Guard.ALWAYS, OFFLINE),
+        (FENCED, BrokerEvent.STOP, Guard.ALWAYS, OFFLINE),
+        (FENCED, BrokerEvent.SERVE, Guard.CAUGHT_UP, ONLINE),
+        (FENCED, BrokerEvent.SERVE, Guard.BEHIND, FENCED),
+        (FENCED, BrokerEvent.FENCE, Guard.ALWAYS, FENCED),
+        (ONLINE, BrokerEvent.GO, Guard.ALWAYS, OFFLINE),
+        (ONLINE, BrokerEvent.FENCE, Guard.ALWAYS, FENCED),
+        (ONLINE, BrokerEvent.STOP, Guard.LEADS, STOPPING),
+        (ONLINE, BrokerEvent.STOP, Guard.LEADS_NONE, OFFLINE),
+        (ONLINE, BrokerEvent.SERVE, Guard.ALWAYS, ONLINE),
+        (STOPPING, BrokerEvent.STOP, Guard.MUST_WAIT, STOPPING),
+        (STOPPING, BrokerEvent.SERVE, Guard.MUST_WAIT, STOPPING),
+        (STOPPING, BrokerEvent.STOP, Guard.MAY_GO, OFFLINE),
+        (STOPPING, BrokerEvent.GO, Guard.ALWAYS, OFFLINE),
     ],
 )
 def test_the_rows_of_kafkas_own_table(
-    state: BrokerControlState, event: Event, guard: Guard, expected: BrokerControlState
+    state: BrokerControlState, event: BrokerEvent, guard: Guard, expected: BrokerControlState
 ) -> None:
     assert [transition.next for transition in transitions(state, event) if transition.guard is guard] == [expected]
 

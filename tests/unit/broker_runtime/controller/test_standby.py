@@ -9,7 +9,7 @@ import pytest
 
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.service import ControllerService
-from broker_runtime.coordination.runtime import Phase
+from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord
 from broker_runtime.metadata.image import MetadataImage
@@ -83,7 +83,7 @@ def test_a_silent_one_is_succeeded_and_never_serves_beside_the_next() -> None:
         await write(two, 9)
         group.stores[1].cut = False
         await asyncio.sleep(LEASE_S)
-        assert one.phase is Phase.UNLOADED
+        assert one.phase is TermPhase.UNLOADED
         await two.stop()
         await until(lambda: one.active)
         assert written(one) == "9"
@@ -102,7 +102,7 @@ def test_one_that_slept_through_its_lease_answers_nothing_when_it_wakes() -> Non
         one, two = await started(group, 1, 2)
         await two.stop()
         clock.advance(LEASE_S)
-        assert one.phase is Phase.ACTIVE
+        assert one.phase is TermPhase.ACTIVE
         assert not one.active
         assert await refusal(one) == ErrorCode.NOT_CONTROLLER
         await until(lambda: one.active)

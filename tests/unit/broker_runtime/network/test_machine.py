@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.connection_states import Event, State, UnknownEventError
+from broker_runtime.network.connection_states import ConnectionEvent, ConnectionState, UnknownEventError
 from broker_runtime.network.machine import Buffers, ConnectionMachine
 from broker_runtime.network.settings import NetworkLimits
 
@@ -40,7 +40,7 @@ class Driven:
             space[:count] = data[:count]
             data = data[count:]
             self.serve(self.machine.received(count, self.now_s))
-            assert not data or self.machine.state is State.READING
+            assert not data or self.machine.state is ConnectionState.READING
 
     def serve(self, requests: list[memoryview]) -> None:
         for handled, frame in enumerate(requests, 1):
@@ -53,7 +53,7 @@ class Driven:
                 self.machine.outgoing.append(request(body))
         self.machine.served(len(requests), self.now_s)
 
-    def is_now(self, state: State) -> bool:
+    def is_now(self, state: ConnectionState) -> bool:
         return self.machine.state is state
 
     def sent(self) -> bytes:
@@ -79,12 +79,12 @@ def test_requests_come_out_as_they_were_put_in_however_the_stream_is_cut(bodies:
         driven.receive(stream[position:end])
         position = end
         answers += driven.sent()
-        while driven.machine.state is State.QUEUED:
+        while driven.machine.state is ConnectionState.QUEUED:
             driven.serve(driven.machine.turn(NOW_S))
             answers += driven.sent()
     assert answers == stream
     assert driven.handled == [b"#" + body for body in bodies]
-    assert driven.is_now(State.READING)
+    assert driven.is_now(ConnectionState.READING)
     assert driven.buffers.memory.total == 0
     assert not driven.buffers.memory.holders
 
@@ -103,16 +103,16 @@ def test_requests_of_all_sizes(length: int) -> None:
 def test_complete_requests_behind_a_deferred_one_wait_and_are_served_before_the_end_of_the_stream() -> None:
     driven = Driven()
     driven.receive(request(b"later") + request(b"a") + request(b"b"))
-    assert driven.is_now(State.AWAITING)
+    assert driven.is_now(ConnectionState.AWAITING)
     with pytest.raises(UnknownEventError, match="Awaiting cannot have: the client has ended its side"):
-        driven.machine.end(Event.END_OF_STREAM)
+        driven.machine.end(ConnectionEvent.END_OF_STREAM)
     driven.reply(b"at last")
     assert driven.sent() == request(b"at last")
-    assert driven.is_now(State.QUEUED)
+    assert driven.is_now(ConnectionState.QUEUED)
     driven.serve(driven.machine.turn(NOW_S))
     assert driven.sent() == request(b"a") + request(b"b")
     assert driven.machine.cut_off() is None
-    assert driven.machine.end(Event.END_OF_STREAM)
+    assert driven.machine.end(ConnectionEvent.END_OF_STREAM)
     assert driven.handled == [b"later", b"a", b"b"]
 
 
@@ -120,10 +120,10 @@ def test_replies_before_a_deferred_one_are_sent_while_it_is_awaited() -> None:
     driven = Driven()
     driven.receive(request(b"a") + request(b"later"))
     assert driven.sent() == request(b"a")
-    assert driven.is_now(State.AWAITING)
+    assert driven.is_now(ConnectionState.AWAITING)
     driven.reply(b"now")
     assert driven.sent() == request(b"now")
-    assert driven.is_now(State.READING)
+    assert driven.is_now(ConnectionState.READING)
 
 
 def test_what_a_turn_had_no_time_for_is_handed_out_again() -> None:
@@ -142,10 +142,10 @@ def test_a_size_that_is_not_allowed_is_refused_after_what_was_before_it() -> Non
     driven = Driven()
     driven.receive(request(b"a") + b"\xff\xff\xff\xff")
     assert driven.sent() == request(b"a")
-    assert driven.is_now(State.QUEUED)
+    assert driven.is_now(ConnectionState.QUEUED)
     with pytest.raises(ProtocolError, match="announced -1 bytes"):
         driven.machine.turn(NOW_S)
-    assert driven.machine.end(Event.REFUSE)
+    assert driven.machine.end(ConnectionEvent.REFUSE)
     assert driven.buffers.memory.total == 0
 
 
@@ -183,7 +183,7 @@ def test_a_stream_that_ends_in_the_middle_of_a_request_is_refused() -> None:
     problem = driven.machine.cut_off()
     assert problem is not None
     assert problem.kind == "frame-truncated"
-    assert driven.machine.end(Event.END_OF_STREAM)
+    assert driven.machine.end(ConnectionEvent.END_OF_STREAM)
     assert driven.buffers.memory.total == 0
     assert driven.freed == 1
 
@@ -196,22 +196,22 @@ def test_a_request_without_memory_is_not_read_until_there_is_some() -> None:
     driven.receive(request(bytes(40_000))[:10_000])
     driven.sent()
     assert driven.machine.space(NOW_S) is None
-    assert driven.is_now(State.SHORT_OF_MEMORY)
+    assert driven.is_now(ConnectionState.SHORT_OF_MEMORY)
     assert driven.machine.turn(NOW_S) == []
-    assert driven.is_now(State.SHORT_OF_MEMORY)
+    assert driven.is_now(ConnectionState.SHORT_OF_MEMORY)
     driven.buffers.memory.give_back(1, "127.0.0.2", 90_000)
     assert driven.machine.turn(NOW_S) == []
-    assert driven.is_now(State.READING)
+    assert driven.is_now(ConnectionState.READING)
 
 
 def test_a_connection_that_is_to_end_answers_what_it_has_taken_and_no_more() -> None:
     driven = Driven()
     driven.receive(request(b"later") + request(b"not taken"))
-    assert not driven.machine.end(Event.FINISH)
-    assert driven.is_now(State.ENDING)
+    assert not driven.machine.end(ConnectionEvent.FINISH)
+    assert driven.is_now(ConnectionState.ENDING)
     driven.reply(b"the last one")
     assert driven.sent() == request(b"the last one")
-    assert driven.is_now(State.CLOSED)
+    assert driven.is_now(ConnectionState.CLOSED)
     assert driven.handled == [b"later"]
     assert driven.buffers.memory.total == 0
 
@@ -220,10 +220,10 @@ def test_requests_that_wait_for_their_turn_are_carried_out_though_the_peer_is_go
     driven = Driven(NetworkLimits(connection_turn_requests=1))
     driven.receive(request(b"a") + request(b"b"))
     driven.sent()
-    assert not driven.machine.end(Event.LOST)
+    assert not driven.machine.end(ConnectionEvent.LOST)
     driven.serve(driven.machine.turn(NOW_S))
     assert driven.handled == [b"a", b"b"]
-    assert driven.machine.end(Event.LOST)
+    assert driven.machine.end(ConnectionEvent.LOST)
 
 
 def test_a_connection_that_its_own_handler_closes_sends_nothing_more() -> None:
@@ -233,31 +233,31 @@ def test_a_connection_that_its_own_handler_closes_sends_nothing_more() -> None:
     assert space is not None
     space[: len(data)] = data
     requests = driven.machine.received(len(data), NOW_S)
-    assert driven.machine.end(Event.CLOSE)
+    assert driven.machine.end(ConnectionEvent.CLOSE)
     driven.serve(requests)
-    assert driven.is_now(State.CLOSED)
+    assert driven.is_now(ConnectionState.CLOSED)
     assert driven.machine.outgoing is None
     driven.reply(b"too late")
     assert driven.machine.outgoing is None
-    assert not driven.machine.end(Event.CLOSE), "it is closed once"
+    assert not driven.machine.end(ConnectionEvent.CLOSE), "it is closed once"
 
 
 def test_a_frame_that_answers_nothing_goes_between_replies() -> None:
     driven = Driven()
     assert driven.machine.push(b"first")
-    assert driven.is_now(State.SENDING)
+    assert driven.is_now(ConnectionState.SENDING)
     assert driven.sent() == b"first"
-    assert driven.is_now(State.READING)
+    assert driven.is_now(ConnectionState.READING)
     driven.receive(request(b"a") + request(b"later") + request(b"b"))
     assert driven.machine.push(b"second")
-    assert driven.is_now(State.AWAITING)
+    assert driven.is_now(ConnectionState.AWAITING)
     driven.reply(b"at last")
     assert driven.machine.push(b"third")
     assert driven.sent() == request(b"a") + b"second" + request(b"at last") + b"third"
-    assert driven.is_now(State.QUEUED)
+    assert driven.is_now(ConnectionState.QUEUED)
     assert driven.machine.push(b"fourth")
     assert driven.sent() == b"fourth"
-    assert driven.is_now(State.QUEUED), "what waits for its turn is not forgotten"
+    assert driven.is_now(ConnectionState.QUEUED), "what waits for its turn is not forgotten"
     driven.serve(driven.machine.turn(NOW_S))
     assert driven.handled == [b"a", b"later", b"b"]
 
@@ -275,7 +275,7 @@ def test_frames_that_nobody_reads_are_bounded_and_what_was_read_does_not_count()
 
 def test_nothing_is_pushed_to_a_connection_that_has_ended() -> None:
     driven = Driven()
-    assert driven.machine.end(Event.CLOSE)
+    assert driven.machine.end(ConnectionEvent.CLOSE)
     assert driven.machine.push(b"too late")
     assert driven.machine.outgoing is None
 
@@ -300,12 +300,12 @@ def test_a_client_over_its_quota_is_answered_at_once_and_then_left_alone() -> No
     driven.machine.throttled_until_s = NOW_S + 5
     driven.receive(request(b"a") + request(b"half")[:5])
     assert driven.sent() == request(b"a")
-    assert driven.is_now(State.THROTTLED)
+    assert driven.is_now(ConnectionState.THROTTLED)
     assert driven.machine.overdue(NOW_S + 10 * timeout_s) is None
     assert driven.machine.turn(NOW_S + 4.9) == []
-    assert driven.is_now(State.THROTTLED)
+    assert driven.is_now(ConnectionState.THROTTLED)
     assert driven.machine.turn(NOW_S + 5) == []
-    assert driven.is_now(State.READING)
+    assert driven.is_now(ConnectionState.READING)
     assert driven.machine.overdue(NOW_S + 5 + timeout_s) is None
     assert driven.machine.overdue(NOW_S + 6 + timeout_s) is not None
 
@@ -317,17 +317,19 @@ def test_requests_that_have_arrived_wait_for_the_end_of_the_throttle_time() -> N
     assert driven.sent() == request(b"a")
     assert driven.machine.push(b"unasked")
     assert driven.sent() == b"unasked"
-    assert driven.is_now(State.THROTTLED), "what answers nothing ends no throttle time"
+    assert driven.is_now(ConnectionState.THROTTLED), "what answers nothing ends no throttle time"
     assert driven.machine.turn(NOW_S + 5) == []
-    assert driven.is_now(State.QUEUED)
+    assert driven.is_now(ConnectionState.QUEUED)
     driven.now_s = NOW_S + 5
     driven.serve(driven.machine.turn(NOW_S + 5))
     assert driven.sent() == request(b"b")
-    assert driven.is_now(State.READING)
+    assert driven.is_now(ConnectionState.READING)
 
 
-@pytest.mark.parametrize("event", [Event.CLOSE, Event.REFUSE, Event.FINISH, Event.LOST])
-def test_a_throttled_client_owes_nobody_anything(event: Event) -> None:
+@pytest.mark.parametrize(
+    "event", [ConnectionEvent.CLOSE, ConnectionEvent.REFUSE, ConnectionEvent.FINISH, ConnectionEvent.LOST]
+)
+def test_a_throttled_client_owes_nobody_anything(event: ConnectionEvent) -> None:
     driven = Driven()
     driven.machine.throttled_until_s = NOW_S + 5
     driven.receive(request(b"a"))

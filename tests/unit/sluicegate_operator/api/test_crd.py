@@ -12,7 +12,7 @@ from broker_runtime.config.definition import UpdateMode
 from sluicegate_operator.api import config_keys
 from sluicegate_operator.api.crd import definition, render_crds
 from sluicegate_operator.api.manifests import KINDS
-from sluicegate_operator.api.reference import render_reference
+from tools.resources_page import render_reference
 
 ROOT = Path(__file__).resolve().parents[4]
 

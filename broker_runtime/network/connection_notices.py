@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class ConnectionEventKind(StrEnum):
+class NoticeKind(StrEnum):
     """What has happened."""
 
     ACCEPTED = "accepted"
@@ -18,10 +18,10 @@ class ConnectionEventKind(StrEnum):
     """It has ended; `reason` says why."""
 
 
-class ConnectionEvent(NamedTuple):
+class ConnectionNotice(NamedTuple):
     """`connection_id` is None until a connection is let in; `limit` is the configuration key that it has met."""
 
-    kind: ConnectionEventKind
+    kind: NoticeKind
     listener: str
     client_address: str
     client_port: int
@@ -33,12 +33,12 @@ class ConnectionEvent(NamedTuple):
     """Of one that has ended: how long it lived."""
 
 
-TellOfConnection = Callable[[ConnectionEvent], None]
+TellOfConnection = Callable[[ConnectionNotice], None]
 """Must not raise, or take long."""
 
 
-class ConnectionEvents:
-    """Where the events of one server go: `tell` is None where nobody wants them."""
+class ConnectionNotices:
+    """Where the notices of one server go: `tell` is None where nobody wants them."""
 
     __slots__ = ("tell",)
 
@@ -46,5 +46,5 @@ class ConnectionEvents:
         self.tell: TellOfConnection | None = None
 
     def observe(self, tell: TellOfConnection | None) -> None:
-        """Tell `tell` of every event from here on, or nobody."""
+        """Tell `tell` of every notice from here on, or nobody."""
         self.tell = tell
