@@ -21,6 +21,17 @@ class ClientSoftware(NamedTuple):
     version: str
 
 
+PartitionFacts = tuple[str, int, int, int, int, int, int, int, int]
+"""What a Produce or Fetch did to a partition: topic, partition, bytes, records, base offset, last offset, base and
+greatest timestamp in milliseconds, error code; -1 where something is not known or does not apply.
+
+A plain tuple: where somebody listens, one is made for each partition of each such request.
+"""
+
+NO_ACKS = -128
+"""A Call's `acks` where its API has none."""
+
+
 class ConnectionEnd(Protocol):
     """Tells of the end of a connection, each observer once; at once where it has ended already."""
 
@@ -159,11 +170,14 @@ class Call(PendingReply):
 
     A handler that cannot answer at once returns `later(...)` and completes the call when it can; the connection is
     muted until then. `received_s`, `handled_s` (when the handler returned without an answer) and `completed_s` are
-    seconds of the monotonic clock; the last of them and `ending` are only there for an observer.
+    seconds of the monotonic clock; the last of them and `ending` are only there for an observer. Where one wants more,
+    there are `acks` (of Produce, else NO_ACKS), `replica_id` (of Fetch by a broker, else -1) and what was done to
+    `partitions`, and `handled_s` is 0 where the handler has answered at once.
     """
 
     __slots__ = (
         "_completion",
+        "acks",
         "api",
         "body_at",
         "client_id",
@@ -178,8 +192,10 @@ class Call(PendingReply):
         "handled_s",
         "kept",
         "observation",
+        "partitions",
         "received_s",
         "refusal",
+        "replica_id",
         "reply",
         "request",
         "request_bytes",
@@ -195,6 +211,8 @@ class Call(PendingReply):
     """Where the body begins in `frame`."""
     refusal: str
     """Of a call that ended by a refusal: what it is counted as."""
+    acks: int
+    replica_id: int
 
     def __init__(
         self,
@@ -226,8 +244,17 @@ class Call(PendingReply):
         """Belongs to the RequestObserver."""
         self.kept: Any = None
         """Belongs to the observer that keeps an account of requests: what it has copied of a deferred one."""
+        self.partitions: list[PartitionFacts] | None = None
+        """Handlers of Produce and Fetch add to it where there is a list."""
         self.reply: Reply = ()
         self.throttle_ms = 0
+
+    def keep_details(self) -> None:
+        """An observer wants to know of partitions, acks, replicas, and when the handler returned."""
+        self.handled_s = 0.0
+        self.acks = NO_ACKS
+        self.replica_id = -1
+        self.partitions = []
 
     @property
     def listener(self) -> str:

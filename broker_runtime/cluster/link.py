@@ -149,6 +149,7 @@ class LoopbackLink:
     """To the controller in this process."""
 
     id = 0
+    """Those of clients begin at 1."""
     listener = "CONTROLLER"
     peer = ("127.0.0.1", 0)
     choices = 1

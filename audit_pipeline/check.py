@@ -1,0 +1,166 @@
+"""Whether segments have every event once: holes, duplicates, gaps that brokers and landers have told, corrupt files."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit_pipeline.contract import contract
+from audit_pipeline.segment import SUFFIX, Footer, NoSegmentError, read_footer
+from audit_pipeline.targets import DRAFT_PREFIX, Target
+
+_COVERING = {"rollup", "gap"}
+"""Tables whose rows cover the numbers from first_seq to seq."""
+
+Boot = tuple[str, int, str]
+Ranges = np.ndarray[Any, Any]
+"""Rows of first and last number, sorted."""
+
+
+class Finding(NamedTuple):
+    """`kind` is hole, duplicate, gap or corrupt."""
+
+    kind: str
+    where: str
+    text: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What was looked at, and what is wrong; `events` counts numbers that have an event."""
+
+    files: int = 0
+    segments: int = 0
+    boots: int = 0
+    events: int = 0
+    missing: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+def check(target: Target) -> Report:
+    report = Report()
+    by_segment: dict[tuple[Boot, tuple[int, int]], dict[str, tuple[str, Footer]]] = defaultdict(dict)
+    for stored in target.files():
+        table, _, _ = stored.path.partition("/")
+        if not stored.path.endswith(SUFFIX) or stored.path.rpartition("/")[2].startswith(DRAFT_PREFIX):
+            continue
+        report.files += 1
+        try:
+            with target.file_system.open_input_file(stored.path) as file:
+                footer = read_footer(pq.read_metadata(file))
+        except (OSError, pa.ArrowInvalid, NoSegmentError) as error:
+            report.findings.append(Finding("corrupt", stored.path, str(error)))
+            continue
+        by_segment[footer.boot, footer.segments][table] = (stored.path, footer)
+    by_boot: dict[Boot, list[Footer]] = defaultdict(list)
+    for (boot, _), files in sorted(by_segment.items()):
+        report.segments += 1
+        footer = next(iter(files.values()))[1]
+        by_boot[boot].append(footer)
+        report.findings += _segment(footer, files, target, report)
+    report.boots = len(by_boot)
+    latest = {(cluster, broker): boot for cluster, broker, boot in sorted(by_boot)}
+    for boot, footers in sorted(by_boot.items()):
+        report.findings += _boot(boot, footers, is_latest=latest[boot[:2]] == boot[2], report=report)
+    return report
+
+
+def _segment(footer: Footer, files: dict[str, tuple[str, Footer]], target: Target, report: Report) -> Iterator[Finding]:
+    """Its files are all there, and its events have the numbers that it should have."""
+    where = _shown(footer)
+    for table in sorted(footer.rows.keys() - files.keys()):
+        yield Finding("hole", where, f"its file of the table {table} with {footer.rows[table]} rows is missing")
+    numbers: list[Ranges] = []
+    for table, (path, told) in sorted(files.items()):
+        if told != footer:
+            yield Finding(
+                "duplicate", path, f"it says something else of its segment than {next(iter(files.values()))[0]}"
+            )
+        try:
+            with target.file_system.open_input_file(path) as file:
+                read, findings = _numbers(table, path, pq.ParquetFile(file, page_checksum_verification=True))
+        except (OSError, pa.ArrowInvalid) as error:
+            yield Finding("corrupt", path, str(error))
+            continue
+        yield from findings
+        if table == "gap":
+            report.missing += int(sum(last - first + 1 for first, last in read))
+        if table != "partition":
+            numbers.append(read)
+    if footer.rows.keys() <= files.keys():
+        covered = _sorted(numbers)
+        report.events += int((covered[:, 1] - covered[:, 0] + 1).sum()) if len(covered) else 0
+        yield from _compared(covered, footer.first_seq, footer.last_seq, where)
+
+
+def _numbers(table: str, path: str, file: pq.ParquetFile) -> tuple[Ranges, list[Finding]]:
+    """The numbers that its rows cover; all columns are read, so that what is damaged is found."""
+    findings: list[Finding] = []
+    rows = file.read()
+    if table not in contract().tables:
+        return np.zeros((0, 2), np.int64), findings
+    last = rows["seq"].to_numpy()
+    first = rows["first_seq"].to_numpy() if table in _COVERING else last
+    ranges = np.stack([first, last], axis=1)
+    if table == "rollup":
+        ranges = np.unique(ranges, axis=0)
+    if table == "gap":
+        for gap in rows.select(["first_seq", "seq", "events", "reason", "detail"]).to_pylist():
+            text = f"{gap['events']} events from {gap['first_seq']} to {gap['seq']} are missing: {gap['reason']}"
+            findings.append(Finding("gap", path, text + (f" ({gap['detail']})" if gap["detail"] else "")))
+    return ranges, findings
+
+
+def _sorted(parts: Sequence[Ranges]) -> Ranges:
+    if not parts:
+        return np.zeros((0, 2), np.int64)
+    ranges = np.concatenate(parts)
+    return ranges[np.argsort(ranges[:, 0], kind="stable")]
+
+
+def _compared(covered: Ranges, first_seq: int, last_seq: int, where: str) -> Iterator[Finding]:
+    """Each number from the first to the last has to be covered once."""
+    before = np.concatenate([[first_seq - 1], covered[:, 1]])
+    after = np.concatenate([covered[:, 0], [last_seq + 1]])
+    for place in np.flatnonzero(after != before + 1):
+        low, high = int(before[place]) + 1, int(after[place]) - 1
+        if high >= low:
+            yield Finding(
+                "hole", where, f"{high - low + 1} events from {low} to {high} are missing, and nothing says why"
+            )
+        else:
+            yield Finding("duplicate", where, f"the numbers from {high + 1} to {low - 1} are there more than once")
+
+
+def _boot(boot: Boot, footers: Iterable[Footer], *, is_latest: bool, report: Report) -> Iterator[Finding]:
+    """Its segments follow each other from the first number to the last."""
+    ordered = sorted(footers, key=lambda footer: footer.first_seq)
+    where = "-".join(map(str, boot))
+    expected = 1
+    for footer in ordered:
+        if footer.first_seq > expected:
+            count = footer.first_seq - expected
+            yield Finding(
+                "hole",
+                where,
+                f"{count} events before segment {footer.segments[0]} are missing: {expected} to {footer.first_seq - 1}",
+            )
+        elif footer.first_seq < expected:
+            yield Finding(
+                "duplicate", _shown(footer), f"its events from {footer.first_seq} on are in another segment too"
+            )
+        expected = max(expected, footer.last_seq + 1)
+    if ordered[-1].end == "next" and not is_latest:
+        yield Finding(
+            "hole", where, f"it does not end: what follows {expected - 1} is missing, and a later boot is there"
+        )
+
+
+def _shown(footer: Footer) -> str:
+    low, high = footer.segments
+    shown = f"segment {low}" if low == high else f"segments {low} to {high}"
+    return f"{footer.cluster_id}-{footer.broker_id}-{footer.boot_id} {shown}"

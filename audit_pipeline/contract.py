@@ -1,0 +1,63 @@
+"""The schema of audit events as it is read from its file: tables, their fields, the layout of spools. Pure."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+COMMON = ("cluster_id", "broker_id", "boot_id", "seq")
+"""Fields that every table begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column. `type` is one of int16, int32, int64, string, bool, timestamp_us, map<int16,int64>."""
+
+    name: str
+    type: str
+    nullable: bool
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One kind of event; `key` names a row."""
+
+    name: str
+    meaning: str
+    key: tuple[str, ...]
+    fields: tuple[Field, ...]
+
+    @property
+    def own_fields(self) -> tuple[Field, ...]:
+        """Those behind the common ones."""
+        return self.fields[len(COMMON) :]
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    version: int
+    title: str
+    meaning: str
+    tables: Mapping[str, Table]
+    spool: Mapping[str, Any]
+
+
+@cache
+def contract() -> Contract:
+    """Version 1."""
+    text = files(__package__).joinpath("audit_event.v1.json").read_text(encoding="utf-8")
+    read = json.loads(text)
+    tables = {name: _table(name, table) for name, table in read["tables"].items()}
+    return Contract(read["schema_version"], read["title"], read["meaning"], tables, read["spool"])
+
+
+def _table(name: str, read: Mapping[str, Any]) -> Table:
+    fields = tuple(
+        Field(field["name"], field["type"], field["nullable"], field.get("unit", ""), field["meaning"])
+        for field in read["fields"]
+    )
+    return Table(name, read["meaning"], tuple(read["key"]), fields)

@@ -1,0 +1,94 @@
+"""Landing: complete spools become segments, and are deleted when those are durable.
+
+Whoever is killed anywhere in it and begins again comes to the same files: what is in them depends on the spool alone.
+"""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit_pipeline.segment import Footer, NoSegmentError, SegmentFile, read_footer, segment_files
+from audit_pipeline.spool import NoSpoolError
+from audit_pipeline.spool_folder import FoundSpool, boots, forget_boot, spools_of
+from audit_pipeline.tables import gaps_of
+from audit_pipeline.targets import Target
+
+log = logging.getLogger(__name__)
+
+
+class SegmentConflictError(RuntimeError):
+    """A segment is there already and says something else than its spool; both are left as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What was done in one pass; `problems` are sentences, each about a spool that stays where it is."""
+
+    spools: int
+    files: int
+    events: int
+    problems: tuple[str, ...]
+
+
+def land(folder: Path, target: Target) -> Landed:
+    """Land all complete spools that are there now. Raises OSError where the target fails."""
+    spools, files, events = 0, 0, 0
+    problems: list[str] = []
+    for boot_id in boots(folder):
+        try:
+            found = spools_of(folder, boot_id)
+        except NoSpoolError as error:
+            problems.append(str(error))
+            continue
+        landed = 0
+        for spool in found:
+            if not spool.is_complete:
+                break
+            try:
+                made = land_spool(spool, target)
+            except SegmentConflictError as error:
+                problems.append(f"{spool.path}: {error}")
+                break
+            spool.path.unlink(missing_ok=True)
+            landed += 1
+            files += len(made)
+            events += _events(spool)
+        spools += landed
+        if landed == len(found) and (not found or found[-1].ended) and boot_id != boots(folder)[-1]:
+            forget_boot(folder, boot_id)
+    return Landed(spools, files, events, tuple(problems))
+
+
+def land_spool(spool: FoundSpool, target: Target) -> list[SegmentFile]:
+    """Put its segment into the target, as far as it is not there yet. Raises SegmentConflictError, OSError."""
+    gaps = list(gaps_of(spool.content, spool.until_seq, ended=spool.ended))
+    for gap in gaps:
+        log.warning(
+            "%s: %d to %d are missing (%s)", spool.path.name, gap.first_seq, gap.last_seq, gap.detail or gap.reason
+        )
+    made = segment_files(spool.content, gaps, ended=spool.ended)
+    for file in made:
+        there = _footer_there(file.path, target)
+        if there is None:
+            target.put(file.path, file.data)
+        elif there != read_footer(pq.read_metadata(pa.BufferReader(file.data))):
+            raise SegmentConflictError(f"{file.path} is there already and has other events: it is left as it is")
+    return made
+
+
+def _footer_there(path: str, target: Target) -> Footer | None:
+    """Of a segment that is whole; one that is not is written again."""
+    try:
+        with target.file_system.open_input_file(path) as file:
+            return read_footer(pq.read_metadata(file))
+    except FileNotFoundError:
+        return None
+    except (pa.ArrowInvalid, NoSegmentError):
+        return None
+
+
+def _events(spool: FoundSpool) -> int:
+    return sum(block.last_seq - block.first_seq + 1 for block in spool.content.blocks)

@@ -1,0 +1,140 @@
+"""Segments: the Parquet files that one spool becomes, their names, and what their footers say. Pure.
+
+    <table>/arrival_date=2026-11-22/arrival_hour=05/<cluster>-<broker>-<boot>-<segment>.parquet
+
+The hour is the one in which the broker opened the spool, so that a spool that is landed twice has the same names.
+"""
+
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit_pipeline.spool import SpoolContent
+from audit_pipeline.tables import Gap, tables_of
+
+FOOTER_KEY = b"sluicegate.audit"
+SUFFIX = ".parquet"
+_ROW_GROUP_ROWS = 256 * 1024
+_COMPRESSION_LEVEL = 3
+
+
+class NoSegmentError(ValueError):
+    """A file that is no whole segment; the sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What each file of a segment says of the whole segment; `rows` by table.
+
+    `segments` has the numbers of the first and the last spool that it is made of. `end` says how the last one ended:
+    next (another follows), stopped (the broker was stopped) or killed.
+    """
+
+    schema_version: int
+    cluster_id: str
+    broker_id: int
+    boot_id: str
+    segments: tuple[int, int]
+    first_seq: int
+    last_seq: int
+    opened_us: int
+    closed_us: int
+    end: str
+    rows: Mapping[str, int]
+
+    @property
+    def boot(self) -> tuple[str, int, str]:
+        return self.cluster_id, self.broker_id, self.boot_id
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A file to be written under `path`."""
+
+    path: str
+    data: bytes
+
+
+def segment_name(cluster_id: str, broker_id: int, boot_id: str, segment: str) -> str:
+    # Spark takes no notice of files whose names begin with _ or a dot, and ids of clusters may.
+    shown = f"-{cluster_id}" if cluster_id[:1] in "_." else cluster_id
+    return f"{shown}-{broker_id}-{boot_id}-{segment}{SUFFIX}"
+
+
+def folder_of(table: str, opened_us: int) -> str:
+    hour = datetime.fromtimestamp(opened_us / 1_000_000, UTC)
+    return f"{table}/arrival_date={hour:%Y-%m-%d}/arrival_hour={hour:%H}"
+
+
+def segment_files(content: SpoolContent, gaps: Iterable[Gap], *, ended: bool) -> list[SegmentFile]:
+    """The files of a complete spool; none when it has no events."""
+    header, missing = content.header, tuple(gaps)
+    tables = tables_of(content, missing)
+    if not tables:
+        return []
+    covered = [header.first_seq - 1]
+    covered += [gap.last_seq for gap in missing] + [block.last_seq for block in content.blocks]
+    how = content.end.how if content.end is not None else "killed" if ended else "next"
+    closed_us = (
+        content.end.closed_us
+        if content.end is not None
+        else max((block.wall_us for block in content.blocks), default=header.opened_us)
+    )
+    footer = Footer(
+        header.schema_version,
+        header.cluster_id,
+        header.broker_id,
+        header.boot_id,
+        (header.segment, header.segment),
+        header.first_seq,
+        max(covered),
+        header.opened_us,
+        closed_us,
+        how,
+        {name: table.num_rows for name, table in tables.items()},
+    )
+    name = segment_name(header.cluster_id, header.broker_id, header.boot_id, f"{header.segment:08d}")
+    return [
+        SegmentFile(f"{folder_of(table, header.opened_us)}/{name}", packed(rows, footer))
+        for table, rows in tables.items()
+    ]
+
+
+def packed(rows: pa.Table, footer: Footer) -> bytes:
+    """A Parquet file; the same rows give the same bytes with the same version of Arrow."""
+    told = json.dumps({**asdict(footer), "segments": list(footer.segments)}, sort_keys=True)
+    sink = io.BytesIO()
+    numbers = [name for name in rows.column_names if name in _DELTA]
+    with pq.ParquetWriter(
+        sink,
+        rows.schema,
+        compression="zstd",
+        compression_level=_COMPRESSION_LEVEL,
+        use_dictionary=[name for name in rows.column_names if name not in _DELTA],
+        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+        store_schema=False,
+        write_page_checksum=True,
+        coerce_timestamps="us",
+    ) as writer:
+        writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+        writer.add_key_value_metadata({FOOTER_KEY: told})
+    return sink.getvalue()
+
+
+_DELTA = frozenset({"seq", "ts", "base_offset", "last_offset", "base_ts", "max_ts", "correlation_id"})
+"""Columns that mostly grow from row to row."""
+
+
+def read_footer(metadata: pq.FileMetaData) -> Footer:
+    """Raises NoSegmentError."""
+    told = (metadata.metadata or {}).get(FOOTER_KEY)
+    if told is None:
+        raise NoSegmentError("it is a Parquet file, but not of an audit log")
+    fields: dict[str, Any] = json.loads(told)
+    return Footer(**{**fields, "segments": tuple(fields["segments"])})

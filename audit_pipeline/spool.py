@@ -1,0 +1,171 @@
+"""Spool files: from bytes to a header, blocks and what is wrong with them. Pure.
+
+A file may still be written, end anywhere because the machine lost power, or be damaged anywhere: whatever is whole is
+found, and the rest is told.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from struct import Struct
+from typing import Any
+
+import msgspec
+from crc32c import crc32c
+
+from audit_pipeline.contract import contract
+
+_SPOOL = contract().spool
+_MAGIC: bytes = _SPOOL["magic"].encode()
+_MARK: bytes = _SPOOL["block_mark"].encode()
+_RESERVED = Struct("<QI")
+_HEAD_BYTES = len(_MAGIC) + _RESERVED.size
+_BLOCK_HEAD = Struct("<4sII")
+_decode = msgspec.msgpack.Decoder(tuple).decode
+
+SUFFIX = ".spool"
+UNKNOWN_SEQ = 0
+"""The first number of a file that lost its header, where no file before it tells."""
+
+
+class NoSpoolError(ValueError):
+    """Nothing says whose events these are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a spool says of itself."""
+
+    schema_version: int
+    cluster_id: str
+    broker_id: int
+    boot_id: str
+    segment: int
+    first_seq: int
+    opened_us: int
+    api_names: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class EventBlock:
+    """See `spool` in the schema."""
+
+    first_seq: int
+    last_seq: int
+    wall_us: int
+    monotonic_s: float
+    clients: list[list[Any]]
+    topics: list[str]
+    refusals: list[str]
+    request_rows: bytes
+    partition_rows: bytes
+    others: list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The file is complete; `how` is next or stopped."""
+
+    last_seq: int
+    closed_us: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes that are no whole block."""
+
+    offset: int
+    length: int
+
+
+@dataclass(slots=True)
+class SpoolContent:
+    """All that is whole in a file.
+
+    `reserved` is the highest number that may have been given to an event, None where that is damaged.
+    """
+
+    reserved: int | None
+    header: Header
+    blocks: list[EventBlock]
+    end: End | None
+    damages: list[Damage]
+
+
+def read_spool(data: bytes, instead: Header | None = None) -> SpoolContent:
+    """`instead` is taken for a header that is not whole. Raises NoSpoolError when there is neither."""
+    header: Header | None = None
+    events: list[EventBlock] = []
+    end: End | None = None
+    damages: list[Damage] = []
+    for found in blocks(data, _HEAD_BYTES):
+        match found:
+            case Damage():
+                damages.append(found)
+            case Header():
+                header = found
+            case EventBlock():
+                events.append(found)
+            case End():
+                end = found
+    header = header or instead
+    if header is None:
+        raise NoSpoolError("its header is damaged, or not there yet")
+    if header.first_seq == UNKNOWN_SEQ:
+        header = replace(header, first_seq=events[0].first_seq if events else 1)
+    return SpoolContent(_reserved(data), header, events, end, damages)
+
+
+def read_header(data: bytes) -> Header | None:
+    """Of a spool, or of a lock file."""
+    for at in (_HEAD_BYTES, 0):
+        found, _ = _block(data, at)
+        if isinstance(found, Header):
+            return found
+    return None
+
+
+def _reserved(data: bytes) -> int | None:
+    if len(data) < _HEAD_BYTES or not data.startswith(_MAGIC):
+        return None
+    reserved, checksum = _RESERVED.unpack_from(data, len(_MAGIC))
+    number = data[len(_MAGIC) : len(_MAGIC) + 8]
+    return int(reserved) if crc32c(number) == checksum else None
+
+
+def blocks(data: bytes, at: int) -> Iterator[Header | EventBlock | End | Damage]:
+    """All whole blocks from there on. Behind a damaged one the next whole one is looked for."""
+    damaged_from: int | None = None
+    while at < len(data):
+        block, end = _block(data, at)
+        if block is None:
+            if damaged_from is None:
+                damaged_from = at
+            following = data.find(_MARK, at + 1)
+            at = following if following >= 0 else len(data)
+            continue
+        if damaged_from is not None:
+            yield Damage(damaged_from, at - damaged_from)
+            damaged_from = None
+        yield block
+        at = end
+    if damaged_from is not None:
+        yield Damage(damaged_from, len(data) - damaged_from)
+
+
+def _block(data: bytes, at: int) -> tuple[Header | EventBlock | End | None, int]:
+    """The block that begins there and where it ends, if it is whole."""
+    if len(data) - at < _BLOCK_HEAD.size:
+        return None, at
+    mark, length, checksum = _BLOCK_HEAD.unpack_from(data, at)
+    begin = at + _BLOCK_HEAD.size
+    if mark != _MARK or length > len(data) - begin:
+        return None, at
+    payload = memoryview(data)[begin : begin + length]
+    if crc32c(payload) != checksum:
+        return None, at
+    kind, *fields = _decode(payload)
+    return _KINDS[kind](*fields), begin + length
+
+
+_KINDS: dict[str, Any] = {"header": Header, "events": EventBlock, "end": End}

@@ -1,0 +1,136 @@
+"""The folder that a broker writes its spools to, as the lander finds it."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from audit_pipeline.spool import SUFFIX, UNKNOWN_SEQ, Header, NoSpoolError, SpoolContent, read_header, read_spool
+
+_LOCK_SUFFIX = ".lock"
+_LANDER_LOCK = "lander"
+
+
+class AlreadyLandingError(RuntimeError):
+    """Another lander works on the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSpool:
+    """One file. `until_seq` is the last number that belongs into it, where the next file tells it.
+
+    `is_complete`: nothing will be added. `ended`: it is the last one, and its broker does not run any more.
+    """
+
+    path: Path
+    content: SpoolContent
+    until_seq: int | None
+    is_complete: bool
+    ended: bool
+
+
+@contextmanager
+def landing(folder: Path) -> Iterator[None]:
+    """Keep other landers away for as long as this lasts. Raises AlreadyLandingError."""
+    with (folder / _LANDER_LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise AlreadyLandingError(f"another lander works on {folder}") from error
+        yield
+
+
+def boots(folder: Path) -> list[str]:
+    """The boots that have spools or a lock here, in order of time."""
+    names = [path.name for path in folder.iterdir()]
+    spools = {name.rpartition("-")[0] for name in names if name.endswith(SUFFIX)}
+    return sorted(spools | {name.removesuffix(_LOCK_SUFFIX) for name in names if name.endswith(_LOCK_SUFFIX)})
+
+
+def spools_of(folder: Path, boot_id: str) -> list[FoundSpool]:
+    """Those of one boot in their order. Raises NoSpoolError when nothing says whose one of them is."""
+    lock = folder / f"{boot_id}{_LOCK_SUFFIX}"
+    # First this: what is read of a broker that has ended is all that there is.
+    ended = not _is_running(lock)
+    identity = _identity(lock)
+    paths = sorted(folder.glob(f"{boot_id}-*{SUFFIX}"))
+    found: list[tuple[Path, SpoolContent]] = []
+    for path in paths:
+        is_last = path == paths[-1]
+        instead = None if is_last and not ended else _header_of(path, identity, [content for _, content in found])
+        content = _read(path, instead)
+        if content is None and (ended or not is_last):
+            raise NoSpoolError(f"{path} does not say whose it is, and neither does {lock}")
+        if content is not None and not (is_last and content.header is instead and _was_never_begun(content, found)):
+            found.append((path, content))
+    last = len(found) - 1
+    return [
+        FoundSpool(
+            path,
+            content,
+            found[number + 1][1].header.first_seq - 1 if number < last else None,
+            number < last or ended or content.end is not None,
+            ended and number == last,
+        )
+        for number, (path, content) in enumerate(found)
+    ]
+
+
+def _read(path: Path, instead: Header | None) -> SpoolContent | None:
+    """None when it has no header, or is gone: another lander may have been quicker."""
+    try:
+        return read_spool(path.read_bytes(), instead)
+    except (FileNotFoundError, NoSpoolError):
+        return None
+
+
+def _was_never_begun(content: SpoolContent, before: list[tuple[Path, SpoolContent]]) -> bool:
+    """A file whose broker could not write its header, and went on with the one before."""
+    return not content.blocks and bool(before) and before[-1][1].end is None
+
+
+def forget_boot(folder: Path, boot_id: str) -> None:
+    """All of a boot that has ended is landed."""
+    for path in folder.glob(f"{boot_id}-*{SUFFIX}"):
+        path.unlink(missing_ok=True)
+    (folder / f"{boot_id}{_LOCK_SUFFIX}").unlink(missing_ok=True)
+
+
+def _is_running(lock: Path) -> bool:
+    try:
+        descriptor = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _identity(lock: Path) -> Header | None:
+    try:
+        return read_header(lock.read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _header_of(path: Path, identity: Header | None, before: list[SpoolContent]) -> Header | None:
+    """What the header of a file should say, from its name, its broker's lock and the file before it."""
+    known = before[-1].header if before else identity
+    if known is None:
+        return None
+    segment = int(path.stem.rpartition("-")[2])
+    if before and known.segment == segment - 1:
+        return replace(known, segment=segment, first_seq=_last_seq(before[-1]) + 1)
+    return replace(known, segment=segment, first_seq=1 if segment == 1 else UNKNOWN_SEQ)
+
+
+def _last_seq(content: SpoolContent) -> int:
+    if content.end is not None:
+        return content.end.last_seq
+    return content.blocks[-1].last_seq if content.blocks else content.header.first_seq - 1

@@ -1,0 +1,130 @@
+"""Where segments are: a folder, or an object store by Arrow's file systems.
+
+What is written appears whole or not at all. Paths are relative to the target and have forward slashes.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+from pyarrow import fs
+
+DRAFT_PREFIX = "_"
+"""Spark takes no notice of files whose names begin so."""
+
+
+class Stored(NamedTuple):
+    path: str
+    size: int
+
+
+class Target(Protocol):
+    """Raises OSError where the store fails."""
+
+    @property
+    def file_system(self) -> fs.FileSystem:
+        """For readers; paths of the target are relative to its root."""
+        ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Replaces a file of that name. It is durable when this returns."""
+        ...
+
+    def rename(self, path: str, to: str) -> None: ...
+
+    def delete(self, path: str) -> None:
+        """One that is gone already is no mistake."""
+        ...
+
+    def files(self, folder: str = "") -> Iterator[Stored]:
+        """All files below a folder, by name; drafts too."""
+        ...
+
+
+def open_target(uri: str) -> Target:
+    """Of a path, or of a URI as pyarrow.fs.FileSystem.from_uri has them (s3://bucket/path?endpoint_override=...)."""
+    if "://" not in uri:
+        return FolderTarget(Path(uri))
+    file_system, root = fs.FileSystem.from_uri(uri)
+    if isinstance(file_system, fs.LocalFileSystem):
+        return FolderTarget(Path(root))
+    return StoreTarget(file_system, root)
+
+
+class FolderTarget:
+    """A folder of a local file system."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        root.mkdir(parents=True, exist_ok=True)
+        self.file_system: fs.FileSystem = fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())
+
+    def put(self, path: str, data: bytes) -> None:
+        target = self._root / path
+        self._make_folder(target.parent)
+        # Whoever else lands the same spool has another draft, and in the end the same file.
+        draft = target.with_name(f"{DRAFT_PREFIX}{target.name}.{os.getpid()}")
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(draft, target)
+        _sync_folder(target.parent)
+
+    def rename(self, path: str, to: str) -> None:
+        os.rename(self._root / path, self._root / to)
+        _sync_folder((self._root / to).parent)
+
+    def delete(self, path: str) -> None:
+        (self._root / path).unlink(missing_ok=True)
+
+    def files(self, folder: str = "") -> Iterator[Stored]:
+        return _files(self.file_system, folder)
+
+    def _make_folder(self, folder: Path) -> None:
+        missing = []
+        while not folder.is_dir():
+            missing.append(folder)
+            folder = folder.parent
+        for each in reversed(missing):
+            each.mkdir(exist_ok=True)
+            _sync_folder(each.parent)
+
+
+class StoreTarget:
+    """An object store: an object appears when it has been uploaded as a whole."""
+
+    def __init__(self, file_system: fs.FileSystem, root: str) -> None:
+        self.file_system: fs.FileSystem = fs.SubTreeFileSystem(root, file_system)
+
+    def put(self, path: str, data: bytes) -> None:
+        with self.file_system.open_output_stream(path) as stream:
+            stream.write(pa.py_buffer(data))
+
+    def rename(self, path: str, to: str) -> None:
+        self.file_system.move(path, to)
+
+    def delete(self, path: str) -> None:
+        try:
+            self.file_system.delete_file(path)
+        except FileNotFoundError:
+            return
+
+    def files(self, folder: str = "") -> Iterator[Stored]:
+        return _files(self.file_system, folder)
+
+
+def _files(file_system: fs.FileSystem, folder: str) -> Iterator[Stored]:
+    selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
+    found = [info for info in file_system.get_file_info(selector) if info.type == fs.FileType.File]
+    return (Stored(info.path, info.size) for info in sorted(found, key=lambda info: info.path))
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

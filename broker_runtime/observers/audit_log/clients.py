@@ -1,0 +1,114 @@
+"""Who a client is, worked out once for each of its connections. Pure.
+
+What goes into the log of addresses and principals is decided here, and so is who is left out: a request then costs one
+look-up.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from broker_runtime.apis.call import ClientConnection, ClientSoftware
+from broker_runtime.apis.observed import ANONYMOUS
+
+_HASH_HEX_DIGITS = 16
+_GONE_MAX = 1000
+"""Connections that have ended and whose clients are still known."""
+
+
+class ClientFacts(NamedTuple):
+    """In the order of the schema's client_fields."""
+
+    connection_id: int | None
+    listener: str
+    client_ip: str
+    client_port: int | None
+    principal: str
+    client_id: str | None
+    software_name: str | None
+    software_version: str | None
+
+
+class Client:
+    """A connection with the client id of its requests. `facts` is None where it is to be left out.
+
+    Compared by identity: it is looked up for each request. `requests` counts what was recorded of it.
+    """
+
+    __slots__ = ("client_id", "facts", "requests", "software")
+
+    def __init__(self, client_id: str | None, software: object, facts: ClientFacts | None) -> None:
+        self.client_id = client_id
+        self.software = software
+        self.facts = facts
+        self.requests = 0
+
+
+def keyed_hash(key: bytes, text: str) -> str:
+    """The same text gives the same hash for as long as the key is the same; without the key nobody can try texts."""
+    return hashlib.blake2b(text.encode(), key=key, digest_size=_HASH_HEX_DIGITS // 2).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRules:
+    """Whom to leave out, by exact names, and what to hash; `hash_key` may have up to 64 bytes, none hashes nothing."""
+
+    excluded_listeners: Collection[str] = ()
+    excluded_principals: Collection[str] = ()
+    hash_key: bytes = b""
+
+    def shown(self, text: str) -> str:
+        return keyed_hash(self.hash_key, text) if self.hash_key else text
+
+
+class Clients:
+    """The clients of the connections that are open, and of the last that were, whose end may still have to be told."""
+
+    def __init__(self, rules: ClientRules) -> None:
+        self._rules = rules
+        self._by_id: dict[int, Client] = {}
+        self._gone: deque[int] = deque()
+
+    def of(self, connection: ClientConnection, client_id: str | None) -> Client:
+        """Of a request."""
+        client = self._by_id.get(connection.id)
+        if client is None or client.client_id != client_id or client.software is not connection.state:
+            client = self._new(connection, client_id, client)
+        return client
+
+    def known(self, connection_id: int | None) -> Client | None:
+        """As far as requests of this connection have told it."""
+        return None if connection_id is None else self._by_id.get(connection_id)
+
+    def stranger(self, listener: str, ip: str, port: int, connection_id: int | None = None) -> ClientFacts | None:
+        """Of a client that has not asked for anything; None where it is to be left out."""
+        rules = self._rules
+        if listener in rules.excluded_listeners or ANONYMOUS in rules.excluded_principals:
+            return None
+        # The port of a hashed address would only help to guess it.
+        shown_port = None if rules.hash_key else port
+        return ClientFacts(
+            connection_id, listener, rules.shown(ip), shown_port, rules.shown(ANONYMOUS), None, None, None
+        )
+
+    def _new(self, connection: ClientConnection, client_id: str | None, before: Client | None) -> Client:
+        told = connection.state
+        facts = self.stranger(connection.listener, *connection.peer[:2], connection.id)
+        if facts is not None:
+            name, version = told if isinstance(told, ClientSoftware) else (None, None)
+            facts = facts._replace(client_id=client_id, software_name=name, software_version=version)
+        client = Client(client_id, told, facts)
+        self._by_id[connection.id] = client
+        if before is None:
+            connection.closed.add(partial(self._is_gone, connection.id))
+        else:
+            client.requests = before.requests
+        return client
+
+    def _is_gone(self, connection_id: int) -> None:
+        self._gone.append(connection_id)
+        if len(self._gone) > _GONE_MAX:
+            self._by_id.pop(self._gone.popleft(), None)

@@ -1,0 +1,51 @@
+"""How events lie in a spool file: what `spool` in schemas/audit_event.v1.json says, for the one who writes. Pure.
+
+tests/contract/test_audit_schema.py holds both against each other.
+"""
+
+from struct import Struct
+from typing import Final
+
+import msgspec
+
+from broker_runtime.checksum import crc32c
+
+SCHEMA_VERSION: Final = 1
+MAGIC: Final = b"SGAUDIT1"
+BLOCK_MARK: Final = b"SGAB"
+
+HEAD_BYTES: Final = 20
+RESERVED_AT: Final = len(MAGIC)
+_RESERVED: Final = Struct("<Q")
+_CHECKSUM: Final = Struct("<I")
+_BLOCK_HEAD: Final = Struct("<4sII")
+
+REQUEST_ROW: Final = Struct("<IHhhiIQdddBBbhiI")
+PARTITION_ROW: Final = Struct("<IIiqiqqqqh")
+
+NO_REFUSAL: Final = 255
+NO_ACKS: Final = -128
+
+ENDINGS: Final = {"answered": 0, "refused": 1, "hung up": 2, "cancelled": 3}
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def packed_reserved(seq: int) -> bytes:
+    """What stands behind the magic: the highest number that may have been given to an event."""
+    number = _RESERVED.pack(seq)
+    return number + _CHECKSUM.pack(crc32c(number))
+
+
+def packed_block(kind: str, *fields: object) -> bytes:
+    """A block of this kind with its fields in the schema's order."""
+    payload = _encode((kind, *fields))
+    return _BLOCK_HEAD.pack(BLOCK_MARK, len(payload), crc32c(payload)) + payload
+
+
+def spool_name(boot_id: str, segment: int) -> str:
+    return f"{boot_id}-{segment:08d}.spool"
+
+
+def lock_name(boot_id: str) -> str:
+    return f"{boot_id}.lock"

@@ -1,0 +1,182 @@
+"""The audit log of a broker: what of all that happens is recorded, and how.
+
+Everything here runs on the event loop. An event costs its rows, appended to a block in memory; the block is written to
+the page cache when it is full or its tenth of a second is over.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker_runtime.apis.call import Call, PartitionFacts
+from broker_runtime.clock import Clock, Timer
+from broker_runtime.network.connection_events import ConnectionEvent
+from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
+from broker_runtime.observers.audit_log.clients import ClientFacts, Clients
+from broker_runtime.observers.audit_log.rollup import Rollup
+from broker_runtime.observers.audit_log.settings import AuditSettings, Level
+from broker_runtime.observers.audit_log.spool import Identity, Spool
+from broker_runtime.observers.audit_log.writer import EventWriter
+from broker_runtime.storage.filesystem import FileSystem
+
+_ROLLUP_ROWS_MAX: Final = 1000
+"""An interval that has more rows ends early, so that its block and the memory for it stay small."""
+
+
+class PartitionSize(NamedTuple):
+    """A partition that this broker has, for the inventory."""
+
+    topic: str
+    partition: int
+    bytes: int
+    log_start_offset: int
+    log_end_offset: int
+    is_leader: bool
+
+
+class AuditFigures(NamedTuple):
+    """Since the start: events that have a number, and those were dropped; bytes that wait to be written."""
+
+    events: int
+    dropped: int
+    queued_bytes: int
+
+
+class Environment(NamedTuple):
+    """What an audit log is given of its broker. `call_later` is the event loop's, in seconds."""
+
+    identity: Identity
+    folder: Path
+    api_names: dict[int, str]
+    fs: FileSystem
+    clock: Clock
+    call_later: Callable[[float, Callable[[], None]], Timer]
+
+
+class AuditLog:
+    """Raises OSError when it is made and its folder cannot be written; later nothing. `close` is the last call.
+
+    Calls should come with their details (`Call.keep_details`).
+    """
+
+    def __init__(self, settings: AuditSettings, given: Environment) -> None:
+        folder = Path(settings.spool_dir) if settings.spool_dir else given.folder
+        spool = Spool(given.fs, folder, given.identity, given.api_names, settings.spool_bytes)
+        self._writer = EventWriter(spool, given.clock, given.call_later, settings.writer)
+        self._clients = Clients(settings.clients)
+        self._settings = settings
+        self._clock = given.clock
+        self._call_later = given.call_later
+        self._is_off = settings.level is Level.OFF
+        self._only_admin = settings.level in (Level.CONNECTIONS, Level.OFF)
+        self._rollup = Rollup(_ROLLUP_ROWS_MAX) if settings.level is Level.ROLLUP else None
+        self._rollup_timer: Timer | None = None
+        excluded = settings.excluded_topics
+        self._topic_names = frozenset(name for name in excluded if not name.endswith("*"))
+        self._topic_prefixes = tuple(name[:-1] for name in excluded if name.endswith("*"))
+
+    @property
+    def refuses(self) -> bool:
+        """Whether requests are to be refused, because what becomes of them could not be recorded."""
+        return self._settings.rejects and self._writer.is_full
+
+    @property
+    def figures(self) -> AuditFigures:
+        writer = self._writer
+        return AuditFigures(writer.last_seq + writer.owed, writer.dropped, writer.queued_bytes)
+
+    def record_call(self, call: Call) -> None:
+        """A request has ended."""
+        if call.partitions is None:
+            # It was refused before it could begin.
+            call.keep_details()
+        client = self._clients.of(call.connection, call.client_id)
+        if client.facts is None:
+            return
+        if (self._topic_names or self._topic_prefixes) and call.partitions and not self._leave_out_topics(call):
+            return
+        if (self._only_admin or self._rollup is not None) and call.api.key not in ADMIN_APIS:
+            self._roll_up(call, client.facts)
+            return
+        writer = self._writer
+        block = writer.block
+        if block is None or block.last_seq + writer.owed >= writer.reserved:
+            block = None if self._is_off else writer.ready()
+            if block is None:
+                return
+        client.requests += 1
+        if block.add_request(call, client):
+            writer.seal()
+
+    def record_connection(self, event: ConnectionEvent) -> None:
+        """A connection was let in, has to wait, was not let in, or has ended."""
+        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s = event
+        client = self._clients.known(connection_id)
+        facts = self._clients.stranger(listener, ip, port, connection_id) if client is None else client.facts
+        if facts is None or self._is_off:
+            return
+        block = self._writer.ready()
+        if block is not None:
+            ts = block.wall_us(self._clock.monotonic())
+            requests = (client.requests if client else 0) if open_s is not None else None
+            self._writer.add("connection", ts, *facts, kind.value, limit or reason, _us(delay_s), _us(open_s), requests)
+
+    def inventory(self, partitions: Iterable[PartitionSize]) -> None:
+        """All partitions that this broker has."""
+        if self._is_off:
+            return
+        now_s = self._clock.monotonic()
+        for size in partitions:
+            block = self._writer.ready()
+            if block is not None and not self._is_excluded(size.topic):
+                self._writer.add("inventory", block.wall_us(now_s), *size)
+
+    def close(self) -> None:
+        if self._rollup_timer is not None:
+            self._rollup_timer.cancel()
+        self._end_interval()
+        self._writer.close()
+
+    def _leave_out_topics(self, call: Call) -> bool:
+        """Whether anything is left of the call."""
+        given: list[PartitionFacts] = call.partitions or []
+        kept = [facts for facts in given if not self._is_excluded(facts[0])]
+        if len(kept) < len(given):
+            call.partitions = kept
+        return bool(kept)
+
+    def _is_excluded(self, topic: str) -> bool:
+        return topic in self._topic_names or topic.startswith(self._topic_prefixes)
+
+    def _roll_up(self, call: Call, client: ClientFacts) -> None:
+        rollup = self._rollup
+        if rollup is None:
+            return
+        if not rollup.requests:
+            rollup.began_us = self._clock.wall_ms() * 1000
+            self._rollup_timer = self._call_later(self._settings.rollup_s, self._end_interval)
+        self._writer.owe()
+        rollup.add(call, client)
+        if rollup.is_full:
+            self._end_interval()
+
+    def _end_interval(self) -> None:
+        rollup, writer = self._rollup, self._writer
+        if rollup is None or not rollup.requests:
+            return
+        if self._rollup_timer is not None:
+            self._rollup_timer.cancel()
+        count = rollup.requests
+        rows = list(rollup.taken(self._clock.wall_ms() * 1000))
+        writer.owed -= count
+        block = writer.ready(count)
+        if block is None:
+            return
+        first, last = block.last_seq + 1, block.last_seq + count
+        is_full = [block.add("rollup", last, first, *row) for row in rows]
+        if is_full[-1]:
+            writer.seal()
+
+
+def _us(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1e6)

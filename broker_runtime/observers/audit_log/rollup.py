@@ -1,0 +1,106 @@
+"""Requests of one interval added up by client, API and topic. Pure."""
+
+from collections.abc import Iterator
+from math import ceil, log
+from typing import Final
+
+from broker_runtime.apis.call import Call, Ending, PartitionFacts
+from broker_runtime.apis.observed import answer_bytes
+from broker_runtime.observers.audit_log.clients import ClientFacts
+
+LATENCY_BASE: Final = log(1.04)
+_PRODUCE: Final = 0
+_ANSWERED = Ending.ANSWERED
+
+_Who = tuple[str, str, str, str | None, str | None, str | None]
+
+
+class _Sums:
+    __slots__ = ("errors", "latency", "max_us", "records", "request_bytes", "requests", "response_bytes", "sum_us")
+
+    def __init__(self) -> None:
+        self.requests = self.errors = self.request_bytes = self.response_bytes = self.records = 0
+        self.sum_us = self.max_us = 0
+        self.latency: dict[int, int] = {}
+
+
+class Rollup:
+    """Soft state: what was added since the interval began; `is_full` when it has as many rows as it may have."""
+
+    def __init__(self, rows_max: int) -> None:
+        self._rows_max = rows_max
+        self._sums: dict[tuple[_Who, int, str, str | None], _Sums] = {}
+        self.requests = 0
+        self.began_us = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._sums) >= self._rows_max
+
+    def add(self, call: Call, client: ClientFacts) -> None:
+        """A call with its details."""
+        self.requests += 1
+        who = (
+            client.listener,
+            client.client_ip,
+            client.principal,
+            client.client_id,
+            client.software_name,
+            client.software_version,
+        )
+        api = call.api
+        sums = self._of((who, api.key, api.name, None))
+        sums.requests += 1
+        sums.errors += call.error != 0 or call.ending is not _ANSWERED
+        sums.request_bytes += call.request_bytes
+        sums.response_bytes += answer_bytes(call)
+        took_us = round((call.completed_s - call.received_s) * 1e6)
+        sums.sum_us += took_us
+        sums.max_us = max(sums.max_us, took_us)
+        bucket = latency_bucket(took_us)
+        sums.latency[bucket] = sums.latency.get(bucket, 0) + 1
+        for facts in call.partitions or ():
+            self._add_partition(self._of((who, api.key, api.name, facts[0])), api.key, facts)
+
+    def _add_partition(self, sums: _Sums, api_key: int, facts: PartitionFacts) -> None:
+        _, _, size, records, _, _, _, _, error = facts
+        sums.requests += 1
+        sums.errors += error != 0
+        if api_key == _PRODUCE:
+            sums.request_bytes += size
+        else:
+            sums.response_bytes += size
+        sums.records += max(records, 0)
+
+    def taken(self, until_us: int) -> Iterator[tuple[object, ...]]:
+        """The rows of the interval in the schema's order, behind first_seq; a new interval begins."""
+        began_us, interval_us = self.began_us, max(until_us - self.began_us, 0)
+        taken, self._sums, self.requests = self._sums, {}, 0
+        for (who, api_key, api, topic), sums in taken.items():
+            yield (
+                began_us,
+                interval_us,
+                *who,
+                api_key,
+                api,
+                topic,
+                sums.requests,
+                sums.errors,
+                sums.request_bytes,
+                sums.response_bytes,
+                sums.records,
+                sums.sum_us,
+                sums.max_us,
+                sums.latency,
+            )
+
+    def _of(self, key: tuple[_Who, int, str, str | None]) -> _Sums:
+        sums = self._sums.get(key)
+        if sums is None:
+            sums = self._sums[key] = _Sums()
+        return sums
+
+
+def latency_bucket(took_us: int) -> int:
+    """Of a histogram whose buckets grow by 4 percent, so that percentiles can be taken of merged ones."""
+    return ceil(log(took_us) / LATENCY_BASE) if took_us > 1 else 0

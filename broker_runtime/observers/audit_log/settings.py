@@ -1,0 +1,142 @@
+"""What can be set of the audit log: its keys, their defaults, and what is wrong with a value. Pure.
+
+Keys are those behind `observer.audit-log.`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from broker_runtime.observers.audit_log.clients import ClientRules
+from broker_runtime.observers.audit_log.writer import WriterLimits
+
+
+class Level(Enum):
+    """How much is recorded; each level has all of those before it."""
+
+    OFF = "off"
+    CONNECTIONS = "connections"
+    """Connections, and requests that change what others see: topics, configurations, quotas, brokers."""
+    ROLLUP = "rollup"
+    """All other requests added up by client, API and topic."""
+    FULL = "full"
+    """Each request by itself instead."""
+
+
+class AuditConfigError(ValueError):
+    """A value that the audit log cannot be run with; the sentence says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """`rejects`: while the queue is full, requests are refused instead of events dropped.
+
+    `spool_dir` "" leaves it to the broker. `excluded_topics` are names, or prefixes that end with `*`.
+    """
+
+    level: Level = Level.FULL
+    rejects: bool = False
+    spool_dir: str = ""
+    spool_bytes: int = 256 * 1024 * 1024
+    rollup_s: float = 10.0
+    inventory_s: float = 3600.0
+    excluded_topics: tuple[str, ...] = ()
+    clients: ClientRules = field(default_factory=ClientRules)
+    writer: WriterLimits = field(default_factory=WriterLimits)
+
+
+_HASH_KEY_BYTES: Final = (16, 64)
+_FULL: Final = {"permit": False, "reject": True}
+
+
+def _positive(key: str, text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value <= 0:
+        raise AuditConfigError(f"{key} must be a whole number above 0, not {text!r}")
+    return value
+
+
+def _seconds(key: str, text: str) -> float:
+    return _positive(key, text) / 1000
+
+
+def _one_of(choices: Mapping[str, Any]) -> Callable[[str, str], Any]:
+    def parse(key: str, text: str) -> Any:
+        if text not in choices:
+            raise AuditConfigError(f"{key} must be one of {', '.join(choices)}, not {text!r}")
+        return choices[text]
+
+    return parse
+
+
+def _names(_: str, text: str) -> tuple[str, ...]:
+    return tuple(name for part in text.split(",") if (name := part.strip()))
+
+
+def _hash_key(key: str, text: str) -> bytes:
+    value = text.encode()
+    low, high = _HASH_KEY_BYTES
+    if value and not low <= len(value) <= high:
+        raise AuditConfigError(f"{key} must have {low} to {high} bytes, this one has {len(value)}")
+    return value
+
+
+def _text(_: str, text: str) -> str:
+    return text
+
+
+KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
+    "level": (_one_of({level.value: level for level in Level}), "full", "How much is recorded."),
+    "queue.full": (
+        _one_of(_FULL),
+        "permit",
+        "While the spool cannot be written and the queue is full: `permit` drops events, which a gap event tells, "
+        "`reject` refuses requests.",
+    ),
+    "queue.bytes": (_positive, "1048576", "Events that wait because the spool cannot be written."),
+    "flush.ms": (
+        _seconds,
+        "100",
+        "Within this time an event is in the spool: the page cache, which a kill -9 leaves alone.",
+    ),
+    "spool.dir": (_text, "", "Folder of the spools; empty is `audit` in the broker's first log directory."),
+    "spool.bytes": (_positive, "268435456", "All spools together: when nobody lands them, the queue fills."),
+    "segment.ms": (_seconds, "60000", "A spool that has events is complete, and can be landed, after this time."),
+    "segment.bytes": (_positive, "16777216", "The same, after so many bytes."),
+    "rollup.ms": (_seconds, "10000", "Interval of rows at level `rollup`."),
+    "inventory.ms": (_seconds, "3600000", "Time between two accounts of all partitions of this broker."),
+    "exclude.listeners": (_names, "", "Listeners whose clients are left out."),
+    "exclude.principals": (_names, "", "Principals that are left out."),
+    "exclude.topics": (_names, "", "Topics that are left out, or prefixes that end with `*`."),
+    "hash.key": (
+        _hash_key,
+        "",
+        "When set (16 to 64 bytes), client addresses and principals are recorded as a keyed hash (BLAKE2b).",
+    ),
+}
+"""How each is read, its default as text, and what it is."""
+
+
+def read_settings(given: Mapping[str, str]) -> AuditSettings:
+    """Raises AuditConfigError, also for a key that does not exist."""
+    unknown = sorted(given.keys() - KEYS.keys())
+    if unknown:
+        raise AuditConfigError(f"the audit log has no key {unknown[0]}; it has {', '.join(sorted(KEYS))}")
+    value = {key: parse(key, given.get(key, default)) for key, (parse, default, _) in KEYS.items()}
+    return AuditSettings(
+        level=value["level"],
+        rejects=value["queue.full"],
+        spool_dir=value["spool.dir"],
+        spool_bytes=value["spool.bytes"],
+        rollup_s=value["rollup.ms"],
+        inventory_s=value["inventory.ms"],
+        excluded_topics=value["exclude.topics"],
+        clients=ClientRules(
+            frozenset(value["exclude.listeners"]), frozenset(value["exclude.principals"]), value["hash.key"]
+        ),
+        writer=WriterLimits(value["flush.ms"], value["queue.bytes"], value["segment.ms"], value["segment.bytes"]),
+    )

@@ -1,0 +1,118 @@
+"""The spool files of one boot: the shell that writes blocks to the page cache, and numbers before they are given.
+
+A file begins with a head that says up to which number events may have been recorded: whoever finds it after a kill -9
+knows how many can be missing behind the last block. The head has its place on the disk from the start, so that it can
+be written when the disk is full.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from broker_runtime.observers.audit_log.layout import (
+    HEAD_BYTES,
+    MAGIC,
+    RESERVED_AT,
+    SCHEMA_VERSION,
+    lock_name,
+    packed_block,
+    packed_reserved,
+    spool_name,
+)
+from broker_runtime.storage.filesystem import File, FileSystem
+
+
+class Identity(NamedTuple):
+    """Whose events these are; `boot_id` is new with each start, and a later one is greater as text."""
+
+    cluster_id: str
+    broker_id: int
+    boot_id: str
+
+
+class SpoolFullError(OSError):
+    """The spools of this folder have reached their limit: nobody lands them."""
+
+
+class Spool:
+    """Owns the files of one boot in `folder`, one open at a time, and the lock that says that the broker runs.
+
+    Durable is what the operating system has written back: a kill -9 loses nothing that was written, a power loss may.
+    All methods raise OSError where the disk fails; whatever they began can be tried again. `limit_bytes` is for all
+    spools in the folder, also those of earlier boots.
+    """
+
+    def __init__(
+        self, fs: FileSystem, folder: Path, identity: Identity, api_names: dict[int, str], limit_bytes: int
+    ) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._identity = identity
+        self._api_names = api_names
+        self._limit_bytes = limit_bytes
+        fs.mkdir(folder)
+        lock = folder / lock_name(identity.boot_id)
+        self._lock: object | None = fs.lock(lock)
+        # Whose spools these are is known, too, when the header of one is damaged.
+        fs.open(lock).write_at([packed_block("header", SCHEMA_VERSION, *identity, 0, 1, 0, api_names)], 0)
+        self._segment = 0
+        self._file: File
+        self._end = 0
+        self._others_bytes = 0
+
+    def begin(self, first_seq: int, reserved: int, wall_us: int) -> None:
+        """Go on in a new file; the one before is complete. All numbers below `first_seq` are written."""
+        before = self._file if self._segment else None
+        number = self._segment + 1
+        path = self._folder / spool_name(self._identity.boot_id, number)
+        header = packed_block("header", SCHEMA_VERSION, *self._identity, number, first_seq, wall_us, self._api_names)
+        file = self._fs.open(path, create=True)
+        try:
+            file.write_at([MAGIC, packed_reserved(reserved), header], 0)
+        except OSError:
+            self._fs.unlink(path)
+            raise
+        self._file, self._segment = file, number
+        if before is not None:
+            # The file that follows says the same: on a full disk this may be missing.
+            with suppress(OSError):
+                before.write_at([packed_block("end", first_seq - 1, wall_us, "next")], self._end)
+        self._end = HEAD_BYTES + len(header)
+        self._others_bytes = self._used() - self._end
+
+    def reserve(self, seq: int) -> None:
+        """Numbers up to this one may be given to events from now on."""
+        self._file.write_at([packed_reserved(seq)], RESERVED_AT)
+
+    def append(self, block: bytes) -> None:
+        end = self._end + len(block)
+        if self._others_bytes + end > self._limit_bytes:
+            self._others_bytes = self._used() - self._end
+            if self._others_bytes + end > self._limit_bytes:
+                raise SpoolFullError(f"the spools in {self._folder} take {self._limit_bytes} bytes: nobody lands them")
+        self._file.write_at([block], self._end)
+        self._end = end
+
+    @property
+    def size(self) -> int:
+        """Of the file that is open, in bytes."""
+        return self._end
+
+    def close(self, last_seq: int, wall_us: int) -> None:
+        """The broker stops; all events are written."""
+        self._file.write_at([packed_block("end", last_seq, wall_us, "stopped")], self._end)
+
+    def let_go(self) -> None:
+        """Nothing is written any more: as far as others can see, the boot has ended."""
+        self._lock = None
+
+    def _used(self) -> int:
+        """What all spools in the folder take; one that was landed meanwhile takes nothing."""
+        total = 0
+        for name in self._fs.listdir(self._folder):
+            if name.endswith(".spool"):
+                try:
+                    total += self._fs.open(self._folder / name).size()
+                except FileNotFoundError:
+                    continue
+        return total

@@ -1,0 +1,242 @@
+"""Between events and the spool: numbers, the block that grows, the queue of blocks that could not be written yet.
+
+Numbers have no holes: an event that is dropped because the queue is full takes one too, and a gap event, which is
+written as soon as there is room again, tells of it. Pure but for the spool; the time and its timers are given.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from broker_runtime.clock import Clock, Timer
+from broker_runtime.observers.audit_log.block import Block
+
+log = logging.getLogger(__name__)
+
+_RESERVE_FIRST: Final = 16
+_RESERVE_FACTOR: Final = 4
+_RESERVE_MAX: Final = 1024
+_RETRY_S_MAX: Final = 1.0
+_LOG_INTERVAL_S: Final = 60.0
+
+
+class SpoolFile(Protocol):
+    """What a writer needs of `spool.Spool`, see there; all raise OSError."""
+
+    @property
+    def size(self) -> int: ...
+
+    def begin(self, first_seq: int, reserved: int, wall_us: int) -> None: ...
+
+    def reserve(self, seq: int) -> None: ...
+
+    def append(self, block: bytes) -> None: ...
+
+    def close(self, last_seq: int, wall_us: int) -> None: ...
+
+    def let_go(self) -> None: ...
+
+
+class WriterLimits(NamedTuple):
+    """`queue_bytes` is for blocks that wait because the spool cannot be written."""
+
+    flush_s: float = 0.1
+    queue_bytes: int = 1024 * 1024
+    segment_s: float = 60.0
+    segment_bytes: int = 16 * 1024 * 1024
+
+
+class EventWriter:
+    """Owns the numbers of one boot. What a kill -9 finds in `block` or waiting is lost, and the spool tells how much.
+
+    An event is added to `ready()`, or to `block` itself while its numbers are `reserved`. `owed` counts events that
+    have happened and will be numbered later (rollups). Raises nothing: a spool that fails is tried again, and told in
+    the log.
+    """
+
+    def __init__(
+        self,
+        spool: SpoolFile,
+        clock: Clock,
+        call_later: Callable[[float, Callable[[], None]], Timer],
+        limits: WriterLimits,
+    ) -> None:
+        self._spool = spool
+        self._clock = clock
+        self._call_later = call_later
+        self._limits = limits
+        self.block: Block | None = None
+        self.owed = 0
+        self._next_seq = 1
+        self.reserved = 0
+        self._reserve_step = _RESERVE_FIRST
+        self._queue: deque[bytes] = deque()
+        self.queued_bytes = 0
+        self.dropped = 0
+        self._dropped_from: int | None = None
+        self._dropped_s = 0.0
+        self._dropped_for = ""
+        self._error: OSError | None = None
+        self._retry_s = 0.0
+        self._flush_timer: Timer | None = None
+        self._segment_timer: Timer | None = None
+        self._logged_s = -_LOG_INTERVAL_S
+        spool.begin(1, 0, self._wall_us())
+
+    @property
+    def is_full(self) -> bool:
+        return self.queued_bytes >= self._limits.queue_bytes
+
+    @property
+    def last_seq(self) -> int:
+        return self._next_seq - 1 if self.block is None else self.block.last_seq
+
+    def ready(self, events: int = 1) -> Block | None:
+        """The block for the next event, or one event that stands for so many; None when they are dropped."""
+        block = self.block
+        if block is None:
+            if self.is_full:
+                self._drop(events)
+                return None
+            block = self._new_block()
+        needed = block.last_seq + events + self.owed
+        if needed > self.reserved:
+            self._reserve(needed)
+        return block
+
+    def owe(self) -> None:
+        """One more event has happened that will be numbered later."""
+        self.owed += 1
+        if self.last_seq + self.owed > self.reserved:
+            self._reserve(self.last_seq + self.owed)
+
+    def add(self, table: str, *values: object) -> None:
+        """An event of one number: its values in the table's order, behind seq."""
+        block = self.ready()
+        if block is not None and block.add(table, block.last_seq + 1, *values):
+            self.seal()
+
+    def seal(self) -> None:
+        """The block is full, or old enough."""
+        block, self.block = self.block, None
+        if block is not None:
+            packed = block.packed()
+            self._next_seq = block.last_seq + 1
+            self._queue.append(packed)
+            self.queued_bytes += len(packed)
+        if self._error is None:
+            self._write()
+
+    def close(self) -> None:
+        """Write what can be written; what cannot is told by the number that was reserved."""
+        for timer in (self._flush_timer, self._segment_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._dropped_from is not None and not self.is_full:
+            self._new_block()
+        self._error = None
+        self.seal()
+        if not self._queue:
+            try:
+                self._spool.close(self.last_seq, self._wall_us())
+            except OSError as error:
+                self._note(error)
+        self._spool.let_go()
+
+    def _wall_us(self) -> int:
+        return self._clock.wall_ms() * 1000
+
+    def _new_block(self) -> Block:
+        now_s = self._clock.monotonic()
+        if self._flush_timer is None:
+            self._flush_timer = self._call_later(self._limits.flush_s, self._flush)
+        first_dropped = self._dropped_from
+        block = self.block = Block(first_dropped or self._next_seq, self._wall_us(), now_s)
+        if first_dropped is not None:
+            last = self._next_seq - 1
+            ts = block.wall_us(self._dropped_s)
+            block.add("gap", last, first_dropped, ts, last - first_dropped + 1, "queue full", self._dropped_for)
+            self._dropped_from = None
+        return block
+
+    def _drop(self, events: int) -> None:
+        if self._dropped_from is None:
+            self._dropped_from = self._next_seq
+            self._dropped_s = self._clock.monotonic()
+            self._dropped_for = str(self._error)
+        self.dropped += events
+        self._next_seq += events
+        needed = self._next_seq - 1 + self.owed
+        if needed > self.reserved:
+            self._reserve(needed)
+
+    def _reserve(self, needed: int) -> None:
+        """A few at first, so that who is killed while little happens is not thought to have lost much."""
+        self.reserved = needed + self._reserve_step
+        self._reserve_step = min(self._reserve_step * _RESERVE_FACTOR, _RESERVE_MAX)
+        self._tell_reserved()
+
+    def _tell_reserved(self) -> None:
+        try:
+            self._spool.reserve(self.reserved)
+        except OSError as error:
+            self._note(error)
+
+    def _flush(self) -> None:
+        self._flush_timer = None
+        self._error = None
+        self.seal()
+        if not self._queue:
+            self.reserved = self.last_seq + self.owed
+            self._reserve_step = _RESERVE_FIRST
+            self._tell_reserved()
+            if self._dropped_from is not None:
+                self._new_block()
+
+    def _write(self) -> None:
+        queue, spool = self._queue, self._spool
+        try:
+            while queue:
+                spool.append(queue[0])
+                self.queued_bytes -= len(queue.popleft())
+                if self._segment_timer is None:
+                    self._segment_timer = self._call_later(self._limits.segment_s, self._end_segment)
+            if spool.size >= self._limits.segment_bytes:
+                self._begin_segment()
+        except OSError as error:
+            self._error = error
+            self._note(error)
+            self._retry_s = min(max(self._limits.flush_s, self._retry_s * 2), _RETRY_S_MAX)
+            if self._flush_timer is not None:
+                self._flush_timer.cancel()
+            self._flush_timer = self._call_later(self._retry_s, self._flush)
+        else:
+            self._retry_s = 0.0
+
+    def _end_segment(self) -> None:
+        """It is old enough to be landed."""
+        self._segment_timer = None
+        self.seal()
+        if self._queue:
+            self._segment_timer = self._call_later(self._limits.segment_s, self._end_segment)
+            return
+        try:
+            self._begin_segment()
+        except OSError as error:
+            self._note(error)
+            self._segment_timer = self._call_later(self._limits.segment_s, self._end_segment)
+
+    def _begin_segment(self) -> None:
+        """Everything that has a number is written."""
+        self.reserved = self.last_seq + self.owed
+        self._spool.begin(self._next_seq, self.reserved, self._wall_us())
+        if self._segment_timer is not None:
+            self._segment_timer.cancel()
+            self._segment_timer = None
+
+    def _note(self, error: OSError) -> None:
+        now_s = self._clock.monotonic()
+        if now_s - self._logged_s >= _LOG_INTERVAL_S:
+            self._logged_s = now_s
+            log.error("the audit log cannot write its spool, events wait or are dropped: %s", error)

@@ -1,0 +1,113 @@
+"""An audit log on a clock that is moved by hand, and requests for it that nobody has made."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from broker_runtime.apis.call import Call, Completion, Ending, PartitionFacts
+from broker_runtime.network.connection_events import ConnectionEvent, ConnectionEventKind
+from broker_runtime.observers.audit_log.log import AuditLog, Environment
+from broker_runtime.observers.audit_log.settings import read_settings
+from broker_runtime.observers.audit_log.spool import Identity
+from broker_runtime.storage.filesystem import FileSystem
+from tests.support.calls import NotedConnection
+from tests.support.manual_clock import ManualClock
+
+API_NAMES = {0: "Produce", 1: "Fetch", 3: "Metadata", 19: "CreateTopics"}
+
+
+class NamedApi(NamedTuple):
+    key: int
+    name: str
+    flexible_from: int = 9
+    versions: tuple[int, int] = (0, 9)
+
+
+class _Timer:
+    def __init__(self, at_s: float, callback: Callable[[], None]) -> None:
+        self.at_s = at_s
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class ManualTimers:
+    """The event loop's timers on a ManualClock."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self._timers: list[_Timer] = []
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> _Timer:
+        timer = _Timer(self.clock.monotonic() + delay_s, callback)
+        self._timers.append(timer)
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        """Timers that fall due run in their order, each at its time."""
+        until = self.clock.monotonic() + seconds
+        while due := [timer for timer in self._timers if timer.at_s <= until + 1e-9 and not timer.is_cancelled]:
+            timer = min(due, key=lambda timer: timer.at_s)
+            self._timers.remove(timer)
+            self.clock.advance(max(0.0, timer.at_s - self.clock.monotonic()))
+            timer.callback()
+        self.clock.advance(max(0.0, until - self.clock.monotonic()))
+
+
+class AuditBench:
+    """One boot of a broker that does nothing but write its audit log into `folder`."""
+
+    def __init__(self, fs: FileSystem, folder: Path, boot_id: str = "0001", **config: str) -> None:
+        self.clock = ManualClock()
+        self.timers = ManualTimers(self.clock)
+        given = {name.replace("_", "."): value for name, value in config.items()}
+        identity = Identity("cluster", 7, boot_id)
+        environment = Environment(identity, folder, API_NAMES, fs, self.clock, self.timers.call_later)
+        self.log = AuditLog(read_settings(given), environment)
+        self.connection = NotedConnection()
+
+    def request(
+        self,
+        api: int = 3,
+        partitions: Sequence[PartitionFacts] = (),
+        *,
+        ending: Ending = Ending.ANSWERED,
+        connection: NotedConnection | None = None,
+        client_id: str | None = "test",
+        **attributes: object,
+    ) -> Call:
+        """A request has ended that took a millisecond."""
+        call = ended_call(api, connection or self.connection, self.clock.monotonic(), partitions, ending, client_id)
+        for name, value in attributes.items():
+            setattr(call, name, value)
+        self.log.record_call(call)
+        return call
+
+    def produce(self, topic: str = "orders", partition: int = 0, records: int = 10) -> Call:
+        return self.request(0, [(topic, partition, 1000, records, 40, 39 + records, 1, 2, 0)], acks=1)
+
+    def connect(self, kind: ConnectionEventKind = ConnectionEventKind.ACCEPTED, connection_id: int = 1) -> None:
+        self.log.record_connection(ConnectionEvent(kind, "PLAINTEXT", "127.0.0.1", 50_000, connection_id))
+
+    def settle(self) -> None:
+        """Everything so far is in the spool."""
+        self.timers.advance(0.2)
+
+
+def ended_call(
+    api: int,
+    connection: NotedConnection,
+    now_s: float,
+    partitions: Sequence[PartitionFacts],
+    ending: Ending,
+    client_id: str | None,
+) -> Call:
+    call = Call(NamedApi(api, API_NAMES[api]), 9, 5, client_id, connection, Completion(lambda: now_s))
+    call.keep_details()
+    call.request_bytes = 100
+    call.received_s, call.completed_s, call.ending = now_s - 0.001, now_s, ending
+    call.partitions = list(partitions)
+    call.reply = (b"x" * 50,)
+    return call
