@@ -19,6 +19,7 @@ from typing import Protocol
 
 from broker_runtime.config.addresses import peer_host
 from broker_runtime.network.connection import Shared
+from broker_runtime.network.connection_notices import BACKLOG, ConnectionNotice, NoticeKind, limit_met
 from broker_runtime.network.delayed_closes import DelayedCloses
 from broker_runtime.network.quotas import ConnectionQuotas, Outcome
 from broker_runtime.network.refusals import RefusalLog
@@ -156,11 +157,12 @@ class Acceptor:
         surplus = 0 if self._stopped else _waiting(self._listening) - self._backlog - _EXTRA_PLACE
         for _ in range(min(surplus, self._accepts_per_wakeup)):
             try:
-                accepted, _ = self._listening.accept()
+                accepted, address = self._listening.accept()
             except OSError:
                 # Clients that have gone, or no descriptors: who is left waits as before.
                 return
             accepted.close()
+            self._tell(NoticeKind.REFUSED, (peer_host(address[0]), address[1]), reason=BACKLOG)
             self._warn("backlog", f"hung up on clients that waited for {self.listener}: its limit leaves fewer places")
         if surplus > self._accepts_per_wakeup:
             self._loop.call_soon(self._shed)
@@ -250,6 +252,7 @@ class Acceptor:
     def _decide(self, accepted: socket.socket, peer: tuple[str, int], now_s: float) -> None:
         if self._paused is not None:
             accepted.close()
+            self._tell(NoticeKind.REFUSED, peer, reason=self._paused)
             self._warn("paused", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {self._paused}")
             return
         decision = self._quotas.on_accepted(self.listener, peer[0], int(now_s * 1000))
@@ -260,6 +263,8 @@ class Acceptor:
             self._carry_out(decision.outcome, decision.at_ms, accepted, peer)
 
     def _carry_out(self, outcome: Outcome, at_ms: int, accepted: socket.socket, peer: tuple[str, int]) -> None:
+        if outcome is not Outcome.ADMIT and self._runtime.shared.notices.tell is not None:
+            self._tell_of_limit(outcome, at_ms, peer)
         if outcome is Outcome.ADMIT:
             accepted.setblocking(False)
             self._connect(accepted, self.listener, peer, self._now())
@@ -273,6 +278,21 @@ class Acceptor:
             self._arm_close(at_ms)
         else:
             accepted.close()
+
+    def _tell(self, kind: NoticeKind, peer: tuple[str, int], *, reason: str) -> None:
+        tell = self._runtime.shared.notices.tell
+        if tell is not None:
+            tell(ConnectionNotice(kind, self.listener, *peer, reason=reason))
+
+    def _tell_of_limit(self, outcome: Outcome, at_ms: int, peer: tuple[str, int]) -> None:
+        tell = self._runtime.shared.notices.tell
+        assert tell is not None
+        now_ms = int(self._now() * 1000)
+        limit = limit_met(self._quotas, self.listener, outcome, now_ms)
+        waits = outcome in (Outcome.WAIT_UNTIL, Outcome.WAIT_FOR_SLOT)
+        delay_s = (at_ms - now_ms) / 1000 if outcome in (Outcome.WAIT_UNTIL, Outcome.REFUSE_DELAYED) else None
+        kind = NoticeKind.LIMITED if waits else NoticeKind.REFUSED
+        tell(ConnectionNotice(kind, self.listener, *peer, limit=limit, delay_s=delay_s))
 
     # Waiting
 

@@ -129,7 +129,6 @@ class Connection:
     """
 
     __slots__ = (
-        "_established_from_s",
         "_interest",
         "_machine",
         "_observers",
@@ -139,6 +138,8 @@ class Connection:
         "_transport",
         "_turn_asked",
         "_write_blocked",
+        "ended_by",
+        "established_from_s",
         "id",
         "last_used_s",
         "listener",
@@ -153,7 +154,8 @@ class Connection:
         self.listener = origin[1]
         self.peer = origin[2]
         self.last_used_s = origin[3]
-        self._established_from_s = origin[3] + shared.limits.established_after_s
+        self.established_from_s = origin[3] + shared.limits.established_after_s
+        self.ended_by: ConnectionEvent | None = None
         self.state: object = None
         self.throttle_s = 0.0
         self._shared = shared
@@ -201,7 +203,7 @@ class Connection:
             self._end_of_stream()
             return
         self.last_used_s = now_s
-        if now_s > self._established_from_s:
+        if now_s > self.established_from_s:
             shared.established_used_s = now_s
         try:
             requests = machine.received(count, now_s)
@@ -480,6 +482,8 @@ class Connection:
         self._end(ConnectionEvent.CLOSE)
 
     def _end(self, event: ConnectionEvent) -> None:
+        if self.ended_by is None:
+            self.ended_by = event
         if self._machine.end(event):
             self._release()
 

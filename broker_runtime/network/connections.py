@@ -7,6 +7,15 @@ from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
 from broker_runtime.network.connection import Connection, Shared
+from broker_runtime.network.connection_notices import (
+    EVICTED,
+    IDLE,
+    LISTENER_CLOSED,
+    STOPPED,
+    ConnectionNotice,
+    NoticeKind,
+    reason_of,
+)
 from broker_runtime.network.metrics import NetworkFigures
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
@@ -34,6 +43,8 @@ class Connections:
         self._figures = figures
         self._open: dict[int, Connection] = {}
         self._next_id = 0
+        self._reasons: dict[int, str] = {}
+        """By connection, while somebody wants to know: why those that are being closed are."""
         self._emptied: asyncio.Event | None = None
         self._evicting = False
         self._next_idle_sweep_s = self._now()
@@ -50,11 +61,19 @@ class Connections:
         self._open[connection.id] = connection
         if self._quotas.eviction_needed():
             self.evict_soon()
+        tell = self._shared.notices.tell
+        if tell is not None:
+            tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection.id))
         connection.start()
 
     def close_those_of(self, listeners: Collection[str]) -> None:
         for connection in [c for c in self._open.values() if c.listener in listeners]:
-            connection.close()
+            self._close(connection, LISTENER_CLOSED)
+
+    def _close(self, connection: Connection, reason: str) -> None:
+        if self._shared.notices.tell is not None:
+            self._reasons[connection.id] = reason
+        connection.close()
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
         for connection_id in waiting:
@@ -63,10 +82,29 @@ class Connections:
     def connection_closed(self, connection: Connection) -> None:
         del self._open[connection.id]
         self._quotas.on_closed(connection.listener, connection.peer[0], self._now_ms())
+        tell = self._shared.notices.tell
+        if tell is not None:
+            tell(self._closed_notice(connection))
+        elif self._reasons:
+            self._reasons.clear()
         if self._emptied is not None and not self._open:
             self._emptied.set()
 
+    def _closed_notice(self, connection: Connection) -> ConnectionNotice:
+        reason = self._reasons.pop(connection.id, None) or reason_of(connection.ended_by)
+        accepted_s = connection.established_from_s - self._shared.limits.established_after_s
+        return ConnectionNotice(
+            NoticeKind.CLOSED,
+            connection.listener,
+            *connection.peer,
+            connection.id,
+            reason=reason,
+            open_s=self._now() - accepted_s,
+        )
+
     def connection_refused(self, connection: Connection, kind: str, text: str) -> None:
+        if self._shared.notices.tell is not None:
+            self._reasons[connection.id] = kind
         line = self._refusals.note(kind, _origin(connection, text), self._now_ms())
         if line is not None:
             _log.warning("%s", line)
@@ -93,7 +131,7 @@ class Connections:
         victims = nsmallest(excess, candidates, key=lambda connection: connection.last_used_s)
         for connection in victims:
             self._figures.evicted_total += 1
-            connection.close()
+            self._close(connection, EVICTED)
         if victims:
             self.evict_soon()
 
@@ -114,7 +152,7 @@ class Connections:
             self._next_idle_sweep_s = now_s
         for connection in idle[:_CLOSES_PER_TURN]:
             self._figures.idle_closed_total += 1
-            connection.close()
+            self._close(connection, IDLE)
         self._quotas.ip_rates.expire(int(now_s * 1000))
 
     async def drain(self, drain_s: float) -> None:
@@ -130,7 +168,7 @@ class Connections:
 
     def close(self) -> None:
         for connection in list(self._open.values()):
-            connection.close()
+            self._close(connection, STOPPED)
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
