@@ -30,6 +30,10 @@ class Producer:
         self.node = LeadingNode(self.leader, self.house.clock)
 
     def send(self, acks: int = ALL, partitions: int = 1) -> Reply | PendingReply:
+        node: Any = self.node
+        return handled(produce.API, self.frame(acks, partitions), node)
+
+    def frame(self, acks: int, partitions: int, version: int = VERSION) -> memoryview:
         records = encode_batch([(b"k", b"v")], self.house.clock.wall_ms())
         content = {
             "transactional_id": None,
@@ -39,9 +43,7 @@ class Producer:
                 {"name": "orders", "partition_data": [{"index": 0, "records": records} for _ in range(partitions)]}
             ],
         }
-        frame = memoryview(encode_request(PRODUCE, VERSION, 1, content))[4:]
-        node: Any = self.node
-        return handled(produce.API, frame, node)
+        return memoryview(encode_request(PRODUCE, version, 1, content))[4:]
 
 
 class Answer:
@@ -225,3 +227,16 @@ def test_a_partition_whose_disk_has_failed_is_counted_once() -> None:
     assert not answer.replies
     slow.disk.finish_one()
     assert [part.error_code for part in answer.parts] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("version", [7, VERSION])
+def test_a_request_that_breaks_off_has_appended_nothing(version: int) -> None:
+    producer = Producer(1)
+    frame = producer.frame(acks=1, partitions=2, version=version)
+    node: Any = producer.node
+    for end in range(20, len(frame)):
+        with pytest.raises(ProtocolError):
+            handled(produce.API, frame[:end], node)
+    assert producer.house.log.log_end_offset == 0
+    handled(produce.API, frame, node)
+    assert producer.house.log.log_end_offset == 2
