@@ -30,6 +30,8 @@ from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from broker_runtime.wire.versions import PRODUCE
 
+_API_KEY = PRODUCE.to_bytes(2, "big")
+
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply:
     request = read_request(reader)
@@ -61,8 +63,18 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
             raise ProtocolError(*failed)
         return NO_REPLY
     if waiting:
-        return ProduceWait(answer, waiting, call.later(), _timer(request, context)).call
+        later = call.later()
+        later.admits = _is_produce
+        return ProduceWait(answer, waiting, later, _timer(request, context)).call
     return call.packed(b"".join(answer))
+
+
+def _is_produce(frame: memoryview) -> bool:
+    """Batches that a client sends behind others are appended behind them, before those are on all replicas.
+
+    Other requests wait: they are to see what the client has produced before.
+    """
+    return frame[:2] == _API_KEY
 
 
 class _WhenChecked:

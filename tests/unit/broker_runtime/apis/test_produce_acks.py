@@ -9,7 +9,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.storage.batch import encode_batch
-from broker_runtime.wire.messages import decode_response
+from broker_runtime.wire.messages import decode_response, frame_request
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.calls import handled
 from tests.support.logs import LogHouse
@@ -18,6 +18,7 @@ from tests.support.replicas import LeadingNode, brokers, leading
 from tests.support.request_frames import encode_request
 
 PRODUCE, VERSION = 0, 9
+LIST_OFFSETS = 2
 ALL = -1
 
 
@@ -75,6 +76,15 @@ def test_acks_all_answers_when_all_in_sync_replicas_have_the_records() -> None:
     assert not answer.replies
     producer.leader.on_fetch(3, -1, 1, 0.0)
     assert (answer.parts[0].error_code, answer.parts[0].base_offset) == (ErrorCode.NONE, 0)
+
+
+def test_batches_behind_one_that_waits_may_be_appended_and_nothing_else_goes_before() -> None:
+    producer = Producer()
+    waiting = producer.send()
+    assert isinstance(waiting, PendingReply)
+    assert waiting.admits is not None
+    assert waiting.admits(memoryview(frame_request(PRODUCE, VERSION, 2, b""))[4:])
+    assert not waiting.admits(memoryview(frame_request(LIST_OFFSETS, 7, 2, b""))[4:])
 
 
 def test_acks_all_of_a_leader_that_is_alone_answers_at_once() -> None:
