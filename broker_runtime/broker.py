@@ -19,8 +19,10 @@ from broker_runtime.clock import Clock, SystemClock
 from broker_runtime.cluster.data_folder import make_data_folder
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.identity import boot_id, claim_folder, new_incarnation
-from broker_runtime.cluster.link import ControllerClient, ControllerLink, LoopbackLink, SocketLink
+from broker_runtime.cluster.link import ControllerClient, ControllerLink
+from broker_runtime.cluster.loopback_link import LoopbackLink
 from broker_runtime.cluster.membership import Identity, Membership, MembershipError, Timing
+from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import BrokerSettings, Endpoint
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.overview import not_active, overview
@@ -36,6 +38,7 @@ from broker_runtime.http_listener import (
     json_answer,
     text_answer,
 )
+from broker_runtime.limits import limits_to_controllers
 from broker_runtime.loop_watch import LoopWatch
 from broker_runtime.metadata.figures import (
     ControllerFigures,
@@ -59,6 +62,8 @@ from broker_runtime.metrics import (
     unused_configs_family,
 )
 from broker_runtime.network.acceptor import ListenerBindError
+from broker_runtime.network.client_connection import ClientConnector
+from broker_runtime.network.dialling import SocketDialler
 from broker_runtime.process_metrics import process_families
 from broker_runtime.storage.disk import ThreadedDisk
 from broker_runtime.storage.filesystem import OsFileSystem
@@ -270,7 +275,8 @@ class Broker:
         if self.controller is not None and self._is_only_controller:
             link = LoopbackLink(self.controller.dispatcher)
         else:
-            link = SocketLink(self.settings.quorum, self.settings.config.controller_request_queue_max)
+            dialler = SocketDialler(asyncio.get_running_loop())
+            link = SocketLink(self.settings.quorum, ClientConnector(dialler, limits_to_controllers(self.settings)))
         self._undo.append(_as_async(link.close))
         return link
 

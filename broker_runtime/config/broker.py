@@ -75,7 +75,7 @@ class IdentityConfig(Config):
         "advertised.listeners", LIST, None, "The addresses clients are told; defaults to listeners."
     )
     listener_security_protocol_map: Key[tuple[str, ...] | None] = static(
-        "listener.security.protocol.map", LIST, None, "NAME:PROTOCOL; only PLAINTEXT is served."
+        "listener.security.protocol.map", LIST, None, "NAME:PROTOCOL; listeners that are opened must be PLAINTEXT."
     )
     inter_broker_listener_name: Key[str | None] = static(
         "inter.broker.listener.name", STRING, None, "The listener that brokers use; never starved by the others."
@@ -291,6 +291,20 @@ class ClusterConfig(Config):
     )
     request_timeout_ms: Key[int] = static(
         "request.timeout.ms", INT, 30_000, "Longest wait for the controller.", at_least(1)
+    )
+    socket_connection_setup_timeout_ms: Key[int] = static(
+        "socket.connection.setup.timeout.ms",
+        LONG,
+        3_000,
+        "Longest wait for a connection to another broker (Apache Kafka: 10000).",
+        at_least(1),
+    )
+    sluicegate_controller_connection_setup_timeout_ms: Key[int] = static(
+        "sluicegate.controller.connection.setup.timeout.ms",
+        LONG,
+        1_000,
+        "Longest wait for a connection to a controller, after which the next one is tried.",
+        at_least(1),
     )
     sluicegate_broker_replicas_max: Key[int | None] = static(
         "sluicegate.broker.replicas.max",

@@ -9,12 +9,11 @@ import pytest
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection import Connection, Shared
 from broker_runtime.network.connection_states import ConnectionState
-from broker_runtime.network.poller import Pollable
 from broker_runtime.network.settings import NetworkLimits
-from broker_runtime.turn_lengths import TurnLengths
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_transport import EncryptingTransport, MemoryTransport
+from tests.support.noted_poller import NotedPoller
 
 
 def request(body: bytes) -> bytes:
@@ -47,29 +46,6 @@ class Loop:
     def run(self) -> None:
         while self._soon:
             self._soon.pop(0)()
-
-
-class NotedPoller:
-    """What one connection asks to be told of."""
-
-    def __init__(self) -> None:
-        self.watched: tuple[bool, bool] | None = None
-        self.lengths = TurnLengths("sockets")
-
-    def is_behind(self) -> bool:
-        return False
-
-    def watch(self, fd: int, target: Pollable) -> None:
-        self.watched = (True, False)
-
-    def change(self, fd: int, *, read: bool, write: bool) -> None:
-        self.watched = (read, write)
-
-    def forget(self, fd: int) -> None:
-        self.watched = None
-
-    def close(self) -> None:
-        raise AssertionError("not by a connection")
 
 
 def _is_batch(frame: memoryview) -> bool:
