@@ -19,7 +19,7 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.produce_answer import failure, success, tail
 from broker_runtime.apis.produce_request import ProduceRequest, read_request
-from broker_runtime.apis.produce_wait import ProduceWait, Waiting, replicas_needed, safe_below
+from broker_runtime.apis.produce_wait import ProduceWait, Waiting, safe_below
 from broker_runtime.apis.record_checks import Unchecked, look_aside
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.replication.leader import LeaderReplica
@@ -152,7 +152,7 @@ def _refused_without_reply(failed: KafkaError) -> tuple[str, str]:
 
 
 def _append(leader: LeaderReplica, records: memoryview | None, acks: int) -> AppendResult:
-    if acks == -1 and len(leader.isr) < replicas_needed(leader):
+    if acks == -1 and leader.is_under_min_isr:
         raise KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{leader.topic}-{leader.index} has {len(leader.isr)} in-sync replicas, min.insync.replicas asks for more",

@@ -26,11 +26,6 @@ def safe_below(leader: LeaderReplica, acks: int) -> int:
     return leader.log.high_watermark if acks == -1 else leader.log.counted_end
 
 
-def replicas_needed(leader: LeaderReplica) -> int:
-    """No more replicas can be in sync than the partition has (KIP-966)."""
-    return min(leader.log.config.min_insync_replicas, len(leader.replicas))
-
-
 class ProduceWait:
     """Answers when no partition of a request waits any more: its records are as safe as was asked for, or never will be
     as another broker leads or the disk has failed. With acks=all, for as many seconds as the timer says at most."""
@@ -92,7 +87,7 @@ class ProduceWait:
             if log.failure is not None:
                 return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, log.failure)
             return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the in-sync replicas did not have the records in time")
-        if self._for_all and len(leader.isr) < replicas_needed(leader):
+        if self._for_all and leader.is_under_min_isr:
             return KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "fewer than min.insync.replicas replicas have the records"
             )
