@@ -52,6 +52,7 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metrics import (
     controller_families,
     families,
+    garbage_family,
     log_dir_families,
     membership_families,
     metadata_families,
@@ -226,9 +227,6 @@ class Broker:
         timeout_s = settings.config.request_timeout_ms / 1000
         client, slow_client = (ControllerClient(self._link_to_controller(), timeout_s) for _ in range(2))
         broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, client, slow_client)
-        if self._watch is not None:
-            self._watch.spare_from_collection()
-            broker.metadata.reactions.after_turn = self._watch.spare_from_collection
         await broker.limits.start()
         broker.bind()
         self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())
@@ -378,7 +376,7 @@ class Broker:
     def _turn_families(self) -> Iterator[MetricFamily]:
         if self._watch is None:
             return
-        turns = [self._watch.tasks, self._watch.collections]
+        turns = [self._watch.tasks, self._watch.garbage.lengths]
         if self._wakes is not None:
             turns.append(self._wakes.lengths)
         if self.broker is not None:
@@ -386,6 +384,7 @@ class Broker:
         elif self.controller is not None:
             turns.extend(self.controller.server.turn_lengths)
         yield from turn_families(turns, self._watch.delays, self._clock.monotonic())
+        yield garbage_family(self._watch.garbage.found)
 
     def _replication_figures(self, node: BrokerNode) -> ReplicationFigures:
         me, changes = self.settings.node_id, node.replicas.in_sync_sets.counts
