@@ -19,8 +19,10 @@ from broker_runtime.clock import Clock, SystemClock
 from broker_runtime.cluster.data_folder import make_data_folder
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.identity import boot_id, claim_folder, new_incarnation
-from broker_runtime.cluster.link import ControllerClient, ControllerLink, LoopbackLink, SocketLink
+from broker_runtime.cluster.link import ControllerClient, ControllerLink
+from broker_runtime.cluster.loopback_link import LoopbackLink
 from broker_runtime.cluster.membership import Identity, Membership, MembershipError, Timing
+from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import BrokerSettings, Endpoint
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.overview import not_active, overview
@@ -36,6 +38,7 @@ from broker_runtime.http_listener import (
     json_answer,
     text_answer,
 )
+from broker_runtime.limits import limits_to_controllers
 from broker_runtime.loop_watch import LoopWatch
 from broker_runtime.metadata.figures import (
     ControllerFigures,
@@ -49,6 +52,7 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metrics import (
     controller_families,
     families,
+    garbage_family,
     log_dir_families,
     membership_families,
     metadata_families,
@@ -59,6 +63,8 @@ from broker_runtime.metrics import (
     unused_configs_family,
 )
 from broker_runtime.network.acceptor import ListenerBindError
+from broker_runtime.network.client_connection import ClientConnector
+from broker_runtime.network.dialling import SocketDialler
 from broker_runtime.process_metrics import process_families
 from broker_runtime.storage.disk import ThreadedDisk
 from broker_runtime.storage.filesystem import OsFileSystem
@@ -221,9 +227,6 @@ class Broker:
         timeout_s = settings.config.request_timeout_ms / 1000
         client, slow_client = (ControllerClient(self._link_to_controller(), timeout_s) for _ in range(2))
         broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, client, slow_client)
-        if self._watch is not None:
-            self._watch.spare_from_collection()
-            broker.metadata.reactions.after_turn = self._watch.spare_from_collection
         await broker.limits.start()
         await broker.observers.start(broker.metadata.effective)
         broker.bind()
@@ -271,7 +274,8 @@ class Broker:
         if self.controller is not None and self._is_only_controller:
             link = LoopbackLink(self.controller.dispatcher)
         else:
-            link = SocketLink(self.settings.quorum, self.settings.config.controller_request_queue_max)
+            dialler = SocketDialler(asyncio.get_running_loop())
+            link = SocketLink(self.settings.quorum, ClientConnector(dialler, limits_to_controllers(self.settings)))
         self._undo.append(_as_async(link.close))
         return link
 
@@ -374,7 +378,7 @@ class Broker:
     def _turn_families(self) -> Iterator[MetricFamily]:
         if self._watch is None:
             return
-        turns = [self._watch.tasks, self._watch.collections]
+        turns = [self._watch.tasks, self._watch.garbage.lengths]
         if self._wakes is not None:
             turns.append(self._wakes.lengths)
         if self.broker is not None:
@@ -382,6 +386,7 @@ class Broker:
         elif self.controller is not None:
             turns.extend(self.controller.server.turn_lengths)
         yield from turn_families(turns, self._watch.delays, self._clock.monotonic())
+        yield garbage_family(self._watch.garbage.found)
 
     def _replication_figures(self, node: BrokerNode) -> ReplicationFigures:
         me, changes = self.settings.node_id, node.replicas.in_sync_sets.counts

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from broker_runtime.apis.context import BrokerContext
@@ -21,9 +22,11 @@ from broker_runtime.cluster.metadata_publisher import MetadataPublisher
 from broker_runtime.cluster.peers import BrokerPeers
 from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
 from broker_runtime.config.effective import effective_config
-from broker_runtime.limits import host_names, network_limits, quota_settings
+from broker_runtime.limits import host_names, limits_to_brokers, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.network.client_connection import ClientConnector
+from broker_runtime.network.dialling import SocketDialler
 from broker_runtime.network.server import SocketServer
 from broker_runtime.observers.base import Surroundings
 from broker_runtime.observers.in_force import ObserversInForce
@@ -32,9 +35,6 @@ from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.manager import LogManager
 
 log = logging.getLogger(__name__)
-
-_ANSWER_OVERHEAD_BYTES = 16 * 1024 * 1024
-"""Of an answer to a follower beyond the records: a line for each of very many partitions."""
 
 
 class _Observed:
@@ -73,7 +73,8 @@ class BrokerNode:
         self._loop = asyncio.get_running_loop()
         self._follower: MetadataFollower | None = None
         if peers is None:
-            peers = BrokerPeers(self.image, settings.inter_broker_listener, _answer_bytes_max(settings))
+            connector = ClientConnector(SocketDialler(self._loop), limits_to_brokers(settings))
+            peers = BrokerPeers(self.image, settings.inter_broker_listener, connector)
         self.replicas = ReplicaManager(settings, clock, logs, self.image, peers)
         effective = effective_config(settings, {}, {})
         self._host_names = host_names(settings)
@@ -88,7 +89,7 @@ class BrokerNode:
         self.server = server or SocketServer(self.dispatcher.handle, limits, clock, self._loop)
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
         self.observers = ObserversInForce(
-            Surroundings(settings.node_id, cluster_id, settings.log_dir, clock),
+            Surroundings(settings.node_id, cluster_id, settings.log_dir, clock, self._loop.call_later),
             self._topic_name,
             clock,
             _Observed(self.dispatcher, self.server),
@@ -106,7 +107,7 @@ class BrokerNode:
     def advertised(self) -> Sequence[Endpoint]:
         """What clients are told; a port 0 is replaced by the one that was bound."""
         return [
-            Endpoint(e.listener, e.host or socket.gethostname(), e.port or self.server.address(e.listener)[1])
+            replace(e, host=e.host or socket.gethostname(), port=e.port or self.server.address(e.listener)[1])
             for e in self.settings.advertised
         ]
 
@@ -140,9 +141,3 @@ class BrokerNode:
     def topic_config(self, topic: str) -> TopicConfig:
         """The effective configuration of a topic on this broker."""
         return self.metadata.topic_config(topic)
-
-
-def _answer_bytes_max(settings: BrokerSettings) -> int:
-    """The first batch of an answer may be larger than every limit (KIP-74)."""
-    largest = max(settings.config.replica_fetch_response_max_bytes, settings.config.socket_request_max_bytes)
-    return largest + _ANSWER_OVERHEAD_BYTES

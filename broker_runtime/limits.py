@@ -6,7 +6,11 @@ from broker_runtime.config import BrokerConfig, BrokerSettings
 from broker_runtime.config.addresses import canonical_address, per_ip_overrides
 from broker_runtime.config.effective import EffectiveConfig
 from broker_runtime.network.host_names import HostNames
-from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
+from broker_runtime.network.settings import ClientLimits, IpAction, NetworkLimits, QuotaSettings, Strategy
+
+_CONTROLLER_RESPONSE_BYTES_MAX = 128 * 1024 * 1024
+_FETCH_OVERHEAD_BYTES = 16 * 1024 * 1024
+"""Of an answer to a follower beyond the records: a line for each of very many partitions."""
 
 Addresses = Mapping[str, Sequence[str]]
 """Host name -> all its addresses, in their canonical spelling."""
@@ -68,3 +72,16 @@ def network_limits(settings: BrokerSettings, quotas: QuotaSettings) -> NetworkLi
         push_max_bytes=config.sluicegate_connection_push_max_bytes,
         closed_observers_max=config.sluicegate_connection_observers_max,
     )
+
+
+def limits_to_controllers(settings: BrokerSettings) -> ClientLimits:
+    config = settings.config
+    timeout_s = config.sluicegate_controller_connection_setup_timeout_ms / 1000
+    return ClientLimits(_CONTROLLER_RESPONSE_BYTES_MAX, config.controller_request_queue_max, timeout_s)
+
+
+def limits_to_brokers(settings: BrokerSettings) -> ClientLimits:
+    """The first batch of an answer may be larger than every limit (KIP-74). One request is in flight at a time."""
+    config = settings.config
+    largest = max(config.replica_fetch_response_max_bytes, config.socket_request_max_bytes)
+    return ClientLimits(largest + _FETCH_OVERHEAD_BYTES, 1, config.socket_connection_setup_timeout_ms / 1000)

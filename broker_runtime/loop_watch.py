@@ -5,10 +5,10 @@ of metadata note their own turns; what else holds the loop shows as a timer that
 """
 
 import asyncio
-import gc
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from broker_runtime.garbage import GarbageCollector
 from broker_runtime.turn_lengths import TurnLengths
 
 _INTERVAL_S = 0.02
@@ -17,40 +17,30 @@ T = TypeVar("T")
 
 
 class LoopWatch:
-    """Begins with `start`. `tasks` has the steps of tasks that began after that, `collections` those of the garbage
-    collector, which stops everything, and `delays` the lateness of a timer."""
+    """Begins with `start`. `tasks` has the steps of tasks that began after that, `garbage` the garbage collections,
+    which stop everything, and `delays` the lateness of a timer."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], float]) -> None:
         self._loop = loop
         self._now = now
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = 0.0
-        self._collection_began_s = 0.0
         self.tasks = TurnLengths("tasks")
-        self.collections = TurnLengths("garbage collection")
+        self.garbage = GarbageCollector(now)
         self.delays = TurnLengths("something between two looks")
 
     def start(self) -> None:
         self._loop.set_task_factory(self._new_task)
-        gc.callbacks.append(self._on_collection)
+        self.garbage.start()
         self._look_later()
 
     def stop(self) -> None:
         """A second call does nothing."""
         if self._timer is not None:
             self._loop.set_task_factory(None)
-            gc.callbacks.remove(self._on_collection)
+            self.garbage.stop()
             self._timer.cancel()
             self._timer = None
-
-    @staticmethod
-    def spare_from_collection() -> None:
-        """What is alive now will be for long: full collections, which stop everything, pass it by from here on.
-
-        With 3,000 partitions each of them would take 0.1 to 0.2 s. What is freed without a collection still is, so
-        whatever there is much of must not refer to itself in a circle once it has ended.
-        """
-        gc.freeze()
 
     def _look_later(self) -> None:
         self._due_s = self._now() + _INTERVAL_S
@@ -60,13 +50,6 @@ class LoopWatch:
         now_s = self._now()
         self.delays.note(max(now_s - self._due_s, 0.0), now_s)
         self._look_later()
-
-    def _on_collection(self, phase: str, info: Mapping[str, int]) -> None:
-        now_s = self._now()
-        if phase == "start":
-            self._collection_began_s = now_s
-        else:
-            self.collections.note(now_s - self._collection_began_s, now_s, f"generation {info['generation']}")
 
     def _new_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
         return asyncio.Task(_Measured(coro, self.tasks, self._now), loop=loop, **options)

@@ -1,6 +1,6 @@
 """From the parts' own figures to Prometheus metric families, made when somebody asks. Knows no arithmetic."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from broker_runtime.apis.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
@@ -51,6 +51,15 @@ def turn_families(turns: Iterable[TurnLengths], delays: TurnLengths, now_s: floa
     late.add_histogram(_buckets(delays), delays.total_s)
     yield late
     yield gauge(prefix + "delay_max_seconds", "Longest delay of the last one to two minutes", delays.longest_s(now_s))
+
+
+def garbage_family(found: Sequence[int]) -> MetricFamily:
+    """`found` by generation; the name is that of Prometheus' client for Python."""
+    text = "Objects that the garbage collector has found, as they referred to each other, by generation"
+    collected = MetricFamily("python_gc_objects_collected_total", "counter", text)
+    for generation, count in enumerate(found):
+        collected.add(count, generation=str(generation))
+    return collected
 
 
 def _buckets(turns: TurnLengths) -> list[tuple[str, float]]:

@@ -9,6 +9,7 @@ from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigure
 from broker_runtime.metrics import (
     controller_families,
     families,
+    garbage_family,
     log_dir_families,
     membership_families,
     metadata_families,
@@ -94,6 +95,7 @@ def metrics_page() -> str:
         *families(samples),
         *request_families(()),
         *turn_families((), TurnLengths("an example"), 0),
+        garbage_family(()),
         *membership_families(3, 0, fenced=False, self_fenced=False),
         *controller_families(ControllerFigures(True, 0, 0, 0, 0, 0, 0)),
         *replication_families(ReplicationFigures(0, 0, 0, 0, 0, 0, 0)),

@@ -113,14 +113,10 @@ class RequestObserver(Protocol):
     """Is told of each request of a dispatcher, in this order. None of it may raise, or take long."""
 
     def begun(self, call: "Call", frame: memoryview, body_at: int, /) -> None:
-        """The handler is about to get the request, whose body begins at `body_at`.
+        """The handler is about to get the request, whose body begins at `body_at`; `frame` is valid during this call.
 
-        `frame` is valid until `deferred` or `ended`.
+        Who wants to know at the end what was done to partitions asks for it now, by `Call.keep_details`.
         """
-        ...
-
-    def deferred(self, call: "Call", /) -> None:
-        """The handler has returned without an answer: what is wanted of the request's bytes is to be copied now."""
         ...
 
     def ended(self, call: "Call", /) -> None:
@@ -179,7 +175,6 @@ class Call(PendingReply):
         "_completion",
         "acks",
         "api",
-        "body_at",
         "client_id",
         "completed_s",
         "connection",
@@ -188,9 +183,7 @@ class Call(PendingReply):
         "error",
         "fields",
         "flexible",
-        "frame",
         "handled_s",
-        "kept",
         "observation",
         "partitions",
         "received_s",
@@ -207,8 +200,6 @@ class Call(PendingReply):
     received_s: float
     handled_s: float
     completed_s: float
-    body_at: int
-    """Where the body begins in `frame`."""
     refusal: str
     """Of a call that ended by a refusal: what it is counted as."""
     acks: int
@@ -238,12 +229,8 @@ class Call(PendingReply):
         self.error = 0
         """An error code in an answer that a handler has packed itself: the last one."""
         self.fields: Mapping[str, object] | None = None
-        self.frame: memoryview | None = None
-        """The request's bytes for whoever observes it, from `begun` to `deferred` or `ended`."""
         self.observation: Any = None
         """Belongs to the RequestObserver."""
-        self.kept: Any = None
-        """Belongs to the observer that keeps an account of requests: what it has copied of a deferred one."""
         self.partitions: list[PartitionFacts] | None = None
         """Handlers of Produce and Fetch add to it where there is a list."""
         self.reply: Reply = ()

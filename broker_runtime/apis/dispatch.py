@@ -93,8 +93,6 @@ class Dispatcher(Generic[C]):
     def _later(self, call: Call, answer: PendingReply | Awaitable[Fields | Reply]) -> PendingReply:
         """Whatever is awaited is run as a task; the connection is muted meanwhile: one task for each, at most."""
         call.handled_s = self._completion.now()
-        if self._completion.requests is not None and not call.done:
-            self._completion.requests.deferred(call)
         if isinstance(call.request, RequestReader):
             # What it reads is valid during `handle` only.
             call.request = None

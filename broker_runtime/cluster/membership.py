@@ -29,7 +29,6 @@ _FAST_HEARTBEAT_S = 0.02
 _RETRY_DELAY_S = 0.1
 _RETRY_DELAY_MAX_S = 1.0
 """Apache Kafka's back-off grows to the session timeout; a short one takes an id soon after it is free."""
-_PLAINTEXT = 0
 _LOST = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
@@ -300,7 +299,7 @@ class Membership:
             "cluster_id": me.cluster_id,
             "incarnation_id": me.incarnation,
             "listeners": [
-                {"name": e.listener, "host": e.host, "port": e.port, "security_protocol": _PLAINTEXT}
+                {"name": e.listener, "host": e.host, "port": e.port, "security_protocol": int(e.security_protocol)}
                 for e in me.endpoints
             ],
             "features": [

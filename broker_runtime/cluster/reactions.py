@@ -57,8 +57,6 @@ class Reactions:
         self._scheduled = False
         self._failed: dict[str, tuple[Backoff, Timer]] = {}
         self.lengths = TurnLengths("metadata")
-        self.after_turn: Callable[[], None] = _nothing
-        """Called when what was made in a turn has come to stay."""
 
     def run(self, name: str, step: Callable[[], None]) -> None:
         """`step` now; when it raises that is logged and it is done again, less and less often, until it succeeds."""
@@ -128,7 +126,6 @@ class Reactions:
             if now_s >= begin_s + TURN_S:
                 break
         self._newest_is_next = not self._newest_is_next
-        self.after_turn()
         self.lengths.note(now_s - begin_s, now_s, name)
         if self._steps:
             self._schedule()
@@ -191,10 +188,6 @@ class _Step:
         self.number, self.name, self.step = number, name, step
         self.backoff = Backoff(_RETRY_MAX_S)
         self.pieces: Iterator[None] | None = None
-
-
-def _nothing() -> None:
-    """For nobody."""
 
 
 def _say_that_it_succeeded(name: str, backoff: Backoff) -> None:

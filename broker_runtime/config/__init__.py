@@ -2,8 +2,9 @@
 
 from broker_runtime.config.broker import BROKER_KEYS, BrokerConfig, broker_key, split_listener_prefix
 from broker_runtime.config.definition import INT_MAX, LONG_MAX, ConfigKey, Type, UpdateMode, Value
+from broker_runtime.config.endpoints import Endpoint, SecurityProtocol, ServerAddress
 from broker_runtime.config.properties import parse_properties, render_properties
-from broker_runtime.config.settings import BrokerSettings, Endpoint, broker_settings
+from broker_runtime.config.settings import BrokerSettings, broker_settings
 from broker_runtime.config.topic import BROKER_SYNONYMS, TOPIC_KEYS, TopicConfig
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "BrokerSettings",
     "ConfigKey",
     "Endpoint",
+    "SecurityProtocol",
+    "ServerAddress",
     "TopicConfig",
     "Type",
     "UpdateMode",

@@ -76,7 +76,7 @@ class IdentityConfig(Config):
         "advertised.listeners", LIST, None, "The addresses clients are told; defaults to listeners."
     )
     listener_security_protocol_map: Key[tuple[str, ...] | None] = static(
-        "listener.security.protocol.map", LIST, None, "NAME:PROTOCOL; only PLAINTEXT is served."
+        "listener.security.protocol.map", LIST, None, "NAME:PROTOCOL; listeners that are opened must be PLAINTEXT."
     )
     inter_broker_listener_name: Key[str | None] = static(
         "inter.broker.listener.name", STRING, None, "The listener that brokers use; never starved by the others."
@@ -293,6 +293,20 @@ class ClusterConfig(Config):
     request_timeout_ms: Key[int] = static(
         "request.timeout.ms", INT, 30_000, "Longest wait for the controller.", at_least(1)
     )
+    socket_connection_setup_timeout_ms: Key[int] = static(
+        "socket.connection.setup.timeout.ms",
+        LONG,
+        3_000,
+        "Longest wait for a connection to another broker (Apache Kafka: 10000).",
+        at_least(1),
+    )
+    sluicegate_controller_connection_setup_timeout_ms: Key[int] = static(
+        "sluicegate.controller.connection.setup.timeout.ms",
+        LONG,
+        1_000,
+        "Longest wait for a connection to a controller, after which the next one is tried.",
+        at_least(1),
+    )
     sluicegate_broker_replicas_max: Key[int | None] = static(
         "sluicegate.broker.replicas.max",
         INT,
@@ -330,14 +344,18 @@ class ClusterConfig(Config):
         at_least(0),
     )
     transactional_id_expiration_ms: Key[int] = static(
-        "transactional.id.expiration.ms", INT, 604_800_000, "Kept for Kafka's tools; no transactions yet."
+        "transactional.id.expiration.ms", INT, 604_800_000, "Changes nothing: there are no transactions."
     )
     producer_id_expiration_ms: Key[int] = dynamic(
         "producer.id.expiration.ms", INT, 86_400_000, "Idempotence is remembered for so long.", at_least(1)
     )
     delete_topic_enable: Key[bool] = static("delete.topic.enable", BOOLEAN, True, "DeleteTopics is allowed.")
-    num_network_threads: Key[int] = static("num.network.threads", INT, 1, "Fixed: one event loop.", between(1, 64))
-    num_io_threads: Key[int] = static("num.io.threads", INT, 1, "Fixed: one event loop.", between(1, 64))
+    num_network_threads: Key[int] = static(
+        "num.network.threads", INT, 1, "Changes nothing: there is one event loop.", between(1, 64)
+    )
+    num_io_threads: Key[int] = static(
+        "num.io.threads", INT, 1, "Changes nothing: there is one event loop.", between(1, 64)
+    )
     background_threads: Key[int] = static(
         "background.threads", INT, 10, "Threads that sync logs: so many slow syncs at once.", between(1, 1_000)
     )
@@ -477,10 +495,18 @@ class LogTimesConfig(Config):
     )
     log_roll_hours: Key[int] = static("log.roll.hours", INT, 168, "log.roll.ms in hours.", at_least(1))
     log_retention_check_interval_ms: Key[int] = static(
-        "log.retention.check.interval.ms", LONG, 300_000, "Time between two looks for old segments.", at_least(1)
+        "log.retention.check.interval.ms",
+        LONG,
+        300_000,
+        "Changes nothing: old segments are looked for all the time, in 256 logs a second.",
+        at_least(1),
     )
     log_flush_scheduler_interval_ms: Key[int] = static(
-        "log.flush.scheduler.interval.ms", LONG, LONG_MAX, "Time between two looks for logs to fsync.", at_least(1)
+        "log.flush.scheduler.interval.ms",
+        LONG,
+        LONG_MAX,
+        "Changes nothing: logs whose flush.ms is over are looked for in 256 logs a second.",
+        at_least(1),
     )
 
 

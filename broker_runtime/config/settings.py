@@ -10,26 +10,14 @@ from typing import Self, TypeVar
 
 from broker_runtime.config.broker import BROKER_KEYS, BrokerConfig, broker_key, split_listener_prefix
 from broker_runtime.config.definition import LONG_MAX, Key, Value
+from broker_runtime.config.endpoints import SERVED, Endpoint, SecurityProtocol, ServerAddress
 from broker_runtime.errors import ConfigError
 
 CONTROLLER_ROLE = "controller"
 BROKER_ROLE = "broker"
 _PORT = re.compile("[0-9]{1,5}")
-_NOT_SERVED = {"SSL", "SASL_PLAINTEXT", "SASL_SSL"}
 T = TypeVar("T", bound=Value)
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """The address of a listener, by the listener's name in upper case; an IPv6 address stands without brackets."""
-
-    listener: str
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.listener}://{host}:{self.port}"
+_Protocols = Mapping[str, SecurityProtocol]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +38,8 @@ class BrokerSettings:
     advertised: tuple[Endpoint, ...]
     inter_broker_listener: str
     controller_listeners: frozenset[str]
-    quorum: tuple[tuple[str, int], ...]
+    quorum: tuple[ServerAddress, ...]
+    """The controllers of the cluster, as far as they are told."""
     log_dir: str
     http: tuple[str, int] | None
 
@@ -104,11 +93,12 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     if config.node_id is None:
         raise ConfigError("node.id is missing; give each node of the cluster its own number")
     roles = frozenset(config.process_roles)
-    listeners = _endpoints(config.listeners, "listeners")
+    protocols = _protocols(config.listener_security_protocol_map or ())
+    listeners = _endpoints(config.listeners, "listeners", protocols)
     controller_listeners = _controller_listeners(config, roles, listeners)
-    advertised = _advertised(config, listeners, controller_listeners)
+    advertised = _advertised(config, listeners, controller_listeners, protocols)
     _check_prefixes(given, listeners)
-    _check_protocols(config.listener_security_protocol_map or (), listeners)
+    _check_served(listeners)
     _check_per_ip(config)
     _check_rack(config)
     return BrokerSettings(
@@ -122,7 +112,7 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
         advertised=advertised,
         inter_broker_listener=_inter_broker(config, roles, listeners, controller_listeners),
         controller_listeners=controller_listeners,
-        quorum=_quorum(config, roles),
+        quorum=_quorum(config, roles, protocols),
         log_dir=_single_log_dir(config.log_dirs),
         http=_http(config.sluicegate_http_listener),
     )
@@ -160,14 +150,15 @@ def _milliseconds(count: int, unit_ms: int) -> int:
     return -1 if count < 0 else count * unit_ms
 
 
-def _endpoints(items: tuple[str, ...], key: str) -> tuple[Endpoint, ...]:
+def _endpoints(items: tuple[str, ...], key: str, protocols: _Protocols) -> tuple[Endpoint, ...]:
     found = []
     for item in items:
         name, separator, address = item.partition("://")
         if not separator or not name:
             raise ConfigError(f"{key}: {item!r} must be NAME://host:port")
         host, port = split_address(address, key)
-        found.append(Endpoint(name.upper(), host, port))
+        listener = name.upper()
+        found.append(Endpoint(listener, host, port, _protocol_of(listener, protocols)))
     names = [endpoint.listener for endpoint in found]
     if len(set(names)) != len(names):
         raise ConfigError(f"{key}: each listener name may be used once")
@@ -209,10 +200,10 @@ def _controller_listeners(
 
 
 def _advertised(
-    config: BrokerConfig, listeners: tuple[Endpoint, ...], controller: frozenset[str]
+    config: BrokerConfig, listeners: tuple[Endpoint, ...], controller: frozenset[str], protocols: _Protocols
 ) -> tuple[Endpoint, ...]:
     items = config.advertised_listeners
-    advertised = _endpoints(items, "advertised.listeners") if items else listeners
+    advertised = _endpoints(items, "advertised.listeners", protocols) if items else listeners
     own = {endpoint.listener for endpoint in listeners}
     for endpoint in advertised:
         if endpoint.listener not in own:
@@ -243,13 +234,18 @@ def _inter_broker(
     return wanted.upper()
 
 
-def _quorum(config: BrokerConfig, roles: frozenset[str]) -> tuple[tuple[str, int], ...]:
+def _quorum(config: BrokerConfig, roles: frozenset[str], protocols: _Protocols) -> tuple[ServerAddress, ...]:
     key = "controller.quorum.bootstrap.servers"
     servers = tuple(split_address(item, key) for item in config.controller_quorum_bootstrap_servers or ())
     servers = servers or _voters(config.controller_quorum_voters or ())
     if CONTROLLER_ROLE not in roles and not servers:
         raise ConfigError(f"{key}: a broker that is not a controller must be told where the controller is (host:port)")
-    return servers
+    # As in Apache Kafka brokers go to the first of these listeners; that another node opens it does not matter.
+    names = [name.upper() for name in config.controller_listener_names or ()]
+    protocol = _protocol_of(names[0], protocols) if names else SecurityProtocol.PLAINTEXT
+    if servers and protocol not in SERVED:
+        raise ConfigError(f"controller.listener.names: {_not_served(names[0], protocol)}")
+    return tuple(ServerAddress(host, port, protocol) for host, port in servers)
 
 
 def _voters(items: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
@@ -281,25 +277,36 @@ def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...]) -
             raise ConfigError(f"{key}: {listener} is not one of listeners ({', '.join(sorted(names))})")
 
 
-def _check_protocols(items: tuple[str, ...], listeners: tuple[Endpoint, ...]) -> None:
-    """The map may name more than there is: Apache Kafka's own file has a line for each protocol.
-
-    As there, a listener called SSL is of that protocol when the map does not say otherwise: whoever wants encryption
-    must not get a port without it.
-    """
-    opened = {endpoint.listener for endpoint in listeners}
-    named = {item.partition(":")[0].upper() for item in items}
-    for name in sorted(opened & _NOT_SERVED - named):
-        raise ConfigError(
-            f"listeners: {name} is the name of a protocol that is not served; call the listener PLAINTEXT, or say"
-            f" listener.security.protocol.map={name}:PLAINTEXT"
-        )
+def _protocols(items: tuple[str, ...]) -> _Protocols:
+    """By listener. The map may name more than there is: Apache Kafka's own file has a line for each protocol."""
+    found: dict[str, SecurityProtocol] = {}
     for item in items:
         name, separator, protocol = item.partition(":")
-        if not separator or (protocol != "PLAINTEXT" and name.upper() in opened):
-            raise ConfigError(
-                f"listener.security.protocol.map: {item!r} must be NAME:PLAINTEXT; nothing else is served"
-            )
+        if not separator or protocol.upper() not in SecurityProtocol.__members__:
+            protocols = ", ".join(SecurityProtocol.__members__)
+            raise ConfigError(f"listener.security.protocol.map: {item!r} must be NAME:PROTOCOL, one of {protocols}")
+        found[name.upper()] = SecurityProtocol[protocol.upper()]
+    return found
+
+
+def _protocol_of(listener: str, protocols: _Protocols) -> SecurityProtocol:
+    """As in Apache Kafka, a listener called SSL is of that protocol when the map does not say otherwise: whoever wants
+    encryption must not get a port without it. Any other name that the map leaves out is PLAINTEXT."""
+    usual = SecurityProtocol.__members__.get(listener, SecurityProtocol.PLAINTEXT)
+    return protocols.get(listener, usual)
+
+
+def _check_served(listeners: tuple[Endpoint, ...]) -> None:
+    for endpoint in listeners:
+        if endpoint.security_protocol not in SERVED:
+            raise ConfigError(f"listeners: {_not_served(endpoint.listener, endpoint.security_protocol)}")
+
+
+def _not_served(listener: str, protocol: SecurityProtocol) -> str:
+    return (
+        f"{listener} is a listener of the security protocol {protocol.name}, which this broker does not have yet;"
+        f" say listener.security.protocol.map={listener}:PLAINTEXT, without encryption, or leave the listener out"
+    )
 
 
 def _check_per_ip(config: BrokerConfig) -> None:

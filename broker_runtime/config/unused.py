@@ -207,7 +207,7 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
         remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
         sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.refresh.ms
         sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
-        server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+        server.max.startup.time.ms socket.connection.setup.timeout.max.ms
         unclean.leader.election.interval.ms
         """,
         ),

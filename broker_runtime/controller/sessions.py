@@ -42,9 +42,6 @@ class Sessions:
     def end(self, broker_id: int) -> None:
         self._contacts.pop(broker_id, None)
 
-    def known_ids(self) -> frozenset[int]:
-        return frozenset(self._contacts)
-
     def extend(self, by_s: float, now_s: float) -> None:
         """For time in which this controller could hear nobody."""
         for contact in self._contacts.values():

@@ -26,8 +26,11 @@ class LedPartition(Protocol):
     index: int
     log: Log
     leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether too few replicas are in sync to take anything."""
+        ...
 
 
 class ReplicatedLog:
@@ -47,11 +50,10 @@ class ReplicatedLog:
     def append(self, records: Sequence[KeyValue]) -> int:
         leader = self._leader
         self._check_held()
-        needed = min(leader.log.config.min_insync_replicas, len(leader.replicas))
-        if len(leader.isr) < needed:
+        if leader.is_under_min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{leader.topic}-{leader.index} has {len(leader.isr)} in-sync replicas and needs {needed}",
+                f"{leader.topic}-{leader.index} has fewer in-sync replicas than min.insync.replicas asks for",
             )
         batch = encode_batch(records, self._clock.wall_ms())
         return leader.log.append(memoryview(batch), leader_epoch=self._epoch).base_offset

@@ -151,7 +151,10 @@ class CoordinatorRuntime(Generic[S, R]):
                 waiting.answer.set_result(waiting.decided)
 
     def _decide(self, waiting: _Waiting) -> None:
-        """Of what is refused nothing is written. An exception from here would be that state and log differ."""
+        """Of what is refused by its own error nothing is written; Refusal.LOST where the log has taken a part of it.
+
+        An exception from here would be that state and log differ.
+        """
         try:
             records, waiting.decided = waiting.decide(self.state)
         except KafkaError as error:
@@ -161,11 +164,12 @@ class CoordinatorRuntime(Generic[S, R]):
             log.exception("a request to a coordinator failed")
             waiting.refused = error
             return
+        before = self.state.next_offset
         try:
             self._append(records)
             self._append(self._shard.consequences(records, self.state))
         except KafkaError as error:
-            waiting.refused = error
+            waiting.refused = error if self.state.next_offset == before else self._shard.refuse(Refusal.LOST)
 
     def _append(self, records: Sequence[R]) -> None:
         """Write, then apply. A request of very many records takes several batches, each of them a valid state."""

@@ -44,7 +44,7 @@ class Refusal(Enum):
     UNLOADED = "another process is asked to decide this, or nobody yet"
     LOADING = "the log is still being read"
     QUEUE_FULL = "as many requests wait as may"
-    LOST = "the request was decided, and whether its records are durable is not known here"
+    LOST = "the request was decided, and whether all of its records are durable is not known here"
 
 
 class Shard(Protocol[S, R]):

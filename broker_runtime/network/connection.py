@@ -20,6 +20,7 @@ from broker_runtime.network.connection_notices import ConnectionNotices
 from broker_runtime.network.connection_states import ConnectionEvent, ConnectionState
 from broker_runtime.network.machine import Buffers, ConnectionMachine
 from broker_runtime.network.output import send
+from broker_runtime.network.owed_replies import OwedReplies
 from broker_runtime.network.poller import Poller
 from broker_runtime.network.settings import NetworkLimits
 from broker_runtime.network.transport import FileUnreadableError, Transport
@@ -132,6 +133,7 @@ class Connection:
         "_interest",
         "_machine",
         "_observers",
+        "_owed",
         "_pending",
         "_read_paused",
         "_shared",
@@ -161,6 +163,8 @@ class Connection:
         self._shared = shared
         self._machine = ConnectionMachine(origin[0], origin[2][0], shared.buffers)
         self._pending: PendingReply | None = None
+        self._owed: OwedReplies | None = None
+        """`_pending` and the replies behind it, while there are any."""
         self._observers: ClosedObservers | None = None
         self._interest: tuple[bool, bool] | None = None
         """What the poller has been told to watch for, reading and writing; None before it knows the connection."""
@@ -182,10 +186,10 @@ class Connection:
 
     def on_readable(self) -> None:
         shared, machine = self._shared, self._machine
-        if machine.state is not _READING:
+        now_s = shared.now()
+        if machine.state is not _READING and not self._reads_on(now_s):
             self._readable_while_muted()
             return
-        now_s = shared.now()
         space = machine.space(now_s)
         if space is None:
             self._read_paused = True
@@ -205,12 +209,29 @@ class Connection:
         self.last_used_s = now_s
         if now_s > self.established_from_s:
             shared.established_used_s = now_s
+        owed = self._owed
         try:
             requests = machine.received(count, now_s)
         except ProtocolError as error:
-            self._refuse(ConnectionEvent.REFUSE, error)
+            if owed is None:
+                self._refuse(ConnectionEvent.REFUSE, error)
+            else:
+                owed.add(error)
+                machine.served(0, now_s, deferred=True)
             return
-        self._serve(requests, now_s)
+        if owed is None:
+            self._serve(requests, now_s)
+        else:
+            self._serve_behind(owed, requests, now_s)
+
+    def _reads_on(self, now_s: float) -> bool:
+        """Whether further requests may be carried out before what is owed is there."""
+        pending = self._pending
+        if pending is None or pending.admits is None or not self._machine.reads_on(now_s):
+            return False
+        if self._owed is None:
+            self._owed = OwedReplies(pending, self._shared.limits.connection_turn_requests)
+        return self._owed.is_open
 
     def _readable_while_muted(self) -> None:
         if self._write_blocked and self._interest is not None and not self._interest[1]:
@@ -239,6 +260,11 @@ class Connection:
                 self._shared.poller.change(self._transport.fileno(), read=wanted[0], write=wanted[1])
 
     def _end_of_stream(self) -> None:
+        if self._owed is not None:
+            # It is met again once all that is owed has been sent.
+            self._read_paused = True
+            self._watch()
+            return
         problem = self._machine.cut_off()
         if problem is None:
             self._end(ConnectionEvent.END_OF_STREAM)
@@ -269,7 +295,7 @@ class Connection:
             self._go_on(state)
 
     def _handle(self, requests: list[memoryview], now_s: float) -> int:
-        """How many were handled; `_pending` is what the last one is answered by, if that comes later."""
+        """How many were handled; `_pending` is the first reply that comes later, behind which others may be owed."""
         shared, outgoing = self._shared, self._machine.outgoing
         assert outgoing is not None
         handler, now, stop_s = shared.handler, shared.now, now_s + shared.connection_turn_s
@@ -285,6 +311,9 @@ class Connection:
             if isinstance(reply, PendingReply):
                 if not reply.done:
                     self._pending = reply
+                    if reply.admits is not None and handled < len(requests):
+                        self._owed = OwedReplies(reply, shared.limits.connection_turn_requests)
+                        handled += self._handle_behind(self._owed, requests[handled:], stop_s)
                     break
                 there: list[Reply | None] = []
                 reply.on_complete(there.append)
@@ -300,6 +329,33 @@ class Connection:
                 self._send()
                 if outgoing or self._machine.state is _CLOSED:
                     break
+        return handled
+
+    def _serve_behind(self, owed: OwedReplies, requests: list[memoryview], now_s: float) -> None:
+        """Handle what may be before the replies that are owed, and let the others wait."""
+        try:
+            handled = self._handle_behind(owed, requests, now_s + self._shared.connection_turn_s)
+        except Exception as error:  # noqa: BLE001 - as in `_serve`
+            self._shared.host.handler_failed(self, error)
+            self.close()
+            return
+        if self._machine.served(handled, now_s, deferred=True) is _CLOSED:
+            self._cancel_pending()
+
+    def _handle_behind(self, owed: OwedReplies, requests: list[memoryview], stop_s: float) -> int:
+        handler, now = self._shared.handler, self._shared.now
+        handled = 0
+        for frame in requests:
+            if not owed.admits(frame) or now() >= stop_s:
+                break
+            handled += 1
+            try:
+                owed.add(handler(frame, self))
+            except ProtocolError as error:
+                owed.add(error)
+            if self.throttle_s:
+                self._throttle()
+                break
         return handled
 
     def _throttle(self) -> None:
@@ -320,8 +376,7 @@ class Connection:
 
     def _await(self, later: PendingReply, handled: int, now_s: float) -> None:
         if self._machine.served(handled, now_s, deferred=True) is _CLOSED:
-            self._pending = None
-            later.cancel()
+            self._cancel_pending()
             return
         later.on_complete(self._deliver)
         if self._machine.outgoing:
@@ -329,6 +384,10 @@ class Connection:
 
     def _deliver(self, reply: Reply | None) -> None:
         """The pending reply is there."""
+        if self._owed is not None:
+            # Those behind it mostly come with it, and then leave in one write.
+            self._shared.loop.call_soon(self._deliver_owed)
+            return
         self._pending = None
         if reply is None:
             self.close()
@@ -338,6 +397,42 @@ class Connection:
         self._machine.replied(reply)
         if not self._write_blocked and self._machine.state is not _CLOSED:
             self._flush()
+
+    def _deliver_owed(self) -> None:
+        """All replies in their order that are there by now."""
+        owed = self._owed
+        if owed is None:
+            return
+        refused: ProtocolError | None = None
+        for reply in owed.taken():
+            if reply is None:
+                self.close()
+                return
+            if isinstance(reply, ProtocolError):
+                refused = reply
+                break
+            self._machine.replied(reply, more=True)
+        self._pending = owed.awaited
+        if self._pending is None:
+            self._owed = None
+            self._machine.replied(())
+        else:
+            self._pending.on_complete(self._deliver)
+        if self.throttle_s:
+            self._throttle()
+        if refused is not None:
+            self._send()
+            self._refuse(ConnectionEvent.REFUSE, refused)
+        elif not self._write_blocked and self._machine.state is not _CLOSED:
+            self._flush()
+
+    def _cancel_pending(self) -> None:
+        pending, owed = self._pending, self._owed
+        self._pending = self._owed = None
+        if owed is not None:
+            owed.cancel()
+        elif pending is not None:
+            pending.cancel()
 
     def _send(self) -> None:
         outgoing = self._machine.outgoing
@@ -375,6 +470,9 @@ class Connection:
             self.ask_turn()
         elif state is _THROTTLED:
             self._wait_for_throttle_end()
+        elif state is ConnectionState.AWAITING:
+            if self._read_paused and self._reads_on(self._shared.now()):
+                self._resume_reading()
         elif state is _CLOSED:
             if self._transport.fileno() >= 0:
                 self._release()
@@ -491,9 +589,7 @@ class Connection:
         self._shared.poller.forget(self._transport.fileno())
         self._transport.close()
         self._forget_throttle_end()
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.cancel()
+        self._cancel_pending()
         if self._observers is not None:
             self._tell_observers(self._observers)
         self._shared.host.connection_closed(self)

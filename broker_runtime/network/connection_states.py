@@ -8,7 +8,8 @@ from enum import IntEnum
 
 
 class ConnectionState(IntEnum):
-    """Only a connection that is Reading is read from; in all other states the client is muted, as in Kafka."""
+    """A connection is read from while it is Reading, and while it is Awaiting replies to produce requests, behind which
+    others may be carried out; else the client is muted, as in Kafka."""
 
     READING = 0
     SERVING = 1
@@ -30,19 +31,20 @@ class ConnectionEvent(IntEnum):
     TURN = 3
     SERVED = 4
     DEFERRED = 5
-    REPLY = 6
-    SENT = 7
-    SENT_WITH_MORE = 8
-    SENT_THROTTLED = 9
-    UNTHROTTLED = 10
-    UNTHROTTLED_WITH_MORE = 11
-    PUSH = 12
-    END_OF_STREAM = 13
-    LOST = 14
-    OVERDUE = 15
-    REFUSE = 16
-    FINISH = 17
-    CLOSE = 18
+    REPLY_WITH_MORE = 6
+    REPLY = 7
+    SENT = 8
+    SENT_WITH_MORE = 9
+    SENT_THROTTLED = 10
+    UNTHROTTLED = 11
+    UNTHROTTLED_WITH_MORE = 12
+    PUSH = 13
+    END_OF_STREAM = 14
+    LOST = 15
+    OVERDUE = 16
+    REFUSE = 17
+    FINISH = 18
+    CLOSE = 19
 
 
 class UnknownEventError(RuntimeError):
@@ -60,6 +62,8 @@ def _table() -> Iterator[tuple[ConnectionState, ConnectionEvent, ConnectionState
     yield queued, ConnectionEvent.TURN, serving
     yield serving, ConnectionEvent.SERVED, sending
     yield serving, ConnectionEvent.DEFERRED, awaiting
+    yield awaiting, ConnectionEvent.BYTES, serving
+    yield awaiting, ConnectionEvent.REPLY_WITH_MORE, awaiting
     yield awaiting, ConnectionEvent.REPLY, sending
     yield sending, ConnectionEvent.SENT, reading
     yield sending, ConnectionEvent.SENT_WITH_MORE, queued
@@ -69,6 +73,7 @@ def _table() -> Iterator[tuple[ConnectionState, ConnectionEvent, ConnectionState
     # What is under way when a connection is to end goes on as far as its replies, and no further.
     yield ending, ConnectionEvent.SERVED, ending
     yield ending, ConnectionEvent.DEFERRED, ending
+    yield ending, ConnectionEvent.REPLY_WITH_MORE, ending
     yield ending, ConnectionEvent.REPLY, ending
     yield ending, ConnectionEvent.SENT, closed
     yield ending, ConnectionEvent.SENT_WITH_MORE, closed
@@ -86,6 +91,7 @@ def _table() -> Iterator[tuple[ConnectionState, ConnectionEvent, ConnectionState
     for event in (
         ConnectionEvent.SERVED,
         ConnectionEvent.DEFERRED,
+        ConnectionEvent.REPLY_WITH_MORE,
         ConnectionEvent.REPLY,
         ConnectionEvent.PUSH,
         ConnectionEvent.REFUSE,
@@ -116,7 +122,7 @@ MEANING_OF_STATE: Mapping[ConnectionState, str] = {
     ConnectionState.READING: "nothing is owed; of a request a part may have arrived",
     ConnectionState.SERVING: "requests are being handled, within one call",
     ConnectionState.QUEUED: "complete requests have arrived, and wait for the connection's next turn",
-    ConnectionState.AWAITING: "the last request is answered later, for example a fetch that waits for records",
+    ConnectionState.AWAITING: "replies are to come later: of a fetch that waits for records, of produce requests",
     ConnectionState.SENDING: "replies are to be sent, and the socket may take no more for now",
     ConnectionState.SHORT_OF_MEMORY: "more of a request is to come than queued.max.request.bytes has room for now",
     ConnectionState.THROTTLED: "everything is sent, and the client is over a quota: it is left alone (KIP-219)",
@@ -131,7 +137,8 @@ MEANING_OF_EVENT: Mapping[ConnectionEvent, str] = {
     ConnectionEvent.TURN: "its turn has come",
     ConnectionEvent.SERVED: "the requests of this turn are answered",
     ConnectionEvent.DEFERRED: "a request is to be answered later",
-    ConnectionEvent.REPLY: "the awaited reply is there",
+    ConnectionEvent.REPLY_WITH_MORE: "an awaited reply is there, and another one is awaited",
+    ConnectionEvent.REPLY: "the awaited reply is there, the last one",
     ConnectionEvent.SENT: "everything is sent",
     ConnectionEvent.SENT_WITH_MORE: "everything is sent, and complete requests are left",
     ConnectionEvent.SENT_THROTTLED: "everything is sent, and the client is over a quota",

@@ -107,7 +107,8 @@ class ConnectionMachine:
             return buffers.scratch if buffers.memory.ample else buffers.short_scratch
         room = self._room(frame, now_s)
         if not room:
-            self._tell(ConnectionEvent.NO_MEMORY)
+            if not self._owing:
+                self._tell(ConnectionEvent.NO_MEMORY)
             self._deadline_s = inf
             return None
         if _has_own_buffer(frame):
@@ -115,6 +116,14 @@ class ConnectionMachine:
         filled = frame.filled
         buffers.scratch[:filled] = memoryview(frame.buffer)[:filled]
         return buffers.scratch[filled : filled + max(room, _SHORT_READ_BYTES)]
+
+    def reads_on(self, now_s: float) -> bool:
+        """Whether bytes may come though a reply is owed: no request is left that had to wait for it."""
+        frame = self._frame
+        is_free = frame is None or not frame.complete
+        return (
+            self.state is ConnectionState.AWAITING and is_free and not self.outgoing and now_s >= self.throttled_until_s
+        )
 
     def received(self, count: int, now_s: float) -> list[memoryview]:
         """`count` bytes are in `space`; the requests to be handled now, which are valid until `served`."""
@@ -177,14 +186,14 @@ class ConnectionMachine:
             requests.append(data[position + SIZE_BYTES : end])
             position = end
             left -= 1
-        if position < length or len(requests) > 1 or self._frame is not None:
+        if position < length or len(requests) > 1 or self._owing or self._frame is not None:
             self._data, self._requests, self._taken = data, requests, position
         return requests
 
     def served(self, handled: int, now_s: float, *, deferred: bool = False) -> ConnectionState:
         """The first `handled` requests have been, and what `outgoing` has left waits for the socket.
 
-        `deferred`: the reply to the last of them comes later. The state that follows.
+        `deferred`: the replies to the last of them come later. The state that follows.
         """
         state = self.state
         after = AFTER[ConnectionEvent.DEFERRED][state] if deferred else _AFTER_SERVED[state]
@@ -215,10 +224,10 @@ class ConnectionMachine:
         else:
             self._forget_frame()
 
-    def replied(self, reply: Iterable[Chunk]) -> None:
-        """The reply that was to come later is there."""
-        self._tell(ConnectionEvent.REPLY)
-        self._owing = False
+    def replied(self, reply: Iterable[Chunk], *, more: bool = False) -> None:
+        """The reply that was to come later is there; `more`: others are to come still."""
+        self._tell(ConnectionEvent.REPLY_WITH_MORE if more else ConnectionEvent.REPLY)
+        self._owing = more
         if self.state is not ConnectionState.CLOSED:
             if self.outgoing is None:
                 self.outgoing = []

@@ -21,9 +21,11 @@ def send(transport: Transport, chunks: list[Chunk]) -> int:
     """How many bytes were taken; `chunks` keeps the rest. Raises OSError when the stream or a file has failed."""
     total = 0
     plain: list[_Plain] = []
-    for chunk in chunks:
+    for index, chunk in enumerate(chunks):
         if isinstance(chunk, FileRegion):
-            return _send_in_parts(transport, chunks)
+            if chunk.length > _SMALL_REGION:
+                return _send_in_parts(transport, chunks)
+            chunk = chunks[index] = _read_region(chunk)
         total += len(chunk)
         plain.append(chunk)
     if len(plain) > _MAX_VECTORS:

@@ -100,3 +100,12 @@ class NetworkLimits:
     """A connection that old counts as established."""
     accept_error_pause_s: float = 0.1
     log_interval_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """Of one outgoing connection: bytes of a response, requests that wait for theirs, seconds for connecting."""
+
+    response_bytes_max: int
+    in_flight_max: int
+    connect_timeout_s: float

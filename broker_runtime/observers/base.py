@@ -6,13 +6,13 @@ the broker's event loop, one call after the other: it has to be quick, and what 
 (`background`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from broker_runtime.apis.call import Call
-from broker_runtime.clock import Clock
+from broker_runtime.clock import Clock, Timer
 from broker_runtime.exposition import MetricFamily
 from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.view import Struct
@@ -103,29 +103,27 @@ class ReconfiguredObserver(Protocol):
 
 @runtime_checkable
 class CallObserver(Configured, Protocol):
-    """One that is part of the broker and keeps an account of all requests: one call for each that has ended.
-
-    It gets the `Call` itself, which has all facts (`apis.observed`), its `frame` (the request's bytes, the body from
-    `body_at` on) and its `reply`. Neither it nor what it keeps of a call may hold on to the frame.
-    """
-
-    def record_deferred(self, call: Call, /) -> None:
-        """The answer comes later, and the frame will be gone by then: what is needed of it goes into `call.kept`."""
-        ...
+    """One that is part of the broker and keeps an account of all requests: one call for each that has ended."""
 
     def record_call(self, call: Call, /) -> None:
-        """The call has ended. `frame` is None where it was deferred, or refused before it could be read."""
+        """The `Call` has all facts, with those that `Call.keep_details` asks for; see `apis.observed`, too.
+
+        Where `partitions` is None the call was refused before it could begin.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an observer that is part of the broker is told of it, where it has `attach`."""
+    """What an observer that is part of the broker is told of it, where it has `attach`. `call_later` is the event
+    loop's, and to be called on it only.
+    """
 
     node_id: int
     cluster_id: str
     log_dir: str
     clock: Clock
+    call_later: Callable[[float, Callable[[], None]], Timer]
 
 
 @runtime_checkable

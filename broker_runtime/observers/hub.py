@@ -76,23 +76,15 @@ class ObserverHub:
 
     def begun(self, call: Call, frame: memoryview, body_at: int) -> None:
         if self._accounts:
-            call.frame = frame
-            call.body_at = body_at
+            call.keep_details()
         candidates = self._by_api[call.api.key]
         if candidates:
             self._request(candidates, call, frame, body_at)
-
-    def deferred(self, call: Call) -> None:
-        for one in self._accounts:
-            assert one.account is not None
-            _unmeasured(one, one.account.record_deferred, call)
-        call.frame = None
 
     def ended(self, call: Call) -> None:
         for one in self._accounts:
             assert one.account is not None
             _unmeasured(one, one.account.record_call, call)
-        call.frame = None
         observation = call.observation
         if observation is not None:
             call.observation = None

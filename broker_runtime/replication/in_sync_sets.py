@@ -16,6 +16,7 @@ from broker_runtime.replication import isr_changes
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.peer import Controller
+from broker_runtime.replication.wanted_isr import wanted_change
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ class InSyncSets:
             if leader.leader_epoch < 0:
                 # It has resigned since the round began.
                 continue
-            change = leader.wanted_change(self._image.brokers, now_s, self._settings.lag_max_s, epoch)
+            change = wanted_change(leader, self._image.brokers, now_s, self._settings.lag_max_s, epoch)
             if change is not None and self._due(leader, now_s):
                 self.counts.shrinks += len(change.isr) < len(leader.isr)
                 self.counts.expands += len(change.isr) > len(leader.isr)

@@ -57,13 +57,13 @@ class LeaderReplica:
 
     __slots__ = (
         "_deletions",
-        "_followers",
-        "_me",
         "elr",
+        "followers",
         "index",
         "isr",
         "leader_epoch",
         "log",
+        "me",
         "partition_epoch",
         "pending",
         "replicas",
@@ -81,12 +81,11 @@ class LeaderReplica:
         self.pending: PendingIsrChange | None = None
         self.start_offset = log.log_end_offset
         """Where the log ended when this broker became the leader: everything below may be of earlier leaders."""
-        self._me = me
-        self._followers: dict[int, Follower] = {}
+        self.me = me
+        self.followers: dict[int, Follower] = {}
+        """By broker id; this replica's own to change."""
         self._deletions = OffsetWaiters(log.place.wakes)
         log.on_counted = self.advance
-
-    # What the metadata says
 
     def update(self, part: Partition, brokers: Mapping[int, BrokerInfo], now_s: float) -> None:
         """Take over a newer state of the partition in which this broker still leads it."""
@@ -94,7 +93,7 @@ class LeaderReplica:
             self.leader_epoch = part.leader_epoch
             self.start_offset = self.log.log_end_offset
             self.pending = None
-            self._followers = {}
+            self.followers = {}
             self._epoch_is_over()
         if part.partition_epoch > self.partition_epoch:
             self.partition_epoch = part.partition_epoch
@@ -106,10 +105,10 @@ class LeaderReplica:
 
     def follow_brokers(self, brokers: Mapping[int, BrokerInfo], now_s: float) -> None:
         """Forget what is known of followers that were replaced, and begin with those that are new."""
-        known, self._followers = self._followers, {}
+        known, self.followers = self.followers, {}
         is_one_unknown = False
         for replica in self.replicas:
-            if replica == self._me:
+            if replica == self.me:
                 continue
             epoch = brokers[replica].epoch if replica in brokers else UNKNOWN
             follower = known.get(replica)
@@ -120,11 +119,16 @@ class LeaderReplica:
                     # It has the time that every follower has before it is taken out.
                     follower.caught_up_s = now_s
             follower.lives = replica in brokers and not brokers[replica].fenced
-            self._followers[replica] = follower
+            self.followers[replica] = follower
         self._wake_deletions()
         if is_one_unknown:
             # In a fetch session it says what it has only once: it is taken down again.
             self.log.followers.tell_at_once()
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether fewer replicas are in sync than min.insync.replicas asks for, of those that there are (KIP-966)."""
+        return len(self.isr) < min(self.log.config.min_insync_replicas, len(self.replicas))
 
     @property
     def _electable(self) -> tuple[int, ...]:
@@ -133,16 +137,14 @@ class LeaderReplica:
         return tuple(dict.fromkeys((*self.isr, *self.elr, *asked)))
 
     def _set_sole(self) -> None:
-        self.log.sole_replica = self._electable == (self._me,)
-
-    # What followers do
+        self.log.sole_replica = self._electable == (self.me,)
 
     def on_fetch(self, replica: int, broker_epoch: int, offset: int, now_s: float, log_start: int = UNKNOWN) -> None:
         """A follower asks for `offset`, so it has what is below. Raises KafkaError for whoever is no follower.
 
         `broker_epoch` and `log_start` are -1 in a version of the request that does not tell them.
         """
-        follower = self._followers.get(replica)
+        follower = self.followers.get(replica)
         if follower is None:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica} is no follower of {self.topic}-{self.index}"
@@ -170,7 +172,7 @@ class LeaderReplica:
         Requests of a session leave out what has not changed: without this an idle partition's follower would look as if
         it had not asked since the last record.
         """
-        follower = self._followers.get(replica)
+        follower = self.followers.get(replica)
         if follower is None or follower.end_offset != offset or broker_epoch not in (UNKNOWN, follower.broker_epoch):
             return
         follower.caught_up_s = max(follower.caught_up_s, at_s)
@@ -180,61 +182,22 @@ class LeaderReplica:
         """Move the high watermark as far as all that may be elected have come, this broker's disk included."""
         least = self.log.counted_end
         for replica in self._electable:
-            if replica != self._me:
-                follower = self._followers.get(replica)
+            if replica != self.me:
+                follower = self.followers.get(replica)
                 least = min(least, UNKNOWN if follower is None else follower.end_offset)
         if least > self.log.high_watermark:
             self.log.advance_high_watermark(least)
-
-    def lag_of(self, replica: int) -> int | None:
-        """Records that a follower misses; None when it is not known."""
-        follower = self._followers.get(replica)
-        if follower is None or follower.end_offset < 0:
-            return None
-        return max(0, self.log.log_end_offset - follower.end_offset)
 
     @property
     def low_watermark(self) -> int:
         """No replica that lives or may lead serves records below; -1 until all of them have told their log start."""
         electable = self._electable
-        starts = (f.log_start for replica, f in self._followers.items() if f.lives or replica in electable)
+        starts = (f.log_start for replica, f in self.followers.items() if f.lives or replica in electable)
         return min((self.log.log_start_offset, *starts))
 
     def _wake_deletions(self) -> None:
         if self._deletions.waiting:
             self._deletions.wake(self.low_watermark + 1)
-
-    # The in-sync set
-
-    def wanted_change(
-        self, brokers: Mapping[int, BrokerInfo], now_s: float, lag_max_s: float, me_epoch: int
-    ) -> PendingIsrChange | None:
-        """The in-sync set that should be; None when it is right, or a change is under way already."""
-        if self.pending is not None:
-            return None
-        joining = [r for r in self._followers if r not in self.isr and self._may_join(r, brokers)]
-        leaving = {r for r in self.isr if r != self._me and self._has_fallen_behind(r, now_s, lag_max_s)}
-        if not joining and not leaving:
-            return None
-        isr = (*(r for r in self.isr if r not in leaving), *joining)
-        epochs = {r: me_epoch if r == self._me else self._followers[r].broker_epoch for r in isr}
-        return PendingIsrChange(isr, epochs, self.partition_epoch)
-
-    def _may_join(self, replica: int, brokers: Mapping[int, BrokerInfo]) -> bool:
-        broker, follower = brokers.get(replica), self._followers[replica]
-        return (
-            broker is not None
-            and broker.active
-            and broker.epoch == follower.broker_epoch
-            and follower.end_offset >= max(self.log.high_watermark, self.start_offset)
-            and (follower.log_start == UNKNOWN or follower.log_start >= self.log.log_start_offset)
-        )
-
-    def _has_fallen_behind(self, replica: int, now_s: float, lag_max_s: float) -> bool:
-        follower = self._followers.get(replica)
-        if follower is None:
-            return True
-        return follower.end_offset != self.log.log_end_offset and now_s - follower.caught_up_s > lag_max_s
 
     def begin(self, change: PendingIsrChange) -> None:
         """The controller is asked: from here on whoever may be in sync must have what is acknowledged."""
@@ -248,8 +211,6 @@ class LeaderReplica:
         if self.leader_epoch != UNKNOWN:
             self._set_sole()
             self.advance()
-
-    # Who waits
 
     def wait_for_deletion(self, offset: int, callback: Callable[[], None]) -> Callable[[], None]:
         """Call once when the low watermark has reached `offset`, or the epoch is over; the result undoes it."""

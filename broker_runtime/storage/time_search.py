@@ -77,17 +77,6 @@ def _first_since(stretch: "_Stretch", timestamp: int) -> Search:
     return found if found is not None else (yield partial(stretch.first_since, timestamp))
 
 
-def run_through(search: Search) -> FoundRecord | None:
-    """Every step at once, here. Raises KafkaError, OSError."""
-    try:
-        step = next(search)
-        while True:
-            step = search.send(step())
-    except StopIteration as ended:
-        found: FoundRecord | None = ended.value
-        return found
-
-
 def _stretch(log: Log, segment: Segment, start: int | None, unpacked_bytes_max: int) -> "_Stretch":
     begin = segment.size if start is None else start
     return _Stretch(segment.file, segment.path, begin, segment.size, log.log_start_offset, unpacked_bytes_max)

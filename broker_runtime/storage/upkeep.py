@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition
 from broker_runtime.storage.checkpoints import Checkpoints, knows_begin
@@ -20,8 +21,8 @@ _LOGGER = logging.getLogger(__name__)
 _LOGS_PER_TICK = 256
 _RECOVERED_PER_TICK = 16
 _CHECKPOINT_INTERVAL_S = 60.0
-PRODUCER_EXPIRATION_MS = 86_400_000
-HIGH_WATERMARK_INTERVAL_MS = 5_000
+PRODUCER_EXPIRATION_MS = BrokerConfig.producer_id_expiration_ms.default
+HIGH_WATERMARK_INTERVAL_MS = BrokerConfig.replica_high_watermark_checkpoint_interval_ms.default
 
 
 class LogUpkeep:

@@ -110,7 +110,13 @@ class RequestReader(FrameCursor):
     def nullable_bytes(self) -> memoryview | None:
         """A view into the frame, valid as long as the frame is."""
         length = self._length(_INT32)
-        return None if length < 0 else self._take(length)
+        if length < 0:
+            return None
+        frame, at = self._frame, self._at
+        self._at = end = at + length
+        if end > len(frame):
+            raise self._cut_short()
+        return frame[at:end]
 
     def end_struct(self) -> None:
         if self.flexible:

@@ -49,13 +49,16 @@ class PendingReply:
 
     The maker calls `complete` once; the connection calls `on_complete` to be told and `cancel` when the
     client has gone, which runs the maker's `on_cancel` so that nothing waits for a closed connection.
+    With `admits` the maker lets the connection carry out further requests before: their replies come behind this one.
     """
 
-    __slots__ = ("_callback", "_reply", "done", "on_cancel")
+    __slots__ = ("_callback", "_reply", "admits", "done", "on_cancel")
 
     def __init__(self, on_cancel: Callable[[], None] | None = None) -> None:
         self.done = False
         self.on_cancel = on_cancel
+        self.admits: Callable[[memoryview], bool] | None = None
+        """Whether the request in a frame may be carried out before this reply is there; None: no request may."""
         self._reply: Reply | None = None
         self._callback: Callable[[Reply | None], None] | None = None
 

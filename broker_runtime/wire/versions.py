@@ -92,7 +92,3 @@ FORMATS: Mapping[int, ApiFormat] = {
     LIST_CONFIG_RESOURCES: ApiFormat("list_config_resources", 0),
     DESCRIBE_TOPIC_PARTITIONS: ApiFormat("describe_topic_partitions", 0),
 }
-
-
-def is_flexible(api_key: int, version: int) -> bool:
-    return version >= FORMATS[api_key].flexible_from

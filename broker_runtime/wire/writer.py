@@ -21,7 +21,3 @@ def nullable_string(text: str | None, flexible: bool) -> bytes:
     if text is None:
         return b"\x00" if flexible else b"\xff\xff"
     return string(text, flexible)
-
-
-def bytes_length(size: int, flexible: bool) -> bytes:
-    return write_uvarint(size + 1) if flexible else _INT32.pack(size)

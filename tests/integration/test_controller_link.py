@@ -2,8 +2,13 @@
 
 import asyncio
 
-from broker_runtime.cluster.link import ControllerClient, SocketLink
+from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.socket_link import SocketLink
+from broker_runtime.config import ServerAddress
 from broker_runtime.errors import ErrorCode
+from broker_runtime.network.client_connection import ClientConnector
+from broker_runtime.network.dialling import SocketDialler
+from broker_runtime.network.settings import ClientLimits
 from broker_runtime.wire.messages import encode_response
 from broker_runtime.wire.versions import BROKER_HEARTBEAT
 
@@ -36,9 +41,11 @@ async def test_what_waits_for_a_controller_that_hangs_goes_to_the_active_one() -
         await asyncio.start_server(hung.serve, "127.0.0.1", 0) as one,
         await asyncio.start_server(active.serve, "127.0.0.1", 0) as other,
     ):
-        ring = [server.sockets[0].getsockname() for server in (one, other)]
-        link = SocketLink(ring, 10)
-        client, elsewhere = ControllerClient(link, PATIENCE_S), ControllerClient(SocketLink(ring[::-1], 10), PATIENCE_S)
+        ring = [ServerAddress(*server.sockets[0].getsockname()) for server in (one, other)]
+        connector = ClientConnector(SocketDialler(asyncio.get_running_loop()), ClientLimits(1_000_000, 10, PATIENCE_S))
+        link = SocketLink(ring, connector)
+        client = ControllerClient(link, PATIENCE_S)
+        elsewhere = ControllerClient(SocketLink(ring[::-1], connector), PATIENCE_S)
         async with asyncio.timeout(PATIENCE_S / 2):
             waiting = [asyncio.create_task(client.forward(BROKER_HEARTBEAT, 1, memoryview(b""))) for _ in range(3)]
             await hung.asked.wait()

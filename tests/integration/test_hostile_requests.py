@@ -26,9 +26,10 @@ from kio.serial import entity_writer
 from broker_runtime.apis.context import ApiSpec
 from broker_runtime.apis.table import BROKER_APIS, CONTROLLER_APIS
 from broker_runtime.wire.messages import message_type
-from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS, METADATA, is_flexible
+from broker_runtime.wire.versions import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS, METADATA
 from tests.support.apache_kafka import free_port
 from tests.support.broker_process import CLUSTER_ID, BrokerProcess
+from tests.support.request_frames import is_flexible
 
 SEED = 20_261_121
 MUTATIONS, CUTS, INVENTIONS = 36, 8, 8

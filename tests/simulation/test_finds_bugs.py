@@ -111,7 +111,7 @@ def count_progress_of_an_earlier_incarnation(monkeypatch: pytest.MonkeyPatch) ->
     real = LeaderReplica.follow_brokers
 
     def of_whoever(self: LeaderReplica, brokers: Mapping[int, BrokerInfo], now_s: float) -> None:
-        for replica, follower in self._followers.items():
+        for replica, follower in self.followers.items():
             if replica in brokers:
                 follower.broker_epoch = brokers[replica].epoch
         real(self, brokers, now_s)

@@ -37,6 +37,14 @@ def brokers(*ids: int) -> dict[int, BrokerInfo]:
     return {broker_id: broker_info(broker_id) for broker_id in ids}
 
 
+def lag_of(leader: LeaderReplica, replica: int) -> int | None:
+    """Records that a follower misses; None when it is not known."""
+    follower = leader.followers.get(replica)
+    if follower is None or follower.end_offset < 0:
+        return None
+    return max(0, leader.log.log_end_offset - follower.end_offset)
+
+
 def leading(log: Log, *replicas: int, epoch: int = 0, isr: tuple[int, ...] | None = None) -> LeaderReplica:
     """The first replica leads; all are in sync unless told otherwise."""
     chosen = replicas or (1,)

@@ -18,6 +18,8 @@ Dependent = BrokerListener | ConnectionQuota | Topic
 
 @dataclass(frozen=True, slots=True)
 class DesiredCluster:
+    """What the manifests want of one cluster."""
+
     target: ClusterTarget
     quotas: QuotaPlan
     topics: Mapping[str, Topic]
@@ -36,6 +38,8 @@ class Complaint:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
+    """What all manifests want together, and what of them is not possible."""
+
     manifests: Manifests
     clusters: Mapping[str, DesiredCluster]
     complaints: tuple[Complaint, ...] = ()

@@ -25,6 +25,8 @@ class Seen:
 
 
 class ManifestWatch:
+    """Remembers the contents of manifest files, to tell which have changed."""
+
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = tuple(paths)
         self._seen = self._look({})

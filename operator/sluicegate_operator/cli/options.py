@@ -8,6 +8,8 @@ import typer
 
 
 class Output(StrEnum):
+    """The forms in which a command shows what it found."""
+
     TABLE = "table"
     JSON = "json"
 

@@ -25,6 +25,8 @@ OTHER_FILES = 64
 
 @dataclass(frozen=True, slots=True)
 class StormOptions:
+    """The options of `sluicegate storm` as they were given."""
+
     to: str
     rate: float
     workers: int | None

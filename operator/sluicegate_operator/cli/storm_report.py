@@ -24,6 +24,8 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class SourceCounts:
+    """What became of the attempts from one source address."""
+
     attempts: int = 0
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
 

@@ -25,6 +25,8 @@ ASK_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True, slots=True, order=True)
 class ControllerPlace:
+    """Where one controller is reached."""
+
     node_id: int
     host: str
     port: int = CONTROLLER_PORT

@@ -39,6 +39,8 @@ Some = TypeVar("Some", SetBrokerConfigs, SetIpQuota)
 
 
 class EnforcementState(StrEnum):
+    """How far one broker is with the limits."""
+
     ENFORCED = "Enforced"
     LAGGING = "Lagging"
     UNREACHABLE = "Unreachable"

@@ -10,6 +10,8 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
+    """Status code and body of an answer, whatever the code."""
+
     status: int
     body: str
 

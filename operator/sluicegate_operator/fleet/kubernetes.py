@@ -62,6 +62,8 @@ class AppliedNodes:
 
 @dataclass(slots=True)
 class KubernetesFleet:
+    """Clusters as children of their objects in the API server. Nothing here is durable: all is read again."""
+
     _kube: KubeClient
     _operator_namespace: str = "default"
     _controllers: dict[tuple[str, str], tuple[ControllerPlace, ...]] = field(default_factory=dict)

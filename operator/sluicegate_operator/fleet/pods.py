@@ -42,6 +42,8 @@ LAST_WORDS_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class PodCondition:
+    """A condition in a pod's status."""
+
     status: str
     reason: str = ""
     message: str = ""

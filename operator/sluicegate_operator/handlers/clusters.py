@@ -56,6 +56,8 @@ class _Applied:
 
 
 class ClusterReconciler:
+    """Keeps a cluster's children as its manifests want them, and says in its status what is seen of its pods."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._ports: dict[ClusterKey, dict[_Life, Mapping[str, int]]] = {}

@@ -28,6 +28,8 @@ class _InForce:
 
 
 class ConfigReconciler:
+    """Keeps the dynamic configuration of brokers as the BrokerCluster says. Raises KubeError, which is tried again."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._in_force: dict[ClusterKey, _InForce] = {}

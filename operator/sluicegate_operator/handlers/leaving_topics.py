@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 
 class LeavingTopics:
+    """Holds Topics by their finalizer until what they stand for is deleted, or never will be."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._since_s: dict[ClusterKey, dict[str, float]] = {}

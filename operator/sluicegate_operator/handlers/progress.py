@@ -13,6 +13,8 @@ from sluicegate_operator.planning.scale import ScaleStep
 
 @dataclass(slots=True)
 class ClusterProgress:
+    """What the queues know of one cluster, for its status. Soft state: made anew by their next looks."""
+
     roll: RollStep | None = None
     roll_generation: int = 0
     """Of the BrokerCluster that `roll` and `scale` follow from."""

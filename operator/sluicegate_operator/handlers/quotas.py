@@ -53,6 +53,8 @@ class _Seen:
 
 
 class QuotaReconciler:
+    """Enforces the ConnectionQuotas of a cluster on its brokers, and says in their status how far that is."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._enforced: dict[ClusterKey, DesiredLimits] = {}

@@ -25,6 +25,8 @@ PASSES_WITHIN_S = 30.0
 
 
 class RackReconciler:
+    """Tells brokers that wait for it the rack of their node."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._waits: Said[tuple[ClusterKey, str]] = Said()

@@ -44,6 +44,8 @@ UNSEEN_RETRY = Retry(MOVING_EVERY_S, 5.0)
 
 
 class RegistrationReconciler:
+    """Keeps BrokerRegistrations as the active controller sees its brokers, and tells it which processes are gone."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._told: defaultdict[ClusterKey, dict[int, int]] = defaultdict(dict)

@@ -61,6 +61,8 @@ class _Seen:
 
 
 class RollReconciler:
+    """Restarts nodes that run with old properties, and scales a cluster, one step for each look."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._waits: Said[ClusterKey] = Said()

@@ -24,6 +24,8 @@ WAITING_RETRY = Retry(2.0, 10.0)
 
 
 class TopicReconciler:
+    """Keeps topics as their Topic objects say, and says in their status how that went."""
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._leaving = LeavingTopics(context)

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 
 class Watch:
+    """What kopf tells of objects and pods, given to the queues that it concerns."""
+
     def __init__(
         self,
         first_seen: FirstSeen,

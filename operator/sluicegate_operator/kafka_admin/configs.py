@@ -25,6 +25,8 @@ TOPICS_A_PAGE = 200
 
 
 class ResourceType(IntEnum):
+    """What a configuration belongs to, by its number in the Kafka protocol."""
+
     TOPIC = 2
     BROKER = 4
 

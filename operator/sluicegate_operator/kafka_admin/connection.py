@@ -105,8 +105,6 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         self._fail(AdminConnectionError(self.address, "the connection was closed here"))
 
-    # What asyncio calls.
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
@@ -123,8 +121,6 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f"the connection was lost: {exc}" if exc else "the broker closed the connection"
         self._fail(AdminConnectionError(self.address, reason))
-
-    # Inside.
 
     def _take(self, frame: bytes) -> None:
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)

@@ -26,6 +26,8 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:
+    """A broker as Metadata and DescribeCluster tell of it."""
+
     id: int
     host: str
     port: int
@@ -34,6 +36,8 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
+    """A cluster as DescribeCluster tells of it."""
+
     cluster_id: str
     controller_id: int
     brokers: tuple[BrokerView, ...]
@@ -41,6 +45,8 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
+    """One of the places that a value may come from, with what stands there."""
+
     name: str
     value: str | None
     source: ConfigSource

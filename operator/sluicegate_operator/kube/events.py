@@ -66,6 +66,8 @@ def worth_posting(series: Series, now: datetime) -> bool:
 
 
 class EventRecorder:
+    """Posts Events, those that repeat as one with a count. Nothing of it is durable here."""
+
     def __init__(
         self,
         client: KubeClient,

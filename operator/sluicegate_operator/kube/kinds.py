@@ -9,6 +9,8 @@ from sluicegate_operator.api.metadata import API_VERSION
 
 @dataclass(frozen=True, slots=True)
 class Kind:
+    """A kind of objects as the API server addresses it."""
+
     api_version: str
     kind: str
     plural: str

@@ -28,6 +28,8 @@ FIRST_CONTROLLER_ID = 1000
 
 
 class Role(StrEnum):
+    """What a node of a cluster is."""
+
     BROKER = "broker"
     CONTROLLER = "controller"
 
@@ -51,6 +53,8 @@ class ListenerClash:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
+    """What follows from the manifests of a cluster: its nodes, their ports and their properties."""
+
     name: str
     namespace: str
     cluster_id: str

@@ -13,6 +13,8 @@ from uuid import UUID
 
 
 class BrokerState(StrEnum):
+    """A broker as the active controller sees it; the values are those of its HTTP answer and of BrokerRegistration."""
+
     OFFLINE = "Offline"
     """Registered, without a live session: not running, or doing what one node does alone."""
     FENCED = "Fenced"

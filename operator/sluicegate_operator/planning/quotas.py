@@ -29,6 +29,8 @@ def is_limit_key(key: str) -> bool:
 
 
 class TargetKind(StrEnum):
+    """What a ConnectionQuota limits."""
+
     BROKER = "broker"
     LISTENER = "listener"
     IP = "ip"

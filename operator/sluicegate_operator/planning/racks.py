@@ -29,6 +29,8 @@ class NodeLabels:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
+    """A broker is to be told its rack."""
+
     pod: RackPod
     rack: str
 

@@ -136,6 +136,8 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
+    """No node may be restarted now: why, and which nodes are waited for."""
+
     reason: WaitReason
     message: str
     waiting: tuple[str, ...] = ()

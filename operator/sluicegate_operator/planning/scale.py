@@ -35,12 +35,16 @@ class ScaleView:
 
 @dataclass(frozen=True, slots=True)
 class Move:
+    """A partition is to have other replicas."""
+
     topic: str
     index: int
     replicas: tuple[int, ...]
 
 
 class ScaleReason(StrEnum):
+    """Why a cluster's number of brokers is what it is; the values are reasons of a condition."""
+
     SCALED = "Scaled"
     SCALING_UP = "ScalingUp"
     SCALING_DOWN = "ScalingDown"

@@ -26,6 +26,8 @@ class ObservedTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
+    """A topic is to be created."""
+
     name: str
     partitions: int
     replicas: int
@@ -42,6 +44,8 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class AlterTopicConfigs:
+    """Values of a topic are to be set, and others to be taken back to their defaults."""
+
     name: str
     set: Mapping[str, str]
     delete: tuple[str, ...] = ()
@@ -49,6 +53,8 @@ class AlterTopicConfigs:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
+    """A topic is to be deleted."""
+
     name: str
 
 
@@ -56,6 +62,8 @@ TopicAction = CreateTopic | AddPartitions | AlterTopicConfigs | DeleteTopic
 
 
 class TopicOutcome(StrEnum):
+    """What becomes of a Topic; the values are reasons of its condition."""
+
     ACCEPTED = "Accepted"
     CONFLICTED = "Conflicted"
     CLUSTER_MISSING = "ClusterMissing"
@@ -65,6 +73,8 @@ class TopicOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicVerdict:
+    """The outcome with a sentence for people."""
+
     outcome: TopicOutcome
     message: str = ""
 

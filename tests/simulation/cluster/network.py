@@ -1,7 +1,7 @@
 """The network between simulated processes: connections with delays, cut links, resets. Bytes arrive in order.
 
-It is below the code under test: links and clients call `loop.create_connection` as on a real loop, and servers
-get whole connections. A cut holds bytes back as TCP does until it heals; a kill closes a process's connections, a
+It is below the code under test, which has its sockets over it (`sockets`); the simulation's own clients call
+`loop.create_connection`. A cut holds bytes back as TCP does until it heals; a kill closes a process's connections, a
 power loss leaves them hanging. Knows frames no more than a cable does.
 """
 
@@ -10,7 +10,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tests.simulation.cluster.loop import Owner, VirtualLoop, current_owner
 
@@ -25,6 +25,9 @@ class Receiver(Protocol):
     def data_received(self, data: bytes) -> None: ...
 
     def connection_lost(self, error: Exception | None) -> None: ...
+
+
+R = TypeVar("R", bound=Receiver)
 
 
 class Listener(Protocol):
@@ -132,32 +135,41 @@ class Network:
             usual += self.random.uniform(0.01, 0.2)
         return usual + self._slow.get(source, 0.0) + self._slow.get(target, 0.0)
 
-    async def connect(
-        self, make: Callable[[], asyncio.BaseProtocol], host: str, port: int
-    ) -> tuple["Transport", asyncio.BaseProtocol]:
+    async def open(self, address: tuple[str, int], make: Callable[["End"], R]) -> R:
+        """Connect; `make` is given the near end and says who receives there. Raises ConnectionRefusedError."""
         owner = current_owner()
         assert owner is not None, "a connection needs a process"
+        host = address[0]
         while True:
             await asyncio.sleep(self.delay_s(owner.host, host) + self.delay_s(host, owner.host))
             if not self.is_cut(owner.host, host) and not self.is_cut(host, owner.host):
                 break
             await asyncio.sleep(_SYN_RETRY_S)
-        listener = self._listeners.get((host, port))
-        if listener is None or (host, port) in self._refusing:
-            raise ConnectionRefusedError(f"nobody listens on {host}:{port}")
+        listener = self._listeners.get(address)
+        if listener is None or address in self._refusing:
+            raise ConnectionRefusedError(f"nobody listens on {host}:{address[1]}")
         self._next_id += 1
         near = End(self, self._next_id, owner)
         far = End(self, self._next_id, listener.owner)
         near.other, far.other = far, near
-        protocol = make()
-        transport = Transport(near, protocol)
-        near.receiver = transport
-        protocol.connection_made(transport)
+        receiver = near.receiver = make(near)
         far.receiver = listener.accept(far, (owner.host, 20_000 + self._next_id % 40_000))
         self._connections[self._next_id] = (near, far)
         if far.receiver is None:
             far.close()
-        return transport, protocol
+        return receiver
+
+    async def connect(
+        self, make: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple["Transport", asyncio.BaseProtocol]:
+        def connected(end: "End") -> Transport:
+            protocol = make()
+            transport = Transport(end, protocol)
+            protocol.connection_made(transport)
+            return transport
+
+        transport = await self.open((host, port), connected)
+        return transport, transport.protocol
 
     def forget(self, end: "End") -> None:
         self._connections.pop(end.id, None)
@@ -247,12 +259,12 @@ class End:
 
 
 class Transport(asyncio.Transport):
-    """What a protocol of the code under test writes to."""
+    """What a protocol of the simulation's own clients writes to."""
 
     def __init__(self, end: End, protocol: asyncio.BaseProtocol) -> None:
         super().__init__()
         self._end = end
-        self._protocol = protocol
+        self.protocol = protocol
         self._closing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -273,17 +285,9 @@ class Transport(asyncio.Transport):
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
-        if isinstance(self._protocol, asyncio.BufferedProtocol):
-            rest = memoryview(data)
-            while rest and not self._closing:
-                room = memoryview(self._protocol.get_buffer(-1))
-                size = min(len(room), len(rest))
-                room[:size] = rest[:size]
-                rest = rest[size:]
-                self._protocol.buffer_updated(size)
-        elif isinstance(self._protocol, asyncio.Protocol):
-            self._protocol.data_received(data)
+        if isinstance(self.protocol, asyncio.Protocol):
+            self.protocol.data_received(data)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._closing = True
-        self._protocol.connection_lost(error)
+        self.protocol.connection_lost(error)

@@ -14,14 +14,18 @@ from unittest import mock
 
 from broker_runtime import broker as composition
 from broker_runtime.broker import Broker, StartError
+from broker_runtime.clock import Clock
 from broker_runtime.cluster import reactions
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import broker_settings
 from broker_runtime.errors import ConfigError, KafkaError
+from broker_runtime.network.connection import FrameHandler
+from broker_runtime.network.settings import NetworkLimits
 from tests.simulation.cluster.kube import SimulatedStore
 from tests.simulation.cluster.loop import START_S, Owner, VirtualLoop, current_owner
 from tests.simulation.cluster.network import Network
-from tests.simulation.cluster.server import Handler, SimulatedServer
+from tests.simulation.cluster.server import SimulatedServer
+from tests.simulation.cluster.sockets import SimulatedDialler
 from tests.support.inline_executor import InlineExecutor
 from tests.support.journal_store import SharedObjects
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -211,12 +215,15 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
         assert owner is not None
         return around.by_owner[owner]
 
-    def server(handler: Handler, *_: object) -> SimulatedServer:
+    def server(handler: FrameHandler, limits: NetworkLimits, clock: Clock, _: object) -> SimulatedServer:
         owner = current_owner()
         assert owner is not None
-        made = SimulatedServer(around.network, owner, around.mistake)
-        made.handler = handler
-        return made
+        return SimulatedServer(handler, limits, clock, (around.network, owner), around.mistake)
+
+    def dialler(_: object) -> SimulatedDialler:
+        owner = current_owner()
+        assert owner is not None
+        return SimulatedDialler(around.network, owner)
 
     def store(*_: object, **_options: object) -> SimulatedStore:
         owner = current_owner()
@@ -238,6 +245,8 @@ def replaced_operating_system(around: Surroundings, cluster_id: str, seed: int) 
             (composition, "boot_id", lambda: mine().boot_id),
             (composition, "claim_folder", lambda *_: cluster_id),
             (composition, "make_data_folder", lambda path: Path(path)),
+            (composition, "SocketDialler", dialler),
+            ("broker_runtime.broker_node", "SocketDialler", dialler),
             ("broker_runtime.broker_node", "SocketServer", server),
             ("broker_runtime.controller_node", "SocketServer", server),
             ("broker_runtime.controller.journal.kube_store", "KubeStore", store),

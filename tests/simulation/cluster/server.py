@@ -1,37 +1,44 @@
-"""Stands in for SocketServer in a simulated process: the same methods, connections from the simulated network.
+"""Stands in for SocketServer in a simulated process: the same methods, listeners of the simulated network.
 
-Frames go to the real dispatcher; a connection is muted while its reply is awaited, as the real one.
+Its connections are the real ones, over simulated sockets.
 """
 
 from collections.abc import Callable, Collection, Iterable
 
-from broker_runtime.errors import ProtocolError
-from broker_runtime.network.settings import QuotaSettings
-from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
+from broker_runtime.clock import Clock
+from broker_runtime.network.connection import Connection, FrameHandler, Shared
+from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.wire.reply import PendingReply, Reply
 from tests.simulation.cluster.loop import Owner
 from tests.simulation.cluster.network import End, Network
-
-Handler = Callable[[memoryview, "ServerConnection"], Reply | PendingReply]
-_SIZE_BYTES = 4
+from tests.simulation.cluster.sockets import SimulatedPoller, SimulatedSocket
 
 
 class SimulatedServer:
-    def __init__(self, network: Network, owner: Owner, mistake: Callable[[str], None]) -> None:
+    """Owns the listeners of one process and the connections that came through them."""
+
+    def __init__(
+        self,
+        handler: FrameHandler,
+        limits: NetworkLimits,
+        clock: Clock,
+        place: tuple[Network, Owner],
+        mistake: Callable[[str], None],
+    ) -> None:
         """`mistake` is told of what only a mistake of ours can be: a handler that failed."""
-        self.handler: Handler | None = None
-        self.mistake = mistake
-        self.connections: dict[ServerConnection, None] = {}
-        self._network = network
-        self._owner = owner
+        self._network, self._owner = place
+        self._mistake = mistake
+        self._clock = clock
+        self._poller = SimulatedPoller(*place)
+        self._shared = Shared(self._network.loop, self._poller, clock, limits, _forgetting(handler))
+        self._shared.host = self
+        self._connections: dict[int, Connection] = {}
         self._doors: dict[str, _Door] = {}
+        self._next_id = 0
 
     @property
     def listeners(self) -> tuple[str, ...]:
         return tuple(self._doors)
-
-    @property
-    def connection_count(self) -> int:
-        return len(self.connections)
 
     def add_listener(self, name: str, host: str, port: int) -> tuple[str, int]:
         door = self._doors[name] = _Door(self, self._owner, name, (host, port))
@@ -44,15 +51,12 @@ class SimulatedServer:
     def start(self, listener: str | None = None) -> None:
         for name, door in self._doors.items():
             if listener is None or name == listener:
-                door.started = True
-                for connection in list(self.connections):
-                    connection.pump()
+                door.start()
 
     def pause(self, listeners: Collection[str], why: str) -> None:
         for name in listeners:
-            self._doors[name].paused = True
-        for connection in [known for known in self.connections if known.listener in listeners]:
-            connection.close()
+            self._doors[name].pause()
+        self._close_those_of(listeners)
 
     def resume(self, listeners: Collection[str]) -> None:
         for name in listeners:
@@ -61,7 +65,11 @@ class SimulatedServer:
     def remove_listener(self, name: str) -> None:
         door = self._doors.pop(name)
         self._network.close_listener(door.address, door)
-        for connection in [known for known in self.connections if known.listener == name]:
+        door.pause()
+        self._close_those_of([name])
+
+    def _close_those_of(self, listeners: Collection[str]) -> None:
+        for connection in [known for known in self._connections.values() if known.listener in listeners]:
             connection.close()
 
     def update_limits(self, quotas: QuotaSettings) -> None:
@@ -84,101 +92,73 @@ class SimulatedServer:
         for name in list(self._doors):
             self.remove_listener(name)
 
+    # What doors and connections tell
 
-class _Door:
-    def __init__(self, server: SimulatedServer, owner: Owner, name: str, address: tuple[str, int]) -> None:
-        self.owner = owner
-        self.name = name
-        self.address = address
-        self.started = False
-        self.paused = False
-        self._server = server
+    def socket(self, end: End) -> SimulatedSocket:
+        return SimulatedSocket(end, self._poller)
 
-    def accept(self, end: End, peer: tuple[str, int]) -> "ServerConnection | None":
-        if self.paused:
-            return None
-        connection = ServerConnection(self._server, self, end, peer)
-        self._server.connections[connection] = None
-        return connection
+    def connect(self, accepted: SimulatedSocket, listener: str, peer: tuple[str, int]) -> None:
+        self._next_id += 1
+        origin = (self._next_id, listener, peer, self._clock.monotonic())
+        connection = self._connections[self._next_id] = Connection(accepted, origin, self._shared)
+        connection.start()
+
+    def memory_freed(self, waiting: Iterable[int]) -> None:
+        for number in waiting:
+            self._connections[number].ask_turn()
+
+    def connection_closed(self, connection: Connection) -> None:
+        del self._connections[connection.id]
+
+    def connection_refused(self, connection: Connection, kind: str, text: str) -> None:
+        """As a broker would, it goes on."""
+
+    def handler_failed(self, connection: Connection, error: Exception) -> None:
+        self._mistake(repr(error))
 
 
-class ServerConnection:
-    """A `Peer` of the dispatcher."""
+def _forgetting(handler: FrameHandler) -> FrameHandler:
+    """Whoever keeps a view of a frame beyond the call finds nonsense at once, not only when its buffer is reused."""
 
-    def __init__(self, server: SimulatedServer, door: _Door, end: End, peer: tuple[str, int]) -> None:
-        self.listener = door.name
-        self.peer = peer
-        self._server = server
-        self._door = door
-        self._end = end
-        self._buffer = bytearray()
-        self._pending: PendingReply | None = None
-        self._closed = False
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        self.pump()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._forget()
-
-    def _forget(self) -> None:
-        self._closed = True
-        self._server.connections.pop(self, None)
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending.cancel()
-
-    def close(self) -> None:
-        if not self._closed:
-            self._end.close()
-            self._forget()
-
-    def refuse(self, kind: str, text: str) -> None:
-        if kind == "handler-failed":
-            self._server.mistake(text)
-        self.close()
-
-    def pump(self) -> None:
-        while self._door.started and not self._closed and self._pending is None:
-            if len(self._buffer) < _SIZE_BYTES:
-                return
-            end = _SIZE_BYTES + int.from_bytes(self._buffer[:_SIZE_BYTES], "big")
-            if len(self._buffer) < end:
-                return
-            frame = self._buffer[_SIZE_BYTES:end]
-            del self._buffer[:end]
-            self._answer(memoryview(frame))
-            # Whoever keeps a view of the frame beyond the call finds nonsense, as with the real, reused buffer.
+    def handle(frame: memoryview, connection: Connection) -> Reply | PendingReply:
+        try:
+            return handler(frame, connection)
+        finally:
             frame[:] = bytes(len(frame))
 
-    def _answer(self, frame: memoryview) -> None:
-        assert self._server.handler is not None
-        try:
-            reply = self._server.handler(frame, self)
-        except ProtocolError as error:
-            self.refuse(error.kind, str(error))
-            return
-        except Exception as error:  # noqa: BLE001 - the real connection ends here too; a simulation says so
-            self.refuse("handler-failed", repr(error))
-            return
-        if isinstance(reply, PendingReply):
-            self._pending = reply
-            reply.on_complete(self._completed)
+    return handle
+
+
+class _Door:
+    """One listener. Who connects before it is started waits, as in a kernel's backlog."""
+
+    def __init__(self, server: SimulatedServer, owner: Owner, name: str, address: tuple[str, int]) -> None:
+        self.owner = owner
+        self.address = address
+        self.paused = False
+        self._name = name
+        self._server = server
+        self._started = False
+        self._backlog: list[tuple[SimulatedSocket, tuple[str, int]]] = []
+
+    def accept(self, end: End, peer: tuple[str, int]) -> SimulatedSocket | None:
+        if self.paused:
+            return None
+        accepted = self._server.socket(end)
+        if self._started:
+            self._server.connect(accepted, self._name, peer)
         else:
-            self._send(reply)
+            self._backlog.append((accepted, peer))
+        return accepted
 
-    def _completed(self, reply: Reply | None) -> None:
-        self._pending = None
-        if self._closed:
-            return
-        if reply is None:
-            self.close()
-            return
-        self._send(reply)
-        self.pump()
+    def start(self) -> None:
+        self._started = True
+        waiting, self._backlog = self._backlog, []
+        for accepted, peer in waiting:
+            self._server.connect(accepted, self._name, peer)
 
-    def _send(self, reply: Reply) -> None:
-        whole = b"".join(chunk.read() if isinstance(chunk, FileRegion) else chunk for chunk in reply)
-        if whole:
-            self._end.write(whole)
+    def pause(self) -> None:
+        self.paused = True
+        waiting, self._backlog = self._backlog, []
+        for accepted, _ in waiting:
+            accepted.close()

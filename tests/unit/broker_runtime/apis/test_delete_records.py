@@ -12,6 +12,7 @@ from broker_runtime.apis import delete_records
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.replication.wanted_isr import wanted_change
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.checkpoint import LOG_STARTS, read_offsets
 from broker_runtime.storage.log import Log
@@ -117,9 +118,9 @@ async def test_who_comes_back_joins_once_it_has_the_leaders_start() -> None:
     known = brokers(1, 2, 3)
     scene.leader.follow_brokers(known, 0.0)
     scene.fetch(3, 0)
-    assert scene.leader.wanted_change(known, 1.0, 30.0, 11) is None
+    assert wanted_change(scene.leader, known, 1.0, 30.0, 11) is None
     scene.fetch(3, 2)
-    change = scene.leader.wanted_change(known, 1.0, 30.0, 11)
+    change = wanted_change(scene.leader, known, 1.0, 30.0, 11)
     assert change is not None
     assert change.isr == (1, 2, 3)
 

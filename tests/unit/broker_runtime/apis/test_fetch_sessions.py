@@ -15,11 +15,12 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.replication.wanted_isr import wanted_change
 from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from tests.support.calls import handled
 from tests.support.logs import LogHouse
-from tests.support.replicas import LeadingNode, brokers, leading
+from tests.support.replicas import LeadingNode, brokers, lag_of, leading
 from tests.support.request_frames import encode_request
 
 FETCH = 1
@@ -313,9 +314,9 @@ def test_a_follower_of_an_idle_partition_is_in_sync_when_a_record_comes() -> Non
         node.clock.advance(1)  # type: ignore[attr-defined]
         follower.go_on()
     node.append(0)
-    assert leader.wanted_change(brokers(1, 2), node.clock.monotonic(), 5.0, 11) is None
+    assert wanted_change(leader, brokers(1, 2), node.clock.monotonic(), 5.0, 11) is None
     node.clock.advance(6)  # type: ignore[attr-defined]
-    change = leader.wanted_change(brokers(1, 2), node.clock.monotonic(), 5.0, 11)
+    change = wanted_change(leader, brokers(1, 2), node.clock.monotonic(), 5.0, 11)
     assert change is not None
     assert change.isr == (1,), "it has not asked since"
 
@@ -325,7 +326,7 @@ def test_a_follower_that_asks_no_more_leaves_with_the_next_record() -> None:
     Client(node, replica=2).begin(ALL)
     node.clock.advance(100)  # type: ignore[attr-defined]
     node.append(0)
-    change = node.leaders[0].wanted_change(brokers(1, 2), node.clock.monotonic(), 5.0, 11)
+    change = wanted_change(node.leaders[0], brokers(1, 2), node.clock.monotonic(), 5.0, 11)
     assert change is not None
     assert change.isr == (1,)
 
@@ -338,7 +339,7 @@ def test_the_end_of_a_followers_session_is_no_reason_to_leave() -> None:
     follower.go_on()
     node.fetch_sessions.remove(follower.id)
     node.append(0)
-    assert node.leaders[0].wanted_change(brokers(1, 2), node.clock.monotonic(), 5.0, 11) is None
+    assert wanted_change(node.leaders[0], brokers(1, 2), node.clock.monotonic(), 5.0, 11) is None
 
 
 def test_what_a_follower_has_is_taken_down_again_when_the_leader_has_forgotten_it() -> None:
@@ -348,9 +349,9 @@ def test_what_a_follower_has_is_taken_down_again_when_the_leader_has_forgotten_i
     leader = node.leaders[0]
     leader.update(Partition((1,), (1,), 1, 4, 1), brokers(1, 2), 0.0)
     leader.update(Partition((1, 2), (1,), 1, 4, 2), brokers(1, 2), 0.0)
-    assert leader.lag_of(2) is None
+    assert lag_of(leader, 2) is None
     follower.go_on()
-    assert leader.lag_of(2) == 0
+    assert lag_of(leader, 2) == 0
 
 
 # The cache

@@ -9,7 +9,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.storage.batch import encode_batch
-from broker_runtime.wire.messages import decode_response
+from broker_runtime.wire.messages import decode_response, frame_request
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.calls import handled
 from tests.support.logs import LogHouse
@@ -18,6 +18,7 @@ from tests.support.replicas import LeadingNode, brokers, leading
 from tests.support.request_frames import encode_request
 
 PRODUCE, VERSION = 0, 9
+LIST_OFFSETS = 2
 ALL = -1
 
 
@@ -30,6 +31,10 @@ class Producer:
         self.node = LeadingNode(self.leader, self.house.clock)
 
     def send(self, acks: int = ALL, partitions: int = 1) -> Reply | PendingReply:
+        node: Any = self.node
+        return handled(produce.API, self.frame(acks, partitions), node)
+
+    def frame(self, acks: int, partitions: int, version: int = VERSION) -> memoryview:
         records = encode_batch([(b"k", b"v")], self.house.clock.wall_ms())
         content = {
             "transactional_id": None,
@@ -39,9 +44,7 @@ class Producer:
                 {"name": "orders", "partition_data": [{"index": 0, "records": records} for _ in range(partitions)]}
             ],
         }
-        frame = memoryview(encode_request(PRODUCE, VERSION, 1, content))[4:]
-        node: Any = self.node
-        return handled(produce.API, frame, node)
+        return memoryview(encode_request(PRODUCE, version, 1, content))[4:]
 
 
 class Answer:
@@ -73,6 +76,15 @@ def test_acks_all_answers_when_all_in_sync_replicas_have_the_records() -> None:
     assert not answer.replies
     producer.leader.on_fetch(3, -1, 1, 0.0)
     assert (answer.parts[0].error_code, answer.parts[0].base_offset) == (ErrorCode.NONE, 0)
+
+
+def test_batches_behind_one_that_waits_may_be_appended_and_nothing_else_goes_before() -> None:
+    producer = Producer()
+    waiting = producer.send()
+    assert isinstance(waiting, PendingReply)
+    assert waiting.admits is not None
+    assert waiting.admits(memoryview(frame_request(PRODUCE, VERSION, 2, b""))[4:])
+    assert not waiting.admits(memoryview(frame_request(LIST_OFFSETS, 7, 2, b""))[4:])
 
 
 def test_acks_all_of_a_leader_that_is_alone_answers_at_once() -> None:
@@ -225,3 +237,16 @@ def test_a_partition_whose_disk_has_failed_is_counted_once() -> None:
     assert not answer.replies
     slow.disk.finish_one()
     assert [part.error_code for part in answer.parts] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("version", [7, VERSION])
+def test_a_request_that_breaks_off_has_appended_nothing(version: int) -> None:
+    producer = Producer(1)
+    frame = producer.frame(acks=1, partitions=2, version=version)
+    node: Any = producer.node
+    for end in range(20, len(frame)):
+        with pytest.raises(ProtocolError):
+            handled(produce.API, frame[:end], node)
+    assert producer.house.log.log_end_offset == 0
+    handled(produce.API, frame, node)
+    assert producer.house.log.log_end_offset == 2

@@ -123,6 +123,19 @@ async def test_acks_all_waits_for_the_replicas_after_the_look() -> None:
     assert results(answered[0])[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
+async def test_with_acks_0_a_batch_that_fails_at_once_does_not_keep_others_from_being_appended() -> None:
+    node = Node()
+    pending = node.send([UNKEYED, packed(GZIP, KEYED)], acks=0)
+    ended = kept(pending)
+    assert (node.end, ended) == (0, [])
+    await node.look()
+    assert (node.end, ended) == (2, [None])
+    assert isinstance(pending, Call)
+    connection: Any = pending.connection
+    ((kind, _),) = connection.refusals
+    assert kind == "acks-0-failed"
+
+
 async def test_what_was_replicated_during_the_look_is_not_waited_for() -> None:
     node = Node(COMPACT, 1, 2)
     answered = kept(node.send([KEYED, packed(GZIP, UNKEYED)]))

@@ -16,7 +16,7 @@ from broker_runtime.wire.messages import decode_response
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 from tests.support.calls import handled
 from tests.support.logs import TOPIC_ID, LogHouse
-from tests.support.replicas import LeadingNode, brokers, leading
+from tests.support.replicas import LeadingNode, brokers, lag_of, leading
 from tests.support.request_frames import encode_request
 
 FETCH = 1
@@ -213,7 +213,7 @@ def test_a_follower_says_what_it_has_as_ever() -> None:
     assert brokers(2)
     ask(node, ALL, 11, replica=2)
     assert len(node.repeated_fetches) == 0
-    assert {leader.lag_of(2) for leader in node.of.values()} == {0}
+    assert {lag_of(leader, 2) for leader in node.of.values()} == {0}
 
 
 def test_when_there_is_no_room_what_was_not_asked_for_lately_goes() -> None:

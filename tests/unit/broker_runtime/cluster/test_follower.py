@@ -13,7 +13,8 @@ from uuid import UUID
 import pytest
 
 from broker_runtime.cluster.follower import MetadataFollower
-from broker_runtime.cluster.link import ControllerClient, LoopbackLink
+from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.cluster.loopback_link import LoopbackLink
 from broker_runtime.config import TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts
 from broker_runtime.controller_node import ControllerNode

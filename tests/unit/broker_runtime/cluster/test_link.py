@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker_runtime.cluster.link import ControllerClient, Server
+from broker_runtime.cluster.link import ControllerClient
+from broker_runtime.config import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.header import response_prefix
 from broker_runtime.wire.messages import encode_response
@@ -44,7 +45,7 @@ class Ring:
     def move_on(self) -> None:
         self.at = (self.at + 1) % self.choices
 
-    def turn_to(self, server: Server) -> None: ...
+    def turn_to(self, server: ServerAddress) -> None: ...
 
     def close(self) -> None: ...
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from broker_runtime.config import Endpoint, broker_settings, parse_properties
+from broker_runtime.config import Endpoint, SecurityProtocol, ServerAddress, broker_settings, parse_properties
 from broker_runtime.errors import ConfigError
 
 COMBINED = {"node.id": "1", "listeners": "PLAINTEXT://127.0.0.1:9092"}
+QUORUM = {"process.roles": "broker", "controller.quorum.bootstrap.servers": "10.0.0.9:9093"}
 
 
 def test_a_combined_node_needs_only_an_id_and_takes_kafkas_defaults() -> None:
@@ -33,7 +34,7 @@ def test_listeners_advertised_listeners_and_the_inter_broker_listener() -> None:
     assert settings.listeners == (Endpoint("INTERNAL", "0.0.0.0", 9091), Endpoint("EXTERNAL", "::1", 9094))
     assert settings.advertised[1] == Endpoint("EXTERNAL", "shop.example", 9094)
     assert settings.inter_broker_listener == "INTERNAL"
-    assert settings.quorum == (("10.0.0.9", 9093),)
+    assert settings.quorum == (ServerAddress("10.0.0.9", 9093),)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +69,14 @@ def test_listeners_advertised_listeners_and_the_inter_broker_listener() -> None:
         ({"advertised.listeners": "OTHER://h:1"}, "OTHER is not one of listeners"),
         ({"process.roles": "broker"}, "must be told where the controller is"),
         ({"process.roles": "king"}, "must be a list of: broker, controller"),
-        ({"listener.security.protocol.map": "PLAINTEXT:SSL"}, "nothing else is served"),
-        ({"listeners": "SSL://:9092"}, "SSL is the name of a protocol that is not served"),
+        ({"listener.security.protocol.map": "PLAINTEXT:SSL"}, "PLAINTEXT is a listener of the security protocol SSL"),
+        ({"listener.security.protocol.map": "PLAINTEXT"}, "must be NAME:PROTOCOL, one of PLAINTEXT, SSL"),
+        ({"listener.security.protocol.map": "X:TLS"}, "'X:TLS' must be NAME:PROTOCOL, one of PLAINTEXT, SSL"),
+        ({"listeners": "SSL://:9092"}, "SSL is a listener of the security protocol SSL, which this broker does not"),
+        (
+            {"controller.listener.names": "C", "listener.security.protocol.map": "C:SSL", **QUORUM},
+            "controller.listener.names: C is a listener of the security protocol SSL",
+        ),
         ({"listeners": "SASL_PLAINTEXT://:9092"}, "listener.security.protocol.map=SASL_PLAINTEXT:PLAINTEXT"),
         ({"inter.broker.listener.name": "X"}, "is not one of listeners"),
         ({"max.connections.per.ip": "0"}, "shuts everybody out"),
@@ -82,6 +89,17 @@ def test_bad_input_is_refused_with_a_sentence(changes: dict[str, str], expected:
         broker_settings({**COMBINED, **changes}, "my.properties")
     assert str(refusal.value).startswith("my.properties: ")
     assert expected in str(refusal.value)
+
+
+def test_an_endpoint_and_the_controllers_have_the_security_protocol_of_their_listener() -> None:
+    """The map of Apache Kafka's own file names listeners that nobody opens."""
+    usual = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT"
+    settings = broker_settings(
+        {**COMBINED, **QUORUM, "controller.listener.names": "CONTROLLER", "listener.security.protocol.map": usual}
+    )
+    assert [endpoint.security_protocol for endpoint in settings.listeners] == [SecurityProtocol.PLAINTEXT]
+    assert [server.security_protocol for server in settings.quorum] == [SecurityProtocol.PLAINTEXT]
+    assert broker_settings({**COMBINED, "listeners": "SSL://:1", "listener.security.protocol.map": "SSL:PLAINTEXT"})
 
 
 def test_a_missing_node_id_is_named() -> None:

@@ -6,13 +6,14 @@ from typing import cast
 
 import pytest
 
+from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection import Connection, Shared
-from broker_runtime.network.poller import Pollable
+from broker_runtime.network.connection_states import ConnectionState
 from broker_runtime.network.settings import NetworkLimits
-from broker_runtime.turn_lengths import TurnLengths
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_transport import EncryptingTransport, MemoryTransport
+from tests.support.noted_poller import NotedPoller
 
 
 def request(body: bytes) -> bytes:
@@ -47,27 +48,8 @@ class Loop:
             self._soon.pop(0)()
 
 
-class NotedPoller:
-    """What one connection asks to be told of."""
-
-    def __init__(self) -> None:
-        self.watched: tuple[bool, bool] | None = None
-        self.lengths = TurnLengths("sockets")
-
-    def is_behind(self) -> bool:
-        return False
-
-    def watch(self, fd: int, target: Pollable) -> None:
-        self.watched = (True, False)
-
-    def change(self, fd: int, *, read: bool, write: bool) -> None:
-        self.watched = (read, write)
-
-    def forget(self, fd: int) -> None:
-        self.watched = None
-
-    def close(self) -> None:
-        raise AssertionError("not by a connection")
+def _is_batch(frame: memoryview) -> bool:
+    return bytes(frame[:5]) in (b"batch", b"bad b")
 
 
 class Served:
@@ -88,10 +70,14 @@ class Served:
         self.connection.start()
 
     def _handle(self, frame: memoryview, connection: Connection) -> Reply | PendingReply:
-        if bytes(frame).startswith(b"throttled"):
+        if b"throttled" in bytes(frame):
             connection.throttle_s = 5.0
+        if bytes(frame).startswith(b"bad"):
+            raise ProtocolError("bad", "the test says so")
         if bytes(frame).endswith(b"later"):
             self.promises.append(PendingReply())
+            if bytes(frame).startswith(b"batch"):
+                self.promises[-1].admits = _is_batch
             return self.promises[-1]
         return (request(bytes(frame)),)
 
@@ -237,3 +223,213 @@ def test_nothing_waits_for_a_throttled_connection_that_has_ended() -> None:
     served.connection.close_when_idle()
     assert served.ended == 1
     assert [alarm.cancelled for _, alarm in served.loop.alarms] == [True]
+
+
+def test_batches_that_came_together_are_carried_out_together_and_answered_in_their_order() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(b"".join(map(request, (b"batch 1 later", b"batch 2", b"batch 3 later", b"metadata"))))
+    served.connection.on_readable()
+    first, third = served.promises
+
+    third.complete((request(b"3"),))
+    served.loop.run()
+    assert not served.taken(), "nobody is answered before the first"
+
+    first.complete((request(b"1"),))
+    served.loop.run()
+    assert served.taken() == b"".join(map(request, (b"1", b"batch 2", b"3", b"metadata")))
+    assert served.connection._machine.state is ConnectionState.READING
+
+
+def test_what_is_answered_leaves_while_a_later_batch_is_waited_for() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"batch 1 later") + request(b"batch 2 later") + request(b"metadata"))
+    served.connection.on_readable()
+    first, second = served.promises
+
+    first.complete((request(b"1"),))
+    served.loop.run()
+    assert served.taken() == request(b"1")
+    second.complete((request(b"2"),))
+    served.loop.run()
+    assert served.taken() == request(b"2") + request(b"metadata")
+
+
+def test_a_request_that_is_no_batch_waits_for_those_before_it() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"batch later") + request(b"fetch later"))
+    served.connection.on_readable()
+    assert len(served.promises) == 1
+    served.promises[0].complete((request(b"1"),))
+    served.loop.run()
+    assert len(served.promises) == 2
+
+
+def test_a_bad_request_behind_a_batch_ends_the_connection_once_that_is_answered() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"batch later") + request(b"bad batch") + request(b"batch never"))
+    served.connection.on_readable()
+    assert served.refusals == []
+    served.promises[0].complete((request(b"1"),))
+    served.loop.run()
+    assert served.taken() == request(b"1")
+    assert served.refusals == ["bad"]
+    assert served.ended == 1
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_batch_that_cannot_be_answered_ends_the_connection_and_the_waits_of_the_others(which: int) -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(b"".join(map(request, (b"batch 1 later", b"batch 2 later", b"batch 3 later"))))
+    served.connection.on_readable()
+    for promise in served.promises[:which]:
+        promise.complete((request(b"1"),))
+    served.promises[which].complete(None)
+    served.loop.run()
+    assert served.ended == 1
+    assert all(promise.done for promise in served.promises)
+    assert served.taken() in (b"", request(b"1"))
+
+
+def test_nobody_waits_for_a_client_that_has_gone() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"batch 1 later") + request(b"batch 2 later"))
+    served.connection.on_readable()
+    served.connection.on_hang_up()
+    assert served.ended == 1
+    assert all(promise.done for promise in served.promises)
+
+
+def test_a_connection_that_is_to_end_answers_all_batches_that_it_has_taken() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"batch 1 later") + request(b"batch 2 later"))
+    served.connection.on_readable()
+    served.connection.close_when_idle()
+    for number, promise in enumerate(served.promises):
+        assert not served.ended
+        promise.complete((request(b"%d" % number),))
+        served.loop.run()
+    assert served.taken() == request(b"0") + request(b"1")
+    assert served.ended == 1
+
+
+def test_a_client_over_its_quota_has_the_answers_to_its_batches_and_is_then_left_alone() -> None:
+    served = Served(MemoryTransport())
+    batches = (b"batch 1 later", b"batch throttled", b"batch 3")
+    served.transport.arrive(b"".join(map(request, batches)))
+    served.connection.on_readable()
+    served.promises[0].complete((request(b"1"),))
+    served.loop.run()
+    assert served.taken() == request(b"1") + request(b"batch throttled")
+    assert served.connection._machine.state is ConnectionState.THROTTLED
+
+
+def test_batches_that_come_while_others_wait_are_carried_out_and_answered_behind_them() -> None:
+    served = Served(MemoryTransport())
+    for number in range(3):
+        served.transport.arrive(request(b"batch %d later" % number))
+        served.connection.on_readable()
+    assert len(served.promises) == 3
+    for number in (2, 0, 1):
+        served.promises[number].complete((request(b"%d" % number),))
+    served.loop.run()
+    assert served.taken() == request(b"0") + request(b"1") + request(b"2")
+    assert served.connection._machine.state is ConnectionState.READING
+
+
+def test_a_batch_that_comes_in_pieces_is_carried_out_while_others_wait() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"batch 0 later"))
+    served.connection.on_readable()
+    large = request(b"batch" + bytes(100_000) + b"later")
+    for start in range(0, len(large), 30_000):
+        served.transport.arrive(large[start : start + 30_000])
+        served.connection.on_readable()
+    assert len(served.promises) == 2
+    for number, promise in enumerate(served.promises):
+        promise.complete((request(b"%d" % number),))
+        served.loop.run()
+    assert served.taken() == request(b"0") + request(b"1")
+
+
+def test_what_is_no_batch_mutes_the_client_until_the_batches_are_answered() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"batch later"))
+    served.connection.on_readable()
+    served.transport.arrive(request(b"metadata"))
+    served.connection.on_readable()
+    served.transport.arrive(request(b"batch later"))
+    served.connection.on_readable()
+    assert served.poller.watched == (False, False)
+    served.promises[0].complete((request(b"0"),))
+    served.loop.run()
+    assert served.taken() == request(b"0") + request(b"metadata")
+    assert served.poller.watched == (True, False)
+    served.connection.on_readable()
+    assert len(served.promises) == 2
+
+
+def test_no_more_batches_wait_than_a_turn_allows_and_each_answer_makes_room() -> None:
+    served = Served(MemoryTransport(), NetworkLimits(connection_turn_requests=2))
+    for _ in range(4):
+        served.transport.arrive(request(b"batch later"))
+        served.connection.on_readable()
+    assert len(served.promises) == 2
+    assert served.poller.watched == (False, False)
+    served.promises[0].complete((request(b"0"),))
+    served.loop.run()
+    assert served.poller.watched == (True, False)
+    served.connection.on_readable()
+    assert len(served.promises) == 3
+
+
+@pytest.mark.parametrize(
+    "rest", [b"", request(b"batch later")[:6]], ids=["after a whole request", "in the middle of one"]
+)
+def test_a_client_that_ends_its_side_has_the_answers_to_its_batches_first(rest: bytes) -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"batch later"))
+    served.connection.on_readable()
+    served.transport.arrive(rest)
+    served.transport.end()
+    served.connection.on_readable()
+    served.connection.on_readable()
+    assert served.refusals == []
+    served.promises[0].complete((request(b"0"),))
+    served.loop.run()
+    assert served.taken() == request(b"0")
+    served.connection.on_readable()
+    assert served.ended == 1
+    assert served.refusals == (["frame-truncated"] if rest else [])
+
+
+def test_bytes_that_are_no_request_end_the_connection_once_the_batches_before_are_answered() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"batch later"))
+    served.connection.on_readable()
+    served.transport.arrive(b"\xff" * 8)
+    served.connection.on_readable()
+    served.transport.arrive(request(b"batch later"))
+    served.connection.on_readable()
+    assert served.refusals == []
+    served.promises[0].complete((request(b"0"),))
+    served.loop.run()
+    assert served.taken() == request(b"0")
+    assert served.refusals == ["frame-negative-size"]
+    assert len(served.promises) == 1
+
+
+def test_a_client_that_does_not_read_its_answers_is_not_read_either() -> None:
+    served = Served(MemoryTransport(room=0))
+    served.transport.arrive(request(b"batch later") + request(b"batch later"))
+    served.connection.on_readable()
+    served.promises[0].complete((request(b"0"),))
+    served.loop.run()
+    served.transport.arrive(request(b"batch later"))
+    served.connection.on_readable()
+    assert len(served.promises) == 2
+    assert served.poller.watched == (False, True)
+    served.transport.room = 1000
+    served.connection.on_writable()
+    assert served.taken() == request(b"0")
+    assert served.poller.watched == (True, False)

@@ -32,8 +32,11 @@ def test_every_state_is_reached_from_the_start_and_can_end(state: ConnectionStat
     assert reached_from(ConnectionState.CLOSED) == {ConnectionState.CLOSED}
 
 
-def test_a_client_is_read_in_one_state_only() -> None:
-    assert [state for state in ConnectionState if (state, ConnectionEvent.BYTES) in TABLE] == [ConnectionState.READING]
+def test_a_client_is_read_while_nothing_is_owed_or_a_reply_is_awaited_and_its_end_is_met_in_one_state() -> None:
+    assert [state for state in ConnectionState if (state, ConnectionEvent.BYTES) in TABLE] == [
+        ConnectionState.READING,
+        ConnectionState.AWAITING,
+    ]
     assert [state for state in ConnectionState if (state, ConnectionEvent.END_OF_STREAM) in TABLE] == [
         ConnectionState.READING
     ]

@@ -308,25 +308,23 @@ class Account(Noting):
 
     record_request = record_response = record_no_response = None  # type: ignore[assignment]
 
-    def record_deferred(self, call: Call) -> None:
-        assert call.frame is not None
-        call.kept = bytes(call.frame[call.body_at :])[:3]
-
     def record_call(self, call: Call) -> None:
-        here = None if call.frame is None else bytes(call.frame[call.body_at :])[:3]
-        self.told.append((call.api.name, call.ending.value, here, call.kept))
+        self.told.append((call.api.name, call.ending.value, call.partitions is not None))
 
 
-def test_an_account_gets_each_call_once_with_its_bytes_or_what_it_has_kept_of_them() -> None:
+def test_an_account_gets_each_call_once() -> None:
     scene, account = Scene(), Account()
     service = scene.observe(account)
     assert service.account is account
     scene.produce(LEADER)
     scene.produce(ALL)
     scene.replicate()
+    with pytest.raises(ProtocolError):
+        scene.dispatch.handle(memoryview(b"\x00\x00\x00\x63\x00\x00\x00\x03\xff\xff"), scene.peer)
     assert account.told == [
-        ("Produce", "answered", b"\x00\x00\x01", None),
-        ("Produce", "answered", None, b"\x00\xff\xff"),
+        ("Produce", "answered", True),
+        ("Produce", "answered", True),
+        ("Produce", "refused", False),
     ]
 
 

@@ -20,7 +20,7 @@ from broker_runtime.wire.versions import FETCH
 from tests.support import virtual_time
 from tests.support.logs import TOPIC_ID, LogHouse, values_of
 from tests.support.manual_disk import ManualDisk
-from tests.support.replicas import TOPIC, LeadingNode, LinkTo, brokers, leading
+from tests.support.replicas import TOPIC, LeadingNode, LinkTo, brokers, lag_of, leading
 
 SETTINGS = FetcherSettings(2, FetchLimits(0, 1, 1 << 20, 10 << 20), 5.0, 0.4)
 
@@ -82,7 +82,7 @@ def extend(house: LogHouse, epoch_values: dict[int, list[bytes]]) -> None:
 
 def test_an_empty_follower_gets_everything_and_the_leader_hears_of_it() -> None:
     pair = Pair(written({0: [b"a", b"b"], 3: [b"c"]}), LogHouse())
-    pair.run_until(lambda: pair.leader.lag_of(2) == 0 and pair.replica.log.high_watermark == 3)
+    pair.run_until(lambda: lag_of(pair.leader, 2) == 0 and pair.replica.log.high_watermark == 3)
     assert pair.bytes_of(pair.follower_house) == pair.bytes_of(pair.leader_house)
     assert pair.replica.log.latest_epoch == 3
 
@@ -279,7 +279,7 @@ def test_the_leader_hears_of_records_once_the_follower_has_synced_them() -> None
     pair.run_until(lambda: disk.busy == 1)
     asked = len(pair.link.asked)
     pair.run_for(2.0)
-    assert (pair.leader.lag_of(2), len(pair.link.asked) - asked) == (2, 0), "it asks for nothing more meanwhile"
+    assert (lag_of(pair.leader, 2), len(pair.link.asked) - asked) == (2, 0), "it asks for nothing more meanwhile"
     disk.slow = False
     disk.finish_all()
     pair.run_until(lambda: pair.caught_up)
@@ -310,7 +310,7 @@ def test_a_follower_whose_disk_has_failed_is_not_asked_for_any_more() -> None:
     asked = len(pair.link.asked)
     pair.run_for(2.0)
     assert len(pair.link.asked) == asked
-    assert pair.leader.lag_of(2) == 1
+    assert lag_of(pair.leader, 2) == 1
 
 
 def test_a_session_that_the_leader_has_lost_is_begun_again_without_delay(caplog: pytest.LogCaptureFixture) -> None:

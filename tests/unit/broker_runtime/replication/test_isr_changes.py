@@ -8,6 +8,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication import isr_changes
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.replication.wanted_isr import wanted_change
 from broker_runtime.wire.messages import Entity, Fields
 from tests.support.logs import LogHouse
 from tests.support.replicas import brokers, leading
@@ -41,7 +42,7 @@ def shrinking() -> tuple[LogHouse, LeaderReplica]:
     house.append(b"a")
     house.append(b"b")
     leader.on_fetch(2, 12, 1, 0.0)
-    change = leader.wanted_change(brokers(1, 2), 100.0, 30.0, 11)
+    change = wanted_change(leader, brokers(1, 2), 100.0, 30.0, 11)
     assert change is not None
     leader.begin(change)
     return house, leader

@@ -2,11 +2,13 @@
 
 import pytest
 
+from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.leader import LeaderReplica, PendingIsrChange
+from broker_runtime.replication.wanted_isr import wanted_change
 from tests.support.logs import LogHouse
-from tests.support.replicas import broker_info, brokers, leading
+from tests.support.replicas import broker_info, brokers, lag_of, leading
 
 LAG_S = 30.0
 EPOCHS = {1: 11, 2: 12, 3: 13}
@@ -28,7 +30,7 @@ class Led:
         self.leader.on_fetch(replica, EPOCHS[replica] if epoch is None else epoch, offset, now_s)
 
     def wanted(self, now_s: float) -> tuple[int, ...] | None:
-        change = self.leader.wanted_change(self.brokers, now_s, LAG_S, EPOCHS[1])
+        change = wanted_change(self.leader, self.brokers, now_s, LAG_S, EPOCHS[1])
         return None if change is None else change.isr
 
     @property
@@ -65,7 +67,7 @@ def test_from_the_moment_an_addition_is_asked_for_the_joining_replica_counts() -
     led = Led(1)
     led.append(2)
     led.fetch(2, 2)
-    change = led.leader.wanted_change(led.brokers, 0.0, LAG_S, EPOCHS[1])
+    change = wanted_change(led.leader, led.brokers, 0.0, LAG_S, EPOCHS[1])
     assert change == PendingIsrChange((1, 2), {1: 11, 2: 12}, 0)
     led.leader.begin(change)
     led.append()
@@ -78,7 +80,7 @@ def test_a_removal_counts_once_the_controller_has_taken_it() -> None:
     led = Led()
     led.append(2)
     led.fetch(2, 2, now_s=100)
-    change = led.leader.wanted_change(led.brokers, 100.0, LAG_S, EPOCHS[1])
+    change = wanted_change(led.leader, led.brokers, 100.0, LAG_S, EPOCHS[1])
     assert change is not None
     assert change.isr == (1, 2)
     led.leader.begin(change)
@@ -93,7 +95,7 @@ def test_a_refused_addition_leaves_the_set_as_it_was(refused: bool) -> None:
     led = Led(1)
     led.append()
     led.fetch(2, 1)
-    change = led.leader.wanted_change(led.brokers, 0.0, LAG_S, EPOCHS[1])
+    change = wanted_change(led.leader, led.brokers, 0.0, LAG_S, EPOCHS[1])
     assert change is not None
     led.leader.begin(change)
     led.append()
@@ -106,7 +108,7 @@ def test_a_refusal_that_comes_after_the_leadership_has_gone_moves_nothing() -> N
     led = Led(1)
     led.append()
     led.fetch(2, 1)
-    change = led.leader.wanted_change(led.brokers, 0.0, LAG_S, EPOCHS[1])
+    change = wanted_change(led.leader, led.brokers, 0.0, LAG_S, EPOCHS[1])
     assert change is not None
     led.leader.begin(change)
     led.append()
@@ -154,11 +156,11 @@ def test_a_new_leader_lets_nobody_in_who_may_lack_what_it_brought() -> None:
         house.append(b"v")
     leader = leading(house.log, 1, 2, 3, isr=(1, 2), epoch=7)
     leader.on_fetch(3, EPOCHS[3], 2, 0.0)
-    assert leader.wanted_change(brokers(1, 2, 3), 0.0, LAG_S, 11) is None, (
+    assert wanted_change(leader, brokers(1, 2, 3), 0.0, LAG_S, 11) is None, (
         "the high watermark is 0, the epoch begins at 4"
     )
     leader.on_fetch(3, EPOCHS[3], 4, 0.0)
-    assert leader.wanted_change(brokers(1, 2, 3), 0.0, LAG_S, 11) is not None
+    assert wanted_change(leader, brokers(1, 2, 3), 0.0, LAG_S, 11) is not None
 
 
 @pytest.mark.parametrize("why", ["fenced", "replaced", "gone"])
@@ -205,7 +207,7 @@ def test_strangers_are_no_followers() -> None:
 def test_newer_metadata_ends_a_pending_change_and_older_metadata_is_ignored() -> None:
     led = Led(1)
     led.fetch(2, 0)
-    change = led.leader.wanted_change(led.brokers, 0.0, LAG_S, 11)
+    change = wanted_change(led.leader, led.brokers, 0.0, LAG_S, 11)
     assert change is not None
     led.leader.begin(change)
     led.leader.update(Partition((1, 2, 3), (1, 3), 1, 0, 5), led.brokers, 0.0)
@@ -230,12 +232,12 @@ def test_waiting_ends_when_replicated_or_when_the_leader_resigns() -> None:
     assert done == ["first", "second"], "once each"
 
 
-def test_a_lag_is_told_when_it_is_known() -> None:
-    led = Led()
-    led.append(3)
-    assert led.leader.lag_of(2) is None
-    led.fetch(2, 1)
-    assert led.leader.lag_of(2) == 2
+def test_no_more_replicas_are_needed_in_sync_than_the_partition_has() -> None:
+    for min_isr, isr, is_under in ((1, (1,), False), (2, (1,), True), (2, (1, 2), False), (5, (1, 2), True)):
+        house = LogHouse(TopicConfig(min_insync_replicas=min_isr))
+        assert leading(house.log, 1, 2, 3, isr=isr).is_under_min_isr is is_under
+        house = LogHouse(TopicConfig(min_insync_replicas=min_isr))
+        assert not leading(house.log, 1, 2).is_under_min_isr
 
 
 def test_a_new_epoch_begins_at_the_logs_end_and_knows_nothing_of_followers() -> None:
@@ -244,7 +246,7 @@ def test_a_new_epoch_begins_at_the_logs_end_and_knows_nothing_of_followers() -> 
     led.fetch(2, 2)
     led.leader.update(Partition((1, 2, 3), (1, 2), 1, 3, 9), led.brokers, 0.0)
     leader: LeaderReplica = led.leader
-    assert (leader.leader_epoch, leader.start_offset, leader.lag_of(2)) == (3, 2, None)
+    assert (leader.leader_epoch, leader.start_offset, lag_of(leader, 2)) == (3, 2, None)
 
 
 # Eligible leader replicas (KIP-966)

@@ -5,8 +5,9 @@ import pytest
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import LOG_APPEND_TIME, checksum, encode_batch
-from broker_runtime.storage.time_search import first_since, newest, run_through
+from broker_runtime.storage.time_search import first_since, newest
 from tests.support.logs import LogHouse, read_all, values_of
+from tests.support.time_searches import run_through
 
 
 def _read(house: LogHouse, offset: int, max_bytes: int, *, min_one: bool = True, up_to: int | None = None) -> list[int]:

@@ -9,9 +9,10 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import COMPRESSION_MASK, HEADER_BYTES, iter_times
 from broker_runtime.storage.compression import unpack
 from broker_runtime.storage.log import Log
-from broker_runtime.storage.time_search import FoundRecord, Search, Step, first_since, newest, run_through
+from broker_runtime.storage.time_search import FoundRecord, Search, Step, first_since, newest
 from tests.support.logs import LogHouse, read_all
 from tests.support.packed_batches import timed, with_body
+from tests.support.time_searches import run_through
 
 LIMIT = 1 << 20
 CODECS = [0, 1, 2, 3, 4]

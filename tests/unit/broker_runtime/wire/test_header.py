@@ -10,8 +10,8 @@ from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.header import read_header, response_prefix
 from broker_runtime.wire.messages import frame_request
 from broker_runtime.wire.varint import read_uvarint, write_uvarint
-from broker_runtime.wire.versions import API_VERSIONS, FORMATS, METADATA, is_flexible
-from tests.support.request_frames import encode_request
+from broker_runtime.wire.versions import API_VERSIONS, FORMATS, METADATA
+from tests.support.request_frames import encode_request, is_flexible
 
 
 @pytest.mark.parametrize("version", range(13))

@@ -8,8 +8,8 @@ import pytest
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import decode_request, decode_response, encode_response
-from broker_runtime.wire.versions import CREATE_TOPICS, FORMATS, is_flexible
-from tests.support.request_frames import encode_request
+from broker_runtime.wire.versions import CREATE_TOPICS, FORMATS
+from tests.support.request_frames import encode_request, is_flexible
 
 TOPIC = {
     "name": "orders",

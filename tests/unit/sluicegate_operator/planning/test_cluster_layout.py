@@ -60,7 +60,7 @@ def test_the_broker_accepts_what_is_laid_out(role: Role, node_id: int, roles: se
     assert settings.roles == roles
     assert [str(endpoint) for endpoint in settings.listeners] == listeners
     assert settings.http == ("10.1.2.3", 9404)
-    assert settings.quorum == (("shop-controllers-0.example", 9093),)
+    assert [str(server) for server in settings.quorum] == ["shop-controllers-0.example:9093"]
     assert settings.config.num_partitions == 3
     assert settings.config.connection_quota_strategy == "token-bucket"
     assert settings.inter_broker_listener == ("INTERNAL" if role is Role.BROKER else "")

@@ -1,0 +1,32 @@
+"""The controllers of a cluster as one broker looks for the active one: in turn, round and round. Pure."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from broker_runtime.config.endpoints import ServerAddress
+
+
+class ControllerRing:
+    """At least one controller; the first is the one to ask."""
+
+    def __init__(self, servers: Sequence[ServerAddress]) -> None:
+        self._servers = deque(servers)
+
+    def __len__(self) -> int:
+        return len(self._servers)
+
+    @property
+    def first(self) -> ServerAddress:
+        return self._servers[0]
+
+    def pass_by(self, server: ServerAddress) -> None:
+        """It is asked last, unless the ring has turned to another one meanwhile."""
+        if server == self._servers[0]:
+            self._servers.rotate(-1)
+
+    def turn_to(self, server: ServerAddress) -> bool:
+        """Whether that changes who is asked. A server that is not of the ring changes nothing."""
+        if server == self._servers[0] or server not in self._servers:
+            return False
+        self._servers.rotate(-self._servers.index(server))
+        return True

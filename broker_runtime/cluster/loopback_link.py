@@ -1,0 +1,72 @@
+"""A broker's link to the controller in its own process: straight into its dispatcher, with the same frames."""
+
+import asyncio
+
+from broker_runtime.apis.context import ControllerContext
+from broker_runtime.apis.dispatch import Dispatcher
+from broker_runtime.config.endpoints import ServerAddress
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.network.closed_observers import ClosedObservers
+from broker_runtime.wire.header import response_prefix
+from broker_runtime.wire.messages import frame_request
+from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
+
+_SIZE_BYTES = 4
+_OBSERVERS_MAX = 100
+"""Of the end of a link, of which there are a few."""
+
+
+class LoopbackLink:
+    """A ControllerLink, and to the dispatcher a peer."""
+
+    id = 0
+    """Those of clients begin at 1."""
+    listener = "CONTROLLER"
+    peer = ("127.0.0.1", 0)
+    choices = 1
+    server = None
+
+    def __init__(self, dispatcher: Dispatcher[ControllerContext]) -> None:
+        self._dispatcher = dispatcher
+        self.state: object = None
+        self.throttle_s = 0.0
+        """Makes no difference: a process does not hold up itself."""
+        self.closed = ClosedObservers(_OBSERVERS_MAX)
+
+    def refuse(self, kind: str, text: str) -> None:
+        """There is no connection to end: who asked hears that there is no answer."""
+
+    def push(self, frame: bytes) -> bool:
+        """Nobody reads here what answers nothing."""
+        del frame
+        return False
+
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
+        frame = memoryview(frame_request(api_key, version, 0, body))[_SIZE_BYTES:]
+        try:
+            answer = self._dispatcher.handle(frame, self)
+        except ProtocolError as error:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"the controller refuses: {error}") from error
+        if isinstance(answer, PendingReply):
+            arrived: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+            answer.on_complete(lambda reply: None if arrived.done() else arrived.set_result(reply))
+            try:
+                reply = await arrived
+            finally:
+                answer.cancel()
+        else:
+            reply = answer
+        if reply is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the controller could not answer")
+        whole = b"".join(chunk.read() if isinstance(chunk, FileRegion) else chunk for chunk in reply)
+        return memoryview(whole)[len(response_prefix(api_key, version, 0, 0)) :]
+
+    def move_on(self) -> None:
+        """There is no other."""
+
+    def turn_to(self, server: ServerAddress) -> None:
+        """There is no other."""
+
+    def close(self) -> None:
+        for observer in self.closed.taken():
+            observer()

@@ -1,0 +1,176 @@
+"""One outgoing connection: moves bytes between its transport and its machine, and answers to whoever asked. Shell."""
+
+import asyncio
+from typing import Protocol
+
+from broker_runtime.config.endpoints import ServerAddress
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.network.client_machine import ClientMachine
+from broker_runtime.network.output import send
+from broker_runtime.network.poller import Poller
+from broker_runtime.network.settings import ClientLimits
+from broker_runtime.network.transport import Transport
+
+_RECEIVES_PER_TURN = 16
+"""While more is there at once; then others have their turn."""
+
+
+class Dialler(Protocol):
+    """Opens transports to servers. The seam between outgoing connections and whatever carries their bytes."""
+
+    @property
+    def poller(self) -> Poller:
+        """Tells when its transports are ready."""
+        ...
+
+    async def dial(self, address: ServerAddress) -> Transport:
+        """Connect, by the security protocol of `address`. Raises OSError; cancelled, it leaves nothing open."""
+        ...
+
+
+class ClientConnection:
+    """Owns `transport`, and the requests that were sent over it: each gets its answer or hears that there is none.
+
+    Nothing is durable. Must be used in the thread of the running loop. Raises KafkaError(BROKER_NOT_AVAILABLE), which
+    names the server as `server` does.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_interest",
+        "_loop",
+        "_machine",
+        "_poller",
+        "_transport",
+        "_write_blocked",
+        "lost",
+        "server",
+    )
+
+    def __init__(self, transport: Transport, server: str, limits: ClientLimits, poller: Poller) -> None:
+        self.server = server
+        self.lost = False
+        self._transport = transport
+        self._machine = ClientMachine(limits)
+        self._poller = poller
+        self._loop = asyncio.get_running_loop()
+        self._answers: dict[int, asyncio.Future[memoryview]] = {}
+        """By correlation id; who has given up waiting is still in it."""
+        self._write_blocked = False
+        self._interest = (True, False)
+        poller.watch(transport.fileno(), self)
+        self._watch()
+
+    async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
+        """The body of the response."""
+        if self.lost:
+            raise self._unavailable("the connection is gone")
+        machine = self._machine
+        if machine.full:
+            raise self._unavailable("too many requests wait for answers")
+        number = machine.request(api_key, version, body, self._loop.time())
+        answer: asyncio.Future[memoryview] = self._loop.create_future()
+        self._answers[number] = answer
+        if not self._write_blocked:
+            self._send()
+        return await answer
+
+    def waited_s(self) -> float:
+        """How long the oldest request has waited."""
+        return self._machine.waited_s(self._loop.time())
+
+    def _send(self) -> None:
+        outgoing = self._machine.outgoing
+        try:
+            send(self._transport, outgoing)
+        except OSError as error:
+            self._end(str(error))
+            return
+        if self._write_blocked != bool(outgoing):
+            self._write_blocked = bool(outgoing)
+            self._watch()
+
+    def on_readable(self) -> None:
+        if self._write_blocked and not self._interest[1]:
+            # The transport had to read before it could go on writing.
+            self._send()
+        transport, machine = self._transport, self._machine
+        for _ in range(_RECEIVES_PER_TURN):
+            if self.lost:
+                return
+            try:
+                count = transport.receive_into(machine.space())
+                if count == 0:
+                    self._end("it hung up")
+                    return
+                answers = machine.received(count)
+            except BlockingIOError:
+                self._watch()
+                return
+            except (OSError, ProtocolError) as error:
+                self._end(str(error))
+                return
+            for number, body in answers:
+                waiting = self._answers.pop(number)
+                if not waiting.done():
+                    waiting.set_result(body)
+            if not (transport.holds_bytes or machine.in_large_answer):
+                return
+        self._loop.call_soon(self.on_readable)
+
+    def on_writable(self) -> None:
+        if self._write_blocked:
+            self._send()
+        else:
+            # The transport had to write before it could go on reading.
+            self.on_readable()
+
+    def on_hang_up(self) -> None:
+        self._end("it hung up")
+
+    def _watch(self) -> None:
+        """Tell the poller what to watch for, if that has changed."""
+        wanted = self._transport.waits_for(read=True, write=self._write_blocked)
+        if wanted != self._interest:
+            self._interest = wanted
+            self._poller.change(self._transport.fileno(), read=wanted[0], write=wanted[1])
+
+    def close(self) -> None:
+        """Whoever still waits for an answer hears that there is none."""
+        self._end("the connection was closed")
+
+    def _end(self, why: str) -> None:
+        if self.lost:
+            return
+        self.lost = True
+        self._poller.forget(self._transport.fileno())
+        self._transport.close()
+        answers, self._answers = self._answers, {}
+        for answer in answers.values():
+            if not answer.done():
+                answer.set_exception(self._unavailable(why))
+
+    def _unavailable(self, why: str) -> KafkaError:
+        return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"{self.server}: {why}")
+
+
+class ClientConnector:
+    """Makes connections of one kind: to controllers, or to brokers. Raises KafkaError(BROKER_NOT_AVAILABLE)."""
+
+    def __init__(self, dialler: Dialler, limits: ClientLimits) -> None:
+        self._dialler = dialler
+        self._limits = limits
+
+    async def connect(self, address: ServerAddress, name: str) -> ClientConnection:
+        """`name` is what error messages call the server."""
+        server = f"{name} at {address}"
+        timeout_s = self._limits.connect_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                transport = await self._dialler.dial(address)
+        except TimeoutError as error:
+            text = f"{server}: no connection within {timeout_s:g} s"
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, text) from error
+        except OSError as error:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"{server}: {error}") from error
+        return ClientConnection(transport, server, self._limits, self._dialler.poller)

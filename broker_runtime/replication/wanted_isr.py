@@ -1,0 +1,39 @@
+"""Which replicas should be in sync, by what their leader knows of them (KIP-16, KIP-497, KIP-903). Pure."""
+
+from collections.abc import Mapping
+
+from broker_runtime.metadata.brokers import BrokerInfo
+from broker_runtime.replication.leader import UNKNOWN, LeaderReplica, PendingIsrChange
+
+
+def wanted_change(
+    leader: LeaderReplica, brokers: Mapping[int, BrokerInfo], now_s: float, lag_max_s: float, me_epoch: int
+) -> PendingIsrChange | None:
+    """The in-sync set that should be; None when it is right, or a change is under way already."""
+    if leader.pending is not None:
+        return None
+    joining = [r for r in leader.followers if r not in leader.isr and _may_join(leader, r, brokers)]
+    leaving = {r for r in leader.isr if r != leader.me and _has_fallen_behind(leader, r, now_s, lag_max_s)}
+    if not joining and not leaving:
+        return None
+    isr = (*(r for r in leader.isr if r not in leaving), *joining)
+    epochs = {r: me_epoch if r == leader.me else leader.followers[r].broker_epoch for r in isr}
+    return PendingIsrChange(isr, epochs, leader.partition_epoch)
+
+
+def _may_join(leader: LeaderReplica, replica: int, brokers: Mapping[int, BrokerInfo]) -> bool:
+    broker, follower, log = brokers.get(replica), leader.followers[replica], leader.log
+    return (
+        broker is not None
+        and broker.active
+        and broker.epoch == follower.broker_epoch
+        and follower.end_offset >= max(log.high_watermark, leader.start_offset)
+        and (follower.log_start == UNKNOWN or follower.log_start >= log.log_start_offset)
+    )
+
+
+def _has_fallen_behind(leader: LeaderReplica, replica: int, now_s: float, lag_max_s: float) -> bool:
+    follower = leader.followers.get(replica)
+    if follower is None:
+        return True
+    return follower.end_offset != leader.log.log_end_offset and now_s - follower.caught_up_s > lag_max_s

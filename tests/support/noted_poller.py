@@ -1,0 +1,27 @@
+"""A Poller that notes what one connection asks to be told of."""
+
+from broker_runtime.network.poller import Pollable
+from broker_runtime.turn_lengths import TurnLengths
+
+
+class NotedPoller:
+    """`watched` is (reading, writing); None while nothing is watched."""
+
+    def __init__(self) -> None:
+        self.watched: tuple[bool, bool] | None = None
+        self.lengths = TurnLengths("sockets")
+
+    def is_behind(self) -> bool:
+        return False
+
+    def watch(self, fd: int, target: Pollable) -> None:
+        self.watched = (True, False)
+
+    def change(self, fd: int, *, read: bool, write: bool) -> None:
+        self.watched = (read, write)
+
+    def forget(self, fd: int) -> None:
+        self.watched = None
+
+    def close(self) -> None:
+        raise AssertionError("not by a connection")
