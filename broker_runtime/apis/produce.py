@@ -22,6 +22,7 @@ from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.record_checks import Unchecked, look_aside
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError, RecordsRefusedError
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.storage.batch import TIMESTAMPS, TIMESTAMPS_AT
 from broker_runtime.storage.log import AppendResult, Log
 from broker_runtime.storage.record_check import check_records, is_quick
 from broker_runtime.storage.validation import check_batch
@@ -58,6 +59,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     end = b"\x00" if flexible else b""
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.fixed(_ACKS_TIMEOUT)
+    call.acks = acks
     refusal = _refusal(transactional_id, acks)
     topics_at = reader.position
     topics = reader.array_length()
@@ -82,13 +84,13 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
                     unchecked.append(Unchecked(len(out), name, index, bytes(records or b""), leader.log.config))
                     out.append(b"")
                     continue
-                done = _append(leader, records, acks)
+                done = _append(call, leader, records)
                 if _safe_below(leader, acks) <= done.last_offset:
                     waiting.append(_Waiting(len(out), leader, leader.leader_epoch, index, done))
                 out.append(_success(version, index, done))
             except KafkaError as error:
-                failed, call.error = _refused_without_reply(error), error.code
-                out.append(_failure(version, index, error))
+                failed = _refused_without_reply(error)
+                out.append(_failed(call, name, index, error))
         reader.end_struct()
         topics_at = reader.position
         out.append(end)
@@ -151,13 +153,13 @@ class _WhenChecked:
             if refused is not None:
                 raise refused
             leader = self._context.led(item.topic, item.partition)
-            done = _append(leader, memoryview(item.records), self._acks)
+            done = _append(self.call, leader, memoryview(item.records))
             if _safe_below(leader, self._acks) <= done.last_offset:
                 self._waiting.append(_Waiting(item.place, leader, leader.leader_epoch, item.partition, done))
             self._out[item.place] = _success(version, item.partition, done)
         except KafkaError as error:
-            self._failed, self.call.error = _refused_without_reply(error), error.code
-            self._out[item.place] = _failure(version, item.partition, error)
+            self._failed = _refused_without_reply(error)
+            self._out[item.place] = _failed(self.call, item.topic, item.partition, error)
 
     def _finish(self) -> None:
         if self._failed is not None and self._acks == 0:
@@ -208,12 +210,10 @@ class _Wait:
 
     def _answer(self) -> None:
         self._stop()
-        version = self.call.version
         for item in self._waiting:
             error = self._not_done(item)
             if error is not None:
-                self.call.error = error.code
-                self._out[item.place] = _failure(version, item.partition, error)
+                self._out[item.place] = _failed(self.call, item.leader.topic, item.partition, error)
         self.call.complete(self.call.packed(b"".join(self._out)))
 
     def _stop(self) -> None:
@@ -251,8 +251,8 @@ def _refused_without_reply(failed: KafkaError) -> tuple[str, str]:
     return "acks-0-failed", f"a produce request with acks=0 failed: {failed}"
 
 
-def _append(leader: LeaderReplica, records: memoryview | None, acks: int) -> AppendResult:
-    if acks == -1 and len(leader.isr) < _needed(leader):
+def _append(call: Call, leader: LeaderReplica, records: memoryview | None) -> AppendResult:
+    if call.acks == -1 and len(leader.isr) < _needed(leader):
         raise KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{leader.topic}-{leader.index} has {len(leader.isr)} in-sync replicas, min.insync.replicas asks for more",
@@ -261,7 +261,22 @@ def _append(leader: LeaderReplica, records: memoryview | None, acks: int) -> App
         raise KafkaError(
             ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch for each partition"
         )
-    return leader.log.append(records, leader_epoch=leader.leader_epoch)
+    done = leader.log.append(records, leader_epoch=leader.leader_epoch)
+    if call.partitions is not None:
+        base, last = done.base_offset, done.last_offset
+        times_ms = TIMESTAMPS.unpack_from(records, TIMESTAMPS_AT)
+        call.partitions.append((leader.topic, leader.index, len(records), last - base + 1, base, last, *times_ms, 0))
+    return done
+
+
+def _failed(call: Call, topic: str, index: int, error: KafkaError) -> bytes:
+    """The part of the answer that is about this partition."""
+    call.error = error.code
+    if call.partitions is not None:
+        # It may have been appended, and waited for other replicas in vain.
+        others = [facts for facts in call.partitions if facts[:2] != (topic, index)]
+        call.partitions = [*others, (topic, index, 0, -1, -1, -1, -1, -1, error.code)]
+    return _failure(call.version, index, error)
 
 
 def _needed(leader: LeaderReplica) -> int:

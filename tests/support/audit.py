@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from broker_runtime.apis.call import Call, Completion, Ending, PartitionFacts
-from broker_runtime.network.connection_events import ConnectionEvent, ConnectionEventKind
+from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.audit_log.log import AuditLog, Environment
 from broker_runtime.observers.audit_log.settings import read_settings
 from broker_runtime.observers.audit_log.spool import Identity
@@ -88,8 +88,8 @@ class AuditBench:
     def produce(self, topic: str = "orders", partition: int = 0, records: int = 10) -> Call:
         return self.request(0, [(topic, partition, 1000, records, 40, 39 + records, 1, 2, 0)], acks=1)
 
-    def connect(self, kind: ConnectionEventKind = ConnectionEventKind.ACCEPTED, connection_id: int = 1) -> None:
-        self.log.record_connection(ConnectionEvent(kind, "PLAINTEXT", "127.0.0.1", 50_000, connection_id))
+    def connect(self, kind: NoticeKind = NoticeKind.ACCEPTED, connection_id: int = 1) -> None:
+        self.log.record_connection(ConnectionNotice(kind, "PLAINTEXT", "127.0.0.1", 50_000, connection_id))
 
     def settle(self) -> None:
         """Everything so far is in the spool."""

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from broker_runtime.apis.call import Call, PartitionFacts
 from broker_runtime.clock import Clock, Timer
-from broker_runtime.network.connection_events import ConnectionEvent
+from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
 from broker_runtime.observers.audit_log.clients import ClientFacts, Clients
 from broker_runtime.observers.audit_log.rollup import Rollup
@@ -108,9 +108,9 @@ class AuditLog:
         if block.add_request(call, client):
             writer.seal()
 
-    def record_connection(self, event: ConnectionEvent) -> None:
+    def record_connection(self, notice: ConnectionNotice) -> None:
         """A connection was let in, has to wait, was not let in, or has ended."""
-        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s = event
+        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s = notice
         client = self._clients.known(connection_id)
         facts = self._clients.stranger(listener, ip, port, connection_id) if client is None else client.facts
         if facts is None or self._is_off:
