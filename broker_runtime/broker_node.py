@@ -6,7 +6,7 @@ Reacts to metadata changes; nothing else changes what is served. Kubernetes, HTT
 import asyncio
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -28,7 +28,7 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.network.client_connection import ClientConnector
 from broker_runtime.network.dialling import SocketDialler
 from broker_runtime.network.server import SocketServer
-from broker_runtime.observers.base import Surroundings
+from broker_runtime.observers.base import HeldPartition, Surroundings
 from broker_runtime.observers.in_force import ObserversInForce
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
@@ -89,7 +89,15 @@ class BrokerNode:
         self.server = server or SocketServer(self.dispatcher.handle, limits, clock, self._loop)
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
         self.observers = ObserversInForce(
-            Surroundings(settings.node_id, cluster_id, settings.log_dir, clock, self._loop.call_later),
+            Surroundings(
+                settings.node_id,
+                cluster_id,
+                settings.log_dir,
+                clock,
+                self._loop.call_soon_threadsafe,
+                self._loop.call_later,
+                self._held_partitions,
+            ),
             self._topic_name,
             clock,
             _Observed(self.dispatcher, self.server),
@@ -137,6 +145,16 @@ class BrokerNode:
     def _topic_name(self, topic_id: UUID) -> str | None:
         known = self.image.topics.by_id(topic_id)
         return None if known is None else known.name
+
+    def _held_partitions(self) -> Iterator[HeldPartition]:
+        """For the audit log's inventory."""
+        for held in self.logs.logs():
+            topic = self.image.topics.get(held.topic)
+            if topic is not None and held.partition in topic.partitions:
+                is_leader = topic.partitions[held.partition].leader == self.settings.node_id
+                yield HeldPartition(
+                    held.topic, held.partition, held.size, held.log_start_offset, held.log_end_offset, is_leader
+                )
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The effective configuration of a topic on this broker."""

@@ -98,7 +98,27 @@ class Fetch:
 
     def answer(self) -> Reply:
         """Of what the last look has found."""
+        self._note_partitions()
         return pack_answer(self.request, self.parts, NO_SESSION)
+
+    def _note_partitions(self) -> None:
+        """For whoever observes requests."""
+        request = self.request
+        facts = request.call.partitions
+        if facts is None:
+            return
+        request.call.replica_id = request.replica
+        for part in self.parts:
+            region = part.region
+            if region is not None or part.code:
+                size = 0 if region is None else region.length
+                facts.append((self._shown_name(part), part.index, size, -1, part.offset, -1, -1, -1, part.code))
+
+    def _shown_name(self, part: FetchPartition) -> str:
+        try:
+            return self._name_of(part)
+        except KafkaError:
+            return str(part.topic)
 
     @property
     def asks_for_something(self) -> bool:
@@ -127,6 +147,7 @@ class SessionFetch(Fetch):
         self.session.has_nothing(quiet)
 
     def answer(self) -> Reply:
+        self._note_partitions()
         request, session = self.request, self.session
         if session.id != NO_SESSION:
             reply = pack_answer(request, _with_something_to_say(session), session.id)
@@ -168,6 +189,7 @@ class RepeatedSessionFetch(SessionFetch):
         self._kept = context.repeated_fetches
 
     def answer(self) -> Reply:
+        self._note_partitions()
         request, session = self.request, self._repeated
         # One that changed while the request waited may be in both.
         only_told = [part for part in session.to_tell if part not in session.to_look]

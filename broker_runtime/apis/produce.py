@@ -17,12 +17,13 @@ from collections.abc import Sequence
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
-from broker_runtime.apis.produce_answer import failure, success, tail
+from broker_runtime.apis.produce_answer import failed_partition, success, tail
 from broker_runtime.apis.produce_request import ProduceRequest, read_request
 from broker_runtime.apis.produce_wait import ProduceWait, Waiting, safe_below
 from broker_runtime.apis.record_checks import Unchecked, look_aside
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.storage.batch import TIMESTAMPS, TIMESTAMPS_AT
 from broker_runtime.storage.log import AppendResult
 from broker_runtime.storage.record_check import check_records, is_quick
 from broker_runtime.storage.validation import check_batch
@@ -36,6 +37,7 @@ _API_KEY = PRODUCE.to_bytes(2, "big")
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply:
     request = read_request(reader)
     version, acks, answer = call.version, request.acks, request.answer
+    call.acks = acks
     refusal = _refusal(request)
     failed: tuple[str, str] | None = None
     waiting: list[Waiting] = []
@@ -48,13 +50,13 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
             if leader.log.config.checks_records and _takes_long(records, leader, context):
                 unchecked.append(Unchecked(place, topic, index, bytes(records or b""), leader.log.config))
                 continue
-            done = _append(leader, records, acks)
+            done = _append(call, leader, records)
             if safe_below(leader, acks) <= done.last_offset:
                 waiting.append(Waiting(place, leader, leader.leader_epoch, index, done))
             answer[place] = success(version, index, done)
         except KafkaError as error:
-            failed, call.error = _refused_without_reply(error), error.code
-            answer[place] = failure(version, index, error)
+            failed = _refused_without_reply(error)
+            answer[place] = failed_partition(call, topic, index, error)
     answer.append(tail(call.throttle_ms, call.flexible))
     if unchecked:
         return _WhenChecked(request, unchecked, waiting, failed, call, context).call
@@ -101,13 +103,13 @@ class _WhenChecked:
             if refused is not None:
                 raise refused
             leader = self._context.led(item.topic, item.partition)
-            done = _append(leader, memoryview(item.records), acks)
+            done = _append(self.call, leader, memoryview(item.records))
             if safe_below(leader, acks) <= done.last_offset:
                 self._waiting.append(Waiting(item.place, leader, leader.leader_epoch, item.partition, done))
             answer[item.place] = success(version, item.partition, done)
         except KafkaError as error:
-            self._failed, self.call.error = _refused_without_reply(error), error.code
-            answer[item.place] = failure(version, item.partition, error)
+            self._failed = _refused_without_reply(error)
+            answer[item.place] = failed_partition(self.call, item.topic, item.partition, error)
 
     def _finish(self) -> None:
         acks, answer = self._request.acks, self._request.answer
@@ -151,8 +153,8 @@ def _refused_without_reply(failed: KafkaError) -> tuple[str, str]:
     return "acks-0-failed", f"a produce request with acks=0 failed: {failed}"
 
 
-def _append(leader: LeaderReplica, records: memoryview | None, acks: int) -> AppendResult:
-    if acks == -1 and leader.is_under_min_isr:
+def _append(call: Call, leader: LeaderReplica, records: memoryview | None) -> AppendResult:
+    if call.acks == -1 and leader.is_under_min_isr:
         raise KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{leader.topic}-{leader.index} has {len(leader.isr)} in-sync replicas, min.insync.replicas asks for more",
@@ -161,7 +163,12 @@ def _append(leader: LeaderReplica, records: memoryview | None, acks: int) -> App
         raise KafkaError(
             ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch for each partition"
         )
-    return leader.log.append(records, leader_epoch=leader.leader_epoch)
+    done = leader.log.append(records, leader_epoch=leader.leader_epoch)
+    if call.partitions is not None:
+        base, last = done.base_offset, done.last_offset
+        times_ms = TIMESTAMPS.unpack_from(records, TIMESTAMPS_AT)
+        call.partitions.append((leader.topic, leader.index, len(records), last - base + 1, base, last, *times_ms, 0))
+    return done
 
 
 API = ApiSpec(key=PRODUCE, name="Produce", versions=(3, 12), handle=handle, reads="frame")

@@ -2,6 +2,7 @@
 
 from struct import Struct
 
+from broker_runtime.apis.call import Call
 from broker_runtime.errors import KafkaError, RecordsRefusedError
 from broker_runtime.storage.log import AppendResult
 from broker_runtime.wire.writer import array_length, nullable_string
@@ -37,6 +38,16 @@ def failure(version: int, index: int, error: KafkaError) -> bytes:
         fixed = _RESULT_V5.size
         return result[:fixed] + _record_errors(version, error) + result[fixed + len(array_length(0, version > 8)) :]
     return result
+
+
+def failed_partition(call: Call, topic: str, index: int, error: KafkaError) -> bytes:
+    """The part of an answer that is about this partition, which whoever observes the call is told of."""
+    call.error = error.code
+    if call.partitions is not None:
+        # It may have been appended, and waited for other replicas in vain.
+        others = [facts for facts in call.partitions if facts[:2] != (topic, index)]
+        call.partitions = [*others, (topic, index, 0, -1, -1, -1, -1, -1, error.code)]
+    return failure(call.version, index, error)
 
 
 def _record_errors(version: int, error: RecordsRefusedError) -> bytes:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import BrokerContext
-from broker_runtime.apis.produce_answer import failure
+from broker_runtime.apis.produce_answer import failed_partition
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import AppendResult, Log
@@ -64,12 +64,10 @@ class ProduceWait:
 
     def _answer(self) -> None:
         self._stop()
-        version = self.call.version
         for item in self._waiting:
             error = self._not_done(item)
             if error is not None:
-                self.call.error = error.code
-                self._out[item.place] = failure(version, item.partition, error)
+                self._out[item.place] = failed_partition(self.call, item.leader.topic, item.partition, error)
         self.call.complete(self.call.packed(b"".join(self._out)))
 
     def _stop(self) -> None:

@@ -70,8 +70,10 @@ class ObserverHub:
         now_s = self._now()
         for one in self._connections:
             wanted = one.filter.listeners
-            if (not wanted or notice.listener in wanted) and not one.suspended(now_s):
-                assert one.connections is not None
+            assert one.connections is not None
+            if one.account is not None:
+                _unmeasured(one, one.connections.record_connection, notice)
+            elif (not wanted or notice.listener in wanted) and not one.suspended(now_s):
                 one.call(one.connections.record_connection, notice)
 
     def begun(self, call: Call, frame: memoryview, body_at: int) -> None:
@@ -166,10 +168,10 @@ class ObserverHub:
         source.end()
 
 
-def _unmeasured(one: ObserverInService, method: Callable[[Call], None], call: Call) -> None:
+def _unmeasured(one: ObserverInService, method: Callable[[Any], None], told: Call | ConnectionNotice) -> None:
     """The broker's own observers are as quick as they can be, and are not watched for it."""
     try:
-        method(call)
+        method(told)
     except Exception as error:  # noqa: BLE001 - it is counted and logged
         one.failed(error)
 

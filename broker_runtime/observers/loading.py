@@ -19,7 +19,7 @@ from broker_runtime.observers.base import (
 from broker_runtime.observers.filters import Filter
 
 BUILT_IN: Mapping[str, str] = {
-    "audit-log": "broker_runtime.observers.audit_log.AuditLog",
+    "audit-log": "broker_runtime.observers.audit_log.observer.AuditLogObserver",
     "json-log": "broker_runtime.observers.json_log.JsonLog",
     "prometheus": "broker_runtime.observers.prometheus.PrometheusObserver",
 }

@@ -19,6 +19,9 @@ OVERHEAD_BYTES = 12
 CRC_FROM = 21
 MAGIC = 2
 CRC = Struct(">I")
+TIMESTAMPS = Struct(">qq")
+"""The base timestamp and the greatest one."""
+TIMESTAMPS_AT = 27
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08

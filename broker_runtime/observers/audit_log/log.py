@@ -4,7 +4,7 @@ Everything here runs on the event loop. An event costs its rows, appended to a b
 the page cache when it is full or its tenth of a second is over.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,21 +17,11 @@ from broker_runtime.observers.audit_log.rollup import Rollup
 from broker_runtime.observers.audit_log.settings import AuditSettings, Level
 from broker_runtime.observers.audit_log.spool import Identity, Spool
 from broker_runtime.observers.audit_log.writer import EventWriter
+from broker_runtime.observers.base import HeldPartition
 from broker_runtime.storage.filesystem import FileSystem
 
 _ROLLUP_ROWS_MAX: Final = 1000
 """An interval that has more rows ends early, so that its block and the memory for it stay small."""
-
-
-class PartitionSize(NamedTuple):
-    """A partition that this broker has, for the inventory."""
-
-    topic: str
-    partition: int
-    bytes: int
-    log_start_offset: int
-    log_end_offset: int
-    is_leader: bool
 
 
 class AuditFigures(NamedTuple):
@@ -108,9 +98,9 @@ class AuditLog:
         if block.add_request(call, client):
             writer.seal()
 
-    def record_connection(self, event: ConnectionNotice) -> None:
+    def record_connection(self, notice: ConnectionNotice) -> None:
         """A connection was let in, has to wait, was not let in, or has ended."""
-        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s = event
+        kind, listener, ip, port, connection_id, limit, delay_s, reason, open_s = notice
         client = self._clients.known(connection_id)
         facts = self._clients.stranger(listener, ip, port, connection_id) if client is None else client.facts
         if facts is None or self._is_off:
@@ -121,15 +111,13 @@ class AuditLog:
             requests = (client.requests if client else 0) if open_s is not None else None
             self._writer.add("connection", ts, *facts, kind.value, limit or reason, _us(delay_s), _us(open_s), requests)
 
-    def inventory(self, partitions: Iterable[PartitionSize]) -> None:
-        """All partitions that this broker has."""
-        if self._is_off:
+    def inventory(self, partition: HeldPartition) -> None:
+        """A partition that this broker has."""
+        if self._is_off or self._is_excluded(partition.topic):
             return
-        now_s = self._clock.monotonic()
-        for size in partitions:
-            block = self._writer.ready()
-            if block is not None and not self._is_excluded(size.topic):
-                self._writer.add("inventory", block.wall_us(now_s), *size)
+        block = self._writer.ready()
+        if block is not None:
+            self._writer.add("inventory", block.wall_us(self._clock.monotonic()), *partition)
 
     def close(self) -> None:
         if self._rollup_timer is not None:

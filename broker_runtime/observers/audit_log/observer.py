@@ -1,0 +1,109 @@
+"""The audit log as an observer of the broker: made with its configuration, and from there on told of everything.
+
+A new configuration makes a new one, which begins a boot of its own: numbers stay without holes, and both are complete.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from threading import Event
+from typing import Final
+
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.table import BROKER_APIS
+from broker_runtime.clock import Timer
+from broker_runtime.exposition import MetricFamily, counter, gauge
+from broker_runtime.network.connection_notices import ConnectionNotice
+from broker_runtime.observers.audit_log.log import AuditLog, Environment
+from broker_runtime.observers.audit_log.settings import AuditSettings, read_settings
+from broker_runtime.observers.audit_log.spool import Identity
+from broker_runtime.observers.base import HeldPartition, Surroundings
+from broker_runtime.observers.filters import PREFIX as FILTER_PREFIX
+from broker_runtime.storage.filesystem import OsFileSystem
+
+_SPOOL_FOLDER: Final = "audit"
+_INVENTORY_TURN: Final = 100
+"""Partitions that are told of in one turn of the event loop."""
+_INVENTORY_PAUSE_S: Final = 0.01
+
+
+def new_boot_id(wall_ms: int) -> str:
+    """Later ones are greater as text, and no two are the same."""
+    return f"{wall_ms:012x}{os.urandom(3).hex()}"
+
+
+class AuditLogObserver:
+    """What it writes, and how much of it survives what, is told in docs/reference/audit-log.md."""
+
+    def __init__(self) -> None:
+        self._log: AuditLog
+        self._settings: AuditSettings
+        self._given: Surroundings
+        self._inventory_timer: Timer | None = None
+
+    def attach(self, surroundings: Surroundings) -> None:
+        self._given = surroundings
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Raises AuditConfigError, and OSError when the folder of its spools cannot be written."""
+        given = self._given
+        self._settings = read_settings(
+            {key: value for key, value in config.items() if not key.startswith(FILTER_PREFIX)}
+        )
+        self._log = AuditLog(
+            self._settings,
+            Environment(
+                Identity(given.cluster_id, given.node_id, new_boot_id(given.clock.wall_ms())),
+                Path(given.log_dir) / _SPOOL_FOLDER,
+                {api.key: api.name for api in BROKER_APIS},
+                OsFileSystem(),
+                given.clock,
+                given.call_later,
+            ),
+        )
+        given.call_soon(self._begin_inventory)
+
+    def record_call(self, call: Call) -> None:
+        self._log.record_call(call)
+
+    def record_connection(self, notice: ConnectionNotice) -> None:
+        self._log.record_connection(notice)
+
+    @property
+    def refuses(self) -> bool:
+        """See `AuditLog.refuses`."""
+        return self._log.refuses
+
+    def collect(self) -> Iterable[MetricFamily]:
+        events, dropped, queued_bytes = self._log.figures
+        return (
+            counter("sluicegate_audit_events_total", "Events of the audit log, with those that it dropped", events),
+            counter("sluicegate_audit_dropped_total", "Events that it dropped, as its queue was full", dropped),
+            gauge("sluicegate_audit_queued_bytes", "Events that wait as the spool cannot be written", queued_bytes),
+        )
+
+    def close(self, timeout_s: float) -> None:
+        """What is not written by then is told as missing when the spool is landed."""
+        done = Event()
+
+        def finish() -> None:
+            if self._inventory_timer is not None:
+                self._inventory_timer.cancel()
+            self._log.close()
+            done.set()
+
+        self._given.call_soon(finish)
+        done.wait(timeout_s)
+
+    def _begin_inventory(self) -> None:
+        self._inventory(iter(self._given.partitions()))
+
+    def _inventory(self, left: Iterator[HeldPartition]) -> None:
+        told = list(islice(left, _INVENTORY_TURN))
+        for partition in told:
+            self._log.inventory(partition)
+        if len(told) == _INVENTORY_TURN:
+            self._inventory_timer = self._given.call_later(_INVENTORY_PAUSE_S, lambda: self._inventory(left))
+        else:
+            self._inventory_timer = self._given.call_later(self._settings.inventory_s, self._begin_inventory)
