@@ -80,3 +80,24 @@ class RequestContext:
         """Of a topic that the message names by its id; None when this broker does not know it."""
         self._valid()
         return None if topic_id is None else self._topic_name(topic_id)
+
+
+class LazyContext:
+    """Makes the context when somebody asks for it, and ends it with the call."""
+
+    __slots__ = ("_call", "_ended", "_made", "_topic_name")
+
+    def __init__(self, call: Call, topic_name: TopicName, *, ended: bool) -> None:
+        self._call = call
+        self._topic_name = topic_name
+        self._ended = ended
+        self._made: RequestContext | None = None
+
+    def get(self) -> RequestContext:
+        if self._made is None:
+            self._made = RequestContext(self._call, self._topic_name, ended=self._ended)
+        return self._made
+
+    def end(self) -> None:
+        if self._made is not None:
+            self._made.end()

@@ -8,7 +8,7 @@ from broker_runtime.apis.observed import principal
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.base import NoResponse
-from broker_runtime.observers.context import RequestContext, TopicName
+from broker_runtime.observers.context import LazyContext, TopicName
 from broker_runtime.observers.in_service import ObserverInService
 from broker_runtime.observers.layout import layout_of
 from broker_runtime.observers.source import Source
@@ -22,17 +22,20 @@ _RESPONSE_HEADER_BYTES = 8
 """With the size field."""
 
 Several = tuple[ObserverInService, ...]
+_Observation = tuple[str, Sequence[ObserverInService], Sequence[ObserverInService]]
+"""Of a request that was shown: how it is called, who has seen it, and who will see its response if that names a topic
+of theirs.
+"""
 
 
-class _Observation:
-    """Who has seen a request; `undecided` are those who will see the response if it names a topic of theirs."""
+class _Wanting:
+    """Those who want an API; `all_of_it` says that none of them asks for less."""
 
-    __slots__ = ("correlation_id", "seen", "undecided")
+    __slots__ = ("all_of_it", "services")
 
-    def __init__(self, correlation_id: str, seen: list[ObserverInService], undecided: list[ObserverInService]) -> None:
-        self.correlation_id = correlation_id
-        self.seen = seen
-        self.undecided = undecided
+    def __init__(self, services: Several) -> None:
+        self.services = services
+        self.all_of_it = not any(one.filter.listeners or one.filter.principals or one.filter.topics for one in services)
 
 
 class ObserverHub:
@@ -44,23 +47,24 @@ class ObserverHub:
     def __init__(self, topic_name: TopicName, now: Callable[[], float]) -> None:
         self._topic_name = topic_name
         self._now = now
-        self._by_api: dict[int, Several] = {}
+        self._by_api: dict[int, _Wanting] = {}
         self._accounts: Several = ()
         self._connections: Several = ()
 
     def serve(self, observers: Sequence[ObserverInService]) -> None:
         """These are in service from here on, and no others."""
-        with_requests = [one for one in observers if one.requests is not None]
-        self._by_api = {
+        with_requests = [one for one in observers if one.sees_requests]
+        by_api = {
             key: tuple(one for one in with_requests if not one.filter.api_keys or key in one.filter.api_keys)
             for key in FORMATS
         }
+        self._by_api = {key: _Wanting(services) for key, services in by_api.items() if services}
         self._accounts = tuple(one for one in observers if one.account is not None)
         self._connections = tuple(one for one in observers if one.connections is not None)
 
     @property
     def wants_requests(self) -> bool:
-        return bool(self._accounts) or any(self._by_api.values())
+        return bool(self._accounts or self._by_api)
 
     @property
     def wants_connections(self) -> bool:
@@ -79,9 +83,9 @@ class ObserverHub:
     def begun(self, call: Call, frame: memoryview, body_at: int) -> None:
         if self._accounts:
             call.keep_details()
-        candidates = self._by_api[call.api.key]
-        if candidates:
-            self._request(candidates, call, frame, body_at)
+        wanting = self._by_api.get(call.api.key)
+        if wanting is not None:
+            self._request(wanting, call, frame, body_at)
 
     def ended(self, call: Call) -> None:
         for one in self._accounts:
@@ -92,34 +96,41 @@ class ObserverHub:
             call.observation = None
             self._ended(observation, call)
 
-    def _request(self, candidates: Several, call: Call, frame: memoryview, body_at: int) -> None:
+    def _request(self, candidates: _Wanting, call: Call, frame: memoryview, body_at: int) -> None:
+        key, version, now_s = call.api.key, call.version, call.received_s
         kind = _kind(call, "Request")
-        if kind is None or (len(frame) > REQUEST_BYTES_MAX and call.api.key != PRODUCE):
+        if kind is None or (len(frame) > REQUEST_BYTES_MAX and key != PRODUCE):
             return
-        listener, who, now_s = call.listener, principal(call), call.received_s
-        let_in = [one for one in candidates if one.filter.lets_in(listener, who) and not one.suspended(now_s)]
+        connection, who = call.connection, principal(call)
         source = Source(frame)
-        wanting, undecided = self._by_topic(let_in, kind, source, body_at)
-        if wanting or undecided:
-            correlation_id = f"{call.connection.id}-{call.correlation_id}"
-            call.observation = _Observation(correlation_id, wanting, undecided if call.api.key == FETCH else [])
-        if wanting:
-            context = source.context = RequestContext(call, self._topic_name, ended=False)
-            layout = layout_of(kind)
-            struct = layout.view_class(layout, source, body_at)
-            address, key, version = call.connection.peer[0], call.api.key, call.version
-            for one in wanting:
-                assert one.requests is not None
-                one.call(one.requests.record_request, struct, address, who, key, version, correlation_id)
+        seen: Sequence[ObserverInService] = candidates.services
+        undecided: Sequence[ObserverInService] = ()
+        if not candidates.all_of_it:
+            let_in = [one for one in seen if one.filter.lets_in(connection.listener, who)]
+            seen, undecided = self._by_topic(let_in, kind, source, body_at)
+        if not seen and not (undecided and key == FETCH):
+            return
+        correlation_id = f"{connection.id}-{call.correlation_id}"
+        told: list[ObserverInService] = []
+        call.observation = (correlation_id, told, undecided if key == FETCH else ())
+        if seen:
+            context = LazyContext(call, self._topic_name, ended=False)
+            source.context = context.get
+            struct = layout_of(kind).view_class(source, body_at)
+            address = connection.peer[0]
+            for one in seen:
+                if not one.suspended(now_s):
+                    told.append(one)
+                    one.call(one.record_request, struct, address, who, key, version, correlation_id)
             context.end()
         source.end()
 
     def _by_topic(
-        self, observers: list[ObserverInService], kind: Any, source: Source, at: int
-    ) -> tuple[list[ObserverInService], list[ObserverInService]]:
+        self, observers: Sequence[ObserverInService], kind: Any, source: Source, at: int
+    ) -> tuple[Sequence[ObserverInService], Sequence[ObserverInService]]:
         """Those who want a message for the topics in it, and those who do not."""
         if not any(one.filter.topics for one in observers):
-            return observers, []
+            return observers, ()
         names = self._topics(kind, source, at)
         wanting: list[ObserverInService] = []
         others: list[ObserverInService] = []
@@ -142,28 +153,26 @@ class ObserverHub:
         if call.ending is Ending.ANSWERED and call.reply:
             self._response(observation, call)
             return
+        correlation_id, seen, _ = observation
         why = _WHY.get(call.ending, NoResponse.NOT_WANTED)
-        for one in observation.seen:
+        for one in seen:
             if one.unanswered is not None and not one.suspended(call.completed_s):
-                one.call(one.unanswered.record_no_response, why, call.version, observation.correlation_id)
+                one.call(one.unanswered.record_no_response, why, call.version, correlation_id)
 
     def _response(self, observation: _Observation, call: Call) -> None:
         kind = _kind(call, "Response")
-        if kind is None:
-            return
+        correlation_id, seen, undecided = observation
         at = _RESPONSE_HEADER_BYTES + (call.flexible and call.api.key != API_VERSIONS)
         source = _source(call.reply)
-        seeing = observation.seen
-        if observation.undecided:
-            seeing = seeing + self._by_topic(observation.undecided, kind, source, at)[0]
-        if seeing:
-            context = source.context = RequestContext(call, self._topic_name, ended=True)
-            layout = layout_of(kind)
-            struct = layout.view_class(layout, source, at)
-            for one in seeing:
+        if undecided:
+            seen = (*seen, *self._by_topic(undecided, kind, source, at)[0])
+        if seen:
+            context = LazyContext(call, self._topic_name, ended=True)
+            source.context = context.get
+            struct = layout_of(kind).view_class(source, at)
+            for one in seen:
                 if not one.suspended(call.completed_s):
-                    assert one.requests is not None
-                    one.call(one.requests.record_response, struct, call.version, observation.correlation_id)
+                    one.call(one.record_response, struct, call.version, correlation_id)
             context.end()
         source.end()
 

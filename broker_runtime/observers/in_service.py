@@ -52,7 +52,9 @@ class ObserverInService:
         self._now = now
         self._warn = warn
         self._troubles = RefusalLog(LOG_INTERVAL_MS)
-        self.requests = instance if isinstance(instance, Observer) else None
+        self.sees_requests = isinstance(instance, Observer)
+        self.record_request: Callable[..., object] = getattr(instance, "record_request", _nothing)
+        self.record_response: Callable[..., object] = getattr(instance, "record_response", _nothing)
         self.unanswered = instance if isinstance(instance, UnansweredObserver) else None
         self.connections = instance if isinstance(instance, ConnectionObserver) else None
         self.account = instance if isinstance(instance, CallObserver) else None
@@ -102,3 +104,7 @@ class ObserverInService:
         line = self._troubles.note(kind, text, int(self._now() * 1000))
         if line is not None:
             self._warn(line)
+
+
+def _nothing(*_: object) -> None:
+    """Of one that sees no requests."""

@@ -13,9 +13,18 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from kio.serial import entity_writer
 
-from broker_runtime.observers.source import Source, counted
+from broker_runtime.observers.source import Source, compact, counted
 from broker_runtime.observers.view import Array, Place, Records, Struct, end_of_struct, struct_class
-from broker_runtime.wire.primitives import Buffer, Part, end_of, is_struct, primitive, unpack, without_none
+from broker_runtime.wire.primitives import (
+    Buffer,
+    Part,
+    compact_length,
+    end_of,
+    is_struct,
+    primitive,
+    unpack,
+    without_none,
+)
 from broker_runtime.wire.varint import read_uvarint
 
 _INT8 = Packed(">b")
@@ -26,9 +35,11 @@ class PlainField:
 
     __slots__ = ("_length", "_read", "size")
 
+    is_view = False
+
     def __init__(self, part: Part) -> None:
         self._read = part.read
-        self._length = part.length
+        self._length = compact if part.length is compact_length else part.length
         self.size = None if part.length is not None else part.least
 
     def show(self, source: Source, at: int) -> Any:
@@ -49,6 +60,7 @@ class PlainArray:
 
     __slots__ = ("_flexible", "_item", "_letter", "_part")
 
+    is_view = False
     size = None
 
     def __init__(self, part: Part, flexible: bool) -> None:
@@ -110,7 +122,7 @@ class StructLayout:
                 self.tagged[place.tag] = place
             self.places[field.name] = place
         self.fixed = self._fixed()
-        self.view_class = struct_class(self.name, self.places)
+        self.view_class = struct_class(self)
         self.size = self.fixed[-1] if len(self.fixed) == len(self.plain) + 1 and not self.flexible else None
 
     def _fixed(self) -> list[int]:
@@ -157,6 +169,7 @@ class StructArray:
 
     __slots__ = ("flexible", "item")
 
+    is_view = True
     size = None
 
     def __init__(self, item: StructLayout, flexible: bool) -> None:
@@ -184,6 +197,7 @@ class StructField:
 
     __slots__ = ("_nullable", "_struct")
 
+    is_view = True
     size = None
 
     def __init__(self, struct: StructLayout, nullable: bool) -> None:
@@ -196,7 +210,7 @@ class StructField:
             if marker < 0:
                 return None
             at += 1
-        return self._struct.view_class(self._struct, source, at)
+        return self._struct.view_class(source, at)
 
     def after(self, source: Source, at: int, shown: Any) -> int:
         if isinstance(shown, Struct):
@@ -214,11 +228,12 @@ class RecordsField:
 
     __slots__ = ("_length",)
 
+    is_view = False
     size = None
 
     def __init__(self, part: Part) -> None:
         assert part.length is not None
-        self._length = part.length
+        self._length = compact if part.length is compact_length else part.length
 
     def show(self, source: Source, at: int) -> Records | None:
         size, at = self._length(source.bytes(), at)
@@ -260,10 +275,10 @@ def _default(field: Any) -> Any:
     buffer = BytesIO()
     entity_writer(kind)(buffer, field.default)
     layout = layout_of(kind)
-    return layout.view_class(layout, Source(buffer.getvalue()), 0)
+    return layout.view_class(Source(buffer.getvalue()), 0)
 
 
 def view_of(kind: Any, source: Source, at: int) -> Struct:
     """The message of kio's class that begins there."""
     layout = layout_of(kind)
-    return layout.view_class(layout, source, at)
+    return layout.view_class(source, at)

@@ -1,6 +1,6 @@
 """The bytes of a message for as long as they may be looked at. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from broker_runtime.errors import ProtocolError
@@ -12,14 +12,16 @@ Regions = Mapping[int, FileRegion]
 
 
 class Source:
-    """The bytes that views look at, for as long as they may; `context` belongs to whoever has made it."""
+    """The bytes that views look at, for as long as they may; `context` makes what there is to know beside them."""
 
     __slots__ = ("buffer", "context", "regions")
 
-    def __init__(self, buffer: Buffer, regions: Regions | None = None, context: Any = None) -> None:
+    def __init__(
+        self, buffer: Buffer, regions: Regions | None = None, context: Callable[[], Any] | None = None
+    ) -> None:
         self.buffer: Buffer | None = buffer
         self.regions = regions
-        self.context = context
+        self.context = context or _nothing
 
     def bytes(self) -> Buffer:
         """Raises OutlivedError when the call is over that they were valid in."""
@@ -32,16 +34,29 @@ class Source:
 
     def end(self) -> None:
         """Nobody looks at them any more."""
-        self.buffer = self.regions = self.context = None
+        self.buffer = self.regions = None
+
+
+def _nothing() -> None:
+    """There is no context."""
 
 
 class OutlivedError(RuntimeError):
     """A view was used when the call was over that it was valid in."""
 
 
+def compact(buffer: Buffer, at: int) -> tuple[int, int]:
+    """A compact length and what follows it; -1 is null. Most take a single byte."""
+    try:
+        byte = buffer[at]
+    except IndexError:
+        raise ProtocolError("truncated", "the message ends where a length should be") from None
+    return (byte - 1, at + 1) if byte < 0x80 else compact_length(buffer, at)
+
+
 def counted(buffer: Buffer, at: int, flexible: bool, least: int) -> tuple[int, int]:
     """How many items an array has, -1 for null, and where they begin; never more than the bytes that are left."""
-    count, at = compact_length(buffer, at) if flexible else int_length(buffer, at)
+    count, at = compact(buffer, at) if flexible else int_length(buffer, at)
     if count * least > len(buffer) - at:
         raise ProtocolError("truncated", f"{count} items are announced and {len(buffer) - at} bytes are left")
     return count, at

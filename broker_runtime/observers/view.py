@@ -8,10 +8,10 @@ Who looks at three fields pays for three fields, and for walking over those befo
 that it was given to, and cannot be written.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct as Packed
-from typing import Any, NoReturn, Protocol, overload
+from typing import Any, ClassVar, NoReturn, Protocol, overload
 from uuid import UUID
 
 from broker_runtime.observers.source import Source
@@ -39,6 +39,11 @@ class FieldLayout(Protocol):
 
     @property
     def size(self) -> int | None: ...
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it shows a view, which is to be the same one when it is asked for again."""
+        ...
 
     def show(self, source: Source, at: int, /) -> Any: ...
 
@@ -79,73 +84,15 @@ class StructShape(Protocol):
 class _Walk:
     """How far one struct has been looked at: where its fields begin, as far as that is known."""
 
-    __slots__ = ("at", "end", "shape", "shown", "source", "starts", "tags")
+    __slots__ = ("end", "shown", "starts", "tags")
 
-    def __init__(self, shape: StructShape, source: Source, at: int) -> None:
-        self.shape = shape
-        self.source = source
-        self.at = at
-        self.starts: list[int] | None = None
-        """Of the fields behind those whose place is fixed, and of the first of them."""
+    def __init__(self, first: int) -> None:
+        self.starts = [first]
+        """Of the first field whose place is not fixed behind another one, and of those behind it."""
         self.shown: dict[int, Any] = {}
         """Arrays and structs that were asked for, which know how far they have been walked themselves."""
         self.tags: dict[int, int] | None = None
         self.end = -1
-
-    def start(self, number: int) -> int:
-        """Where the field with so many before it begins, or the part behind the last one."""
-        shape = self.shape
-        fixed = shape.fixed
-        if number < len(fixed):
-            return self.at + fixed[number]
-        starts = self.starts
-        first = len(fixed) - 1
-        if starts is None:
-            starts = self.starts = [self.at + fixed[first]]
-        while first + len(starts) <= number:
-            behind = first + len(starts) - 1
-            starts.append(shape.plain[behind].after(self.source, starts[-1], self.shown.get(behind)))
-        return starts[number - first]
-
-    def value(self, place: Place) -> Any:
-        source = self.source
-        if source.buffer is None:
-            source.bytes()
-        number = place.number
-        if number < 0:
-            return self._tagged(place)
-        shown = self.shown.get(number)
-        if shown is None:
-            shown = place.layout.show(source, self.start(number))
-            if isinstance(shown, Array | Struct):
-                self.shown[number] = shown
-        return shown
-
-    def _tagged(self, place: Place) -> Any:
-        at = self._tag_at(place)
-        return place.default if at is None else place.layout.show(self.source, at)
-
-    def _tag_at(self, place: Place) -> int | None:
-        if self.tags is None:
-            self.end_of_fields()
-        assert self.tags is not None
-        return self.tags.get(place.tag)
-
-    def milliseconds(self, place: Place) -> Any:
-        """Of a time: the number that stands there."""
-        at = self.start(place.number) if place.number >= 0 else self._tag_at(place)
-        if at is None:
-            return place.default
-        return unpack(_MILLISECONDS[place.time_bytes], self.source.bytes(), at)[0]
-
-    def end_of_fields(self) -> int:
-        """Where the struct ends."""
-        if self.end < 0:
-            shape = self.shape
-            at = self.start(len(shape.plain))
-            self.tags = {}
-            self.end = shape.after_tags(self.source.bytes(), at, self.tags) if shape.flexible else at
-        return self.end
 
 
 class Struct:
@@ -155,11 +102,16 @@ class Struct:
     UnknownFieldError, OutlivedError, ReadOnlyError; and ProtocolError where the bytes are no such message.
     """
 
-    __slots__ = ("_walk",)
-    _walk: _Walk
+    __slots__ = ("_at", "_source", "_walk")
+    _shape: ClassVar[StructShape]
+    _at: int
+    _source: Source
+    _walk: _Walk | None
 
-    def __init__(self, shape: StructShape, source: Source, at: int) -> None:
-        _set_walk(self, _Walk(shape, source, at))
+    def __init__(self, source: Source, at: int) -> None:
+        _set_source(self, source)
+        _set_at(self, at)
+        _set_walk(self, None)
 
     def get(self, name: str) -> Any:
         """The value of a field."""
@@ -171,8 +123,7 @@ class Struct:
         """An array of structs; an empty one where it is null."""
         found = getattr(self, name)
         if found is None:
-            walk = self._walk
-            return Array(walk.shape, walk.source, walk.at, 0)
+            return Array(self._shape, self._source, self._at, 0)
         if not isinstance(found, Array):
             raise UnknownFieldError(f"{self._title()}: {name} is no array of structs; ask for it by get({name!r})")
         return found
@@ -186,14 +137,13 @@ class Struct:
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields that a message of this version has."""
-        return tuple(self._walk.shape.places)
+        return tuple(self._shape.places)
 
     @property
     def context(self) -> Any:
         """Who has sent the message and how, see `context.RequestContext`."""
-        source = self._walk.source
-        source.bytes()
-        return source.context
+        self._source.bytes()
+        return self._source.context()
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values: times in ms under Kafka's names, ids as text, records as their size and count.
@@ -201,16 +151,16 @@ class Struct:
         This pays for every field.
         """
         found = {}
-        for name, place in self._walk.shape.places.items():
+        for name, place in self._shape.places.items():
             if place.time_bytes:
                 found[name + "_ms"] = getattr(self, name + "_ms")
             else:
                 found[name] = _plain(getattr(self, name))
-        self._walk.end_of_fields()
+        end_of_struct(self)
         return found
 
     def _title(self) -> str:
-        return f"{self._walk.shape.name} version {self._walk.shape.version}"
+        return f"{self._shape.name} version {self._shape.version}"
 
     def __getattr__(self, name: str) -> Any:
         raise UnknownFieldError(f"{self._title()} has no field {name!r}; it has {', '.join(self.fields)}")
@@ -226,33 +176,106 @@ class Struct:
         return f"<{self._title()}: {', '.join(self.fields)}>"
 
 
+_set_source: Any = Struct.__dict__["_source"].__set__
+_set_at: Any = Struct.__dict__["_at"].__set__
 _set_walk: Any = Struct.__dict__["_walk"].__set__
+
+
+def _walked(struct: Struct) -> _Walk:
+    walk = struct._walk
+    if walk is None:
+        walk = _Walk(struct._at + struct._shape.fixed[-1])
+        _set_walk(struct, walk)
+    return walk
+
+
+def _start(struct: Struct, number: int) -> int:
+    """Where the field with so many before it begins, or the part behind the last one."""
+    shape = struct._shape
+    first = len(shape.fixed) - 1
+    if number <= first:
+        return struct._at + shape.fixed[number]
+    walk = _walked(struct)
+    starts, source = walk.starts, struct._source
+    while first + len(starts) <= number:
+        behind = first + len(starts) - 1
+        starts.append(shape.plain[behind].after(source, starts[-1], walk.shown.get(behind)))
+    return starts[number - first]
 
 
 def end_of_struct(struct: Struct) -> int:
     """Where its bytes end."""
-    return struct._walk.end_of_fields()
+    walk = _walked(struct)
+    if walk.end < 0:
+        shape = struct._shape
+        at = _start(struct, len(shape.plain))
+        walk.tags = {}
+        walk.end = shape.after_tags(struct._source.bytes(), at, walk.tags) if shape.flexible else at
+    return walk.end
+
+
+def _tag_start(struct: Struct, place: Place) -> int | None:
+    end_of_struct(struct)
+    tags = _walked(struct).tags
+    return None if tags is None else tags.get(place.tag)
+
+
+def _plain_property(place: Place, offset: int) -> property:
+    """Of a field whose place is fixed, and that is no view."""
+    show = place.layout.show
+    return property(lambda struct: show(struct._source, struct._at + offset))
 
 
 def _value_property(place: Place) -> property:
-    return property(lambda struct: struct._walk.value(place))
+    number, layout = place.number, place.layout
+
+    def value(struct: Struct) -> Any:
+        struct._source.bytes()
+        shown = _walked(struct).shown.get(number)
+        if shown is None:
+            shown = layout.show(struct._source, _start(struct, number))
+            if isinstance(shown, Array | Struct):
+                _walked(struct).shown[number] = shown
+        return shown
+
+    return property(value)
+
+
+def _tagged_property(place: Place) -> property:
+    def value(struct: Struct) -> Any:
+        at = _tag_start(struct, place)
+        return place.default if at is None else place.layout.show(struct._source, at)
+
+    return property(value)
 
 
 def _milliseconds_property(place: Place) -> property:
-    return property(lambda struct: struct._walk.milliseconds(place))
+    """Of a time: the number that stands there."""
+    packed = _MILLISECONDS[place.time_bytes]
+
+    def milliseconds(struct: Struct) -> Any:
+        at = _start(struct, place.number) if place.number >= 0 else _tag_start(struct, place)
+        return place.default if at is None else unpack(packed, struct._source.bytes(), at)[0]
+
+    return property(milliseconds)
 
 
-def struct_class(name: str, places: Mapping[str, Place]) -> type[Struct]:
+def struct_class(shape: StructShape) -> type[Struct]:
     """A class with an attribute for each field: the quickest way there is to have them."""
-    attributes: dict[str, Any] = {"__slots__": (), "__doc__": Struct.__doc__}
-    for place in places.values():
-        attributes[place.name] = _value_property(place)
+    attributes: dict[str, Any] = {"__slots__": (), "__doc__": Struct.__doc__, "_shape": shape}
+    for place in shape.places.values():
+        if place.number < 0:
+            attributes[place.name] = _tagged_property(place)
+        elif place.number < len(shape.fixed) and not place.layout.is_view:
+            attributes[place.name] = _plain_property(place, shape.fixed[place.number])
+        else:
+            attributes[place.name] = _value_property(place)
         if place.time_bytes:
             attributes[place.name + "_ms"] = _milliseconds_property(place)
     clash = attributes.keys() & vars(Struct).keys() - {"__slots__", "__doc__"}
     if clash:
-        raise TypeError(f"{name} has fields that views have another use for: {', '.join(sorted(clash))}")
-    return type(name, (Struct,), attributes)
+        raise TypeError(f"{shape.name} has fields that views have another use for: {', '.join(sorted(clash))}")
+    return type(shape.name, (Struct,), attributes)
 
 
 class Array(Sequence[Struct]):
@@ -272,8 +295,12 @@ class Array(Sequence[Struct]):
         return self._count
 
     def __iter__(self) -> Iterator[Struct]:
+        items, source, make = self._items, self._source, self._shape.view_class
         for number in range(self._count):
-            yield self._item(number)
+            if number >= len(items):
+                source.bytes()
+                items.append(make(source, end_of_struct(items[-1]) if items else self._at))
+            yield items[number]
 
     @overload
     def __getitem__(self, number: int, /) -> Struct: ...
@@ -289,11 +316,10 @@ class Array(Sequence[Struct]):
         return self._item(number % self._count)
 
     def _item(self, number: int) -> Struct:
-        items, shape, source = self._items, self._shape, self._source
+        items, source = self._items, self._source
         source.bytes()
         while len(items) <= number:
-            at = items[-1]._walk.end_of_fields() if items else self._at
-            items.append(shape.view_class(shape, source, at))
+            items.append(self._shape.view_class(source, end_of_struct(items[-1]) if items else self._at))
         return items[number]
 
     def end_of_items(self) -> int:
@@ -302,7 +328,7 @@ class Array(Sequence[Struct]):
             return self._at
         if self._shape.size is not None:
             return end_of(self._source.bytes(), self._at, self._count * self._shape.size)
-        return self._item(self._count - 1)._walk.end_of_fields()
+        return end_of_struct(self._item(self._count - 1))
 
     def __repr__(self) -> str:
         return f"<{self._count} {self._shape.name}>"
