@@ -36,8 +36,9 @@ class Configured(Protocol):
 
 @runtime_checkable
 class Observer(Configured, Protocol):
-    """Sees requests and responses. `correlation_id` names the connection and the request, the same in both calls; a
-    connection has one request at a time, whose end comes before the next one's beginning.
+    """Sees requests and responses. `correlation_id` names the connection and the request, the same in both calls.
+
+    It is the client who numbers requests: one that gives two of them the same number cannot tell them apart either.
     """
 
     def record_request(

@@ -6,6 +6,7 @@ waiting, and one that hangs is left behind. What cannot be loaded is told, and t
 
 import asyncio
 import logging
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,16 +19,18 @@ from broker_runtime.config.observers import OBSERVER_PREFIX, split_observer_key
 from broker_runtime.exposition import MetricFamily
 from broker_runtime.network.connection_notices import TellOfConnection
 from broker_runtime.observers.base import Configured, MeasuredObserver, ReconfiguredObserver, Surroundings
-from broker_runtime.observers.budget import Budget
+from broker_runtime.observers.budget import Budget, ThreadUsage
 from broker_runtime.observers.context import TopicName
 from broker_runtime.observers.figures import ObserverState, observer_families
 from broker_runtime.observers.hub import ObserverHub
-from broker_runtime.observers.in_service import ObserverInService
+from broker_runtime.observers.in_service import ObserverInService, Readings
 from broker_runtime.observers.loading import ObserverSpec, load, wanted_observers
 
 log = logging.getLogger(__name__)
 
 _RETRY_S = 60.0
+_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+"""The process where the system does not tell of threads."""
 _LEFT_BEHIND_MAX = 16
 """Threads of observers that hang; beyond it none is loaded any more."""
 T = TypeVar("T")
@@ -54,6 +57,7 @@ class ObserversInForce:
     def __init__(self, surroundings: Surroundings, topic_name: TopicName, clock: Clock, parts: ObservedParts) -> None:
         self._surroundings = surroundings
         self._now = clock.monotonic
+        self._reads = Readings(clock.monotonic, _thread_usage)
         self._parts = parts
         self._loop = asyncio.get_running_loop()
         self._hub = ObserverHub(topic_name, self._now)
@@ -125,7 +129,7 @@ class ObserversInForce:
             return
         self._problems.pop(spec.name, None)
         service = ObserverInService(
-            spec.name, instance, spec.wanted, Budget(spec.budget_s), self._now, partial(log.warning, "%s")
+            spec.name, instance, spec.wanted, Budget(spec.budget_s), self._reads, partial(log.warning, "%s")
         )
         if old is not None and old.instance is instance:
             service.figures = old.figures
@@ -253,6 +257,11 @@ class ObserversInForce:
         for name in list(self._loaded):
             self._serve(name, None)
         await asyncio.gather(*map(self._close, services))
+
+
+def _thread_usage() -> ThreadUsage:
+    used = resource.getrusage(_THREAD)
+    return ThreadUsage(used.ru_utime + used.ru_stime, used.ru_nvcsw)
 
 
 def _state_of(service: ObserverInService, now_s: float) -> tuple[ObserverState, str]:

@@ -1,7 +1,7 @@
 """One observer that is loaded, and the wall around it: what it raises, and how long it takes, harms nobody. Pure."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.refusals import RefusalLog
@@ -12,10 +12,17 @@ from broker_runtime.observers.base import (
     Observer,
     UnansweredObserver,
 )
-from broker_runtime.observers.budget import Budget
+from broker_runtime.observers.budget import Budget, ThreadUsage
 from broker_runtime.observers.filters import Filter
 
 LOG_INTERVAL_MS = 60_000
+
+
+class Readings(NamedTuple):
+    """Where an observer's calls are measured: seconds that never go back, and what the calling thread has used."""
+
+    now: Callable[[], float]
+    usage: Callable[[], ThreadUsage]
 
 
 class ObserverFigures:
@@ -41,7 +48,7 @@ class ObserverInService:
         instance: Configured,
         wanted: Filter,
         budget: Budget,
-        now: Callable[[], float],
+        reads: Readings,
         warn: Callable[[str], None],
     ) -> None:
         self.name = name
@@ -49,7 +56,7 @@ class ObserverInService:
         self.filter = wanted
         self.budget = budget
         self.figures = ObserverFigures()
-        self._now = now
+        self._now, self._usage = reads
         self._warn = warn
         self._troubles = RefusalLog(LOG_INTERVAL_MS)
         self.sees_requests = isinstance(instance, Observer)
@@ -70,6 +77,7 @@ class ObserverInService:
         """Call it, whatever comes of it; the time that it takes is counted."""
         figures, now = self.figures, self._now
         began_s = now()
+        before = self._usage() if began_s < self.budget.watched_until_s else None
         try:
             method(*arguments)
         except BaseException as error:  # noqa: BLE001 - not even a plugin that wants to end the process harms a request
@@ -79,7 +87,7 @@ class ObserverInService:
         figures.calls += 1
         figures.time_s += spent_s
         if spent_s > self.budget.limit_s:
-            self._late(spent_s, ended_s)
+            self._late(spent_s, ended_s, before)
 
     def failed(self, error: BaseException) -> None:
         """It has raised. Bytes that are no message are their client's mistake."""
@@ -89,9 +97,9 @@ class ObserverInService:
         self.figures.last_error = f"{type(error).__name__}: {error}"
         self._tell("raised", f"observer {self.name} raised {self.figures.last_error}")
 
-    def _late(self, spent_s: float, now_s: float) -> None:
+    def _late(self, spent_s: float, now_s: float, before: ThreadUsage | None) -> None:
         self.figures.over_budget += 1
-        suspended_s = self.budget.exceeded(spent_s, now_s)
+        suspended_s = self.budget.late(spent_s, now_s, before, None if before is None else self._usage())
         if suspended_s is not None:
             self.figures.suspensions += 1
             self._tell(

@@ -12,10 +12,10 @@ from broker_runtime.apis.dispatch import Dispatcher
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.base import NoResponse
-from broker_runtime.observers.budget import Budget
+from broker_runtime.observers.budget import Budget, ThreadUsage
 from broker_runtime.observers.filters import Filter
 from broker_runtime.observers.hub import ObserverHub
-from broker_runtime.observers.in_service import ObserverInService
+from broker_runtime.observers.in_service import ObserverInService, Readings
 from broker_runtime.observers.source import OutlivedError
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
@@ -67,6 +67,7 @@ class Scene:
         self.hub = ObserverHub(lambda topic_id: "orders" if topic_id == TOPIC_ID else None, self.house.clock.monotonic)
         self.dispatch.observe(self.hub)
         self.warnings: list[str] = []
+        self.usage = ThreadUsage(0.0, 0)
         self.services: list[ObserverInService] = []
 
     def observe(self, instance: Any, **wanted: str) -> ObserverInService:
@@ -76,7 +77,7 @@ class Scene:
             instance,
             Filter.of(config),
             Budget(0.001),
-            self.house.clock.monotonic,
+            Readings(self.house.clock.monotonic, lambda: self.usage),
             self.warnings.append,
         )
         self.services.append(service)
@@ -279,28 +280,46 @@ def test_one_that_raises_harms_neither_the_request_nor_another_observer() -> Non
     ]
 
 
+class Slow(Noting):
+    def __init__(self, scene: Scene, *, sleeps: bool) -> None:
+        super().__init__()
+        self._scene, self._sleeps = scene, sleeps
+
+    def record_request(self, *_: object) -> None:
+        self.told.append("request")
+        self._scene.house.clock.advance(0.2)
+        if self._sleeps:
+            used = self._scene.usage
+            self._scene.usage = used._replace(waits=used.waits + 1)
+
+
 def test_one_that_sleeps_is_suspended_and_comes_back() -> None:
     scene = Scene()
-
-    class Slow(Noting):
-        def record_request(self, *_: object) -> None:
-            self.told.append("request")
-            scene.house.clock.advance(0.2)
-
-    slow = Slow()
+    slow = Slow(scene, sleeps=True)
     service = scene.observe(slow)
     for _ in range(10):
         scene.produce(LEADER)
-    assert slow.told == ["request"], "neither its response nor the next requests"
-    assert (service.figures.suspensions, service.figures.over_budget) == (1, 1)
+    assert slow.told.count("request") == 2, "the first late one makes the next one be looked at closely"
+    assert slow.told[-1] == "request", "not even its response"
+    assert (service.figures.suspensions, service.figures.over_budget) == (1, 2)
     assert service.figures.skipped > 0
     assert (
         "is suspended for 1 s: its calls keep taking longer than 1000 us, the last one 200000 us" in scene.warnings[0]
     )
     scene.house.clock.advance(1.0)
     scene.produce(LEADER)
-    assert service.figures.suspensions == 2, "once more, and for longer"
+    assert service.figures.suspensions == 2, "at once, and for longer"
     assert service.budget.resumes_s - scene.house.clock.monotonic() == pytest.approx(2.0)
+
+
+def test_one_that_waits_for_a_busy_machine_is_not_suspended() -> None:
+    scene = Scene()
+    late = Slow(scene, sleeps=False)
+    service = scene.observe(late)
+    for _ in range(10):
+        scene.produce(LEADER)
+    assert late.told.count("request") == 10
+    assert (service.figures.suspensions, service.figures.over_budget) == (0, 10)
 
 
 class Account(Noting):

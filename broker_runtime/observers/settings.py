@@ -1,0 +1,43 @@
+"""What a built-in observer reads of its configuration: each key has a default, and others are refused. Pure."""
+
+from collections.abc import Mapping
+
+from broker_runtime.errors import ConfigError
+from broker_runtime.observers.filters import PREFIX
+
+
+class ObserverSettings:
+    """Raises ConfigError, with the key and what is allowed."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def text(self, key: str) -> str:
+        return self._values[key]
+
+    def items(self, key: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+        found = tuple(item for item in map(str.strip, self._values[key].split(",")) if item)
+        bad = next((item for item in found if item not in allowed), None)
+        if bad is not None:
+            raise ConfigError(f"{key}: {bad} is none of {', '.join(allowed)}")
+        return found
+
+    def whole(self, key: str, low: int) -> int:
+        text = self._values[key]
+        if not (text.isascii() and text.isdecimal() and int(text) >= low):
+            raise ConfigError(f"{key}: {text} must be a whole number of {low} or more")
+        return int(text)
+
+    def flag(self, key: str) -> bool:
+        text = self._values[key].lower()
+        if text not in ("true", "false"):
+            raise ConfigError(f"{key}: {text} must be true or false")
+        return text == "true"
+
+
+def read_settings(config: Mapping[str, str], defaults: Mapping[str, str]) -> ObserverSettings:
+    given = {key: value for key, value in config.items() if not key.startswith(PREFIX)}
+    unknown = sorted(given.keys() - defaults.keys())
+    if unknown:
+        raise ConfigError(f"{unknown[0]} is no key of this observer; there are {', '.join(sorted(defaults))}")
+    return ObserverSettings({**defaults, **given})
