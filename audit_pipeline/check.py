@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit_pipeline.contract import contract
-from audit_pipeline.segment import SUFFIX, Footer, NoSegmentError, read_footer
-from audit_pipeline.targets import DRAFT_PREFIX, Target
+from audit_pipeline.segment import Footer, NoSegmentError, read_footer
+from audit_pipeline.targets import DRAFT_PREFIX, SUFFIX, Target
 
 _COVERING = {"rollup", "gap"}
 """Tables whose rows cover the numbers from first_seq to seq."""

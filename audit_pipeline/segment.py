@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from audit_pipeline.spool import SpoolContent
 from audit_pipeline.tables import Gap, tables_of
+from audit_pipeline.targets import SUFFIX
 
 FOOTER_KEY = b"sluicegate.audit"
-SUFFIX = ".parquet"
 _ROW_GROUP_ROWS = 256 * 1024
 _COMPRESSION_LEVEL = 3
 

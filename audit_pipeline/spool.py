@@ -31,6 +31,10 @@ class NoSpoolError(ValueError):
     """Nothing says whose events these are."""
 
 
+class OtherVersionError(ValueError):
+    """The spool was written by a broker of another version than this reader knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """What a spool says of itself."""
@@ -93,7 +97,10 @@ class SpoolContent:
 
 
 def read_spool(data: bytes, instead: Header | None = None) -> SpoolContent:
-    """`instead` is taken for a header that is not whole. Raises NoSpoolError when there is neither."""
+    """`instead` is taken for a header that is not whole.
+
+    Raises NoSpoolError when there is neither, and OtherVersionError.
+    """
     header: Header | None = None
     events: list[EventBlock] = []
     end: End | None = None
@@ -165,6 +172,8 @@ def _block(data: bytes, at: int) -> tuple[Header | EventBlock | End | None, int]
     if crc32c(payload) != checksum:
         return None, at
     kind, *fields = _decode(payload)
+    if kind == "header" and fields[0] != contract().version:
+        raise OtherVersionError(f"it has schema version {fields[0]}, and this reader knows {contract().version}")
     return _KINDS[kind](*fields), begin + length
 
 

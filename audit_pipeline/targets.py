@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 from pyarrow import fs
 
+SUFFIX = ".parquet"
 DRAFT_PREFIX = "_"
 """Spark takes no notice of files whose names begin so."""
 
@@ -40,6 +41,10 @@ class Target(Protocol):
 
     def files(self, folder: str = "") -> Iterator[Stored]:
         """All files below a folder, by name; drafts too."""
+        ...
+
+    def clean(self) -> None:
+        """Remove what writers have left behind that were killed; nobody may be writing."""
         ...
 
 
@@ -83,6 +88,10 @@ class FolderTarget:
     def files(self, folder: str = "") -> Iterator[Stored]:
         return _files(self.file_system, folder)
 
+    def clean(self) -> None:
+        for draft in self._root.rglob(f"{DRAFT_PREFIX}*{SUFFIX}.*"):
+            draft.unlink(missing_ok=True)
+
     def _make_folder(self, folder: Path) -> None:
         missing = []
         while not folder.is_dir():
@@ -98,6 +107,9 @@ class StoreTarget:
 
     def __init__(self, file_system: fs.FileSystem, root: str) -> None:
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(root, file_system)
+
+    def clean(self) -> None:
+        """What was not uploaded as a whole is not there."""
 
     def put(self, path: str, data: bytes) -> None:
         with self.file_system.open_output_stream(path) as stream:
