@@ -63,7 +63,6 @@ class FolderTarget:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        root.mkdir(parents=True, exist_ok=True)
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())
 
     def put(self, path: str, data: bytes) -> None:
