@@ -24,9 +24,9 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 .venv-runtime/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -m tools.venv .venv-runtime '.[broker]'
 
-# The three steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
+# The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup: venv kafka kubernetes  ## all that tests need: .venv, Apache Kafka, the Kubernetes programs
+setup: venv kafka kubernetes s3  ## all that tests need: .venv, Apache Kafka, the Kubernetes programs, an S3 server
 
 .PHONY: kafka
 kafka: venv  ## Apache Kafka's jars by Maven, and a look whether there is a Java
@@ -35,6 +35,10 @@ kafka: venv  ## Apache Kafka's jars by Maven, and a look whether there is a Java
 .PHONY: kubernetes
 kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: minutes of Go once, then a cache
 	@$(BIN)/python -m e2e.cluster.obtain
+
+.PHONY: s3
+s3: venv  ## versitygw, an S3 server over a folder: a minute of Go once, then a cache
+	@$(BIN)/python -m tests.support.s3_server
 
 .PHONY: check
 check: venv  ## formatting, lint, types, layers

@@ -1,59 +1,83 @@
-"""`python -m audit_pipeline land|check`."""
+"""`python -m audit_pipeline land|tail|query|check|upkeep`: the audit log's files, from brokers' spools to answers."""
 
 import argparse
 import logging
+import signal
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 
-from audit_pipeline.check import Report, check
-from audit_pipeline.land import land
-from audit_pipeline.spool_folder import AlreadyLandingError, landing
-from audit_pipeline.targets import open_target
+from audit_pipeline import commands
+from audit_pipeline.contract import contract
 
-
-def main() -> int:
-    """Returns the exit code: 0 when all is well, 1 when something is wrong with what was found."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    parser = argparse.ArgumentParser(prog="python -m audit_pipeline", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    landing_command = commands.add_parser("land", help="turn spools into segments")
-    landing_command.add_argument("spools", type=Path, help="the folder that a broker writes its spools to")
-    landing_command.add_argument("target", help="a folder, or a URI such as s3://bucket/path")
-    checking = commands.add_parser("check", help="look for holes, duplicates, gaps and corrupt files")
-    checking.add_argument("target", help="a folder, or a URI such as s3://bucket/path")
-    given = parser.parse_args()
-    if given.command == "land":
-        return _land(given.spools, given.target)
-    return _check(given.target)
+_TARGET = "a folder, or a URI of an object store such as s3://bucket/path?region=..."
+_FILE_BYTES = 128 * 1024 * 1024
 
 
-def _land(spools: Path, target: str) -> int:
+def main(arguments: Sequence[str] | None, stopped: Event) -> int:
+    """Returns the exit code: 1 when something is wrong with what was found, 2 for a request that makes no sense."""
+    given = _parser().parse_args(arguments)
     try:
-        with landing(spools):
-            landed = land(spools, open_target(target))
-    except AlreadyLandingError as error:
+        code: int = given.run(given, stopped, lambda: time.time_ns() // 1000)
+    except ModuleNotFoundError as error:
+        print(f"{error.name} is not installed: pip install 'sluicegate[audit]'", file=sys.stderr)
+        return commands.BAD_USE
+    except OSError as error:
         print(error, file=sys.stderr)
-        return 1
-    for problem in landed.problems:
-        print(problem, file=sys.stderr)
-    print(f"landed {landed.events} events of {landed.spools} spools as {landed.files} files")
-    return 1 if landed.problems else 0
+        return commands.BAD_USE
+    return code
 
 
-def _check(target: str) -> int:
-    report = check(open_target(target))
-    for finding in report.findings:
-        print(f"{finding.kind}: {finding.where}: {finding.text}")
-    print(_summary(report))
-    return 1 if report.findings else 0
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sluicegate audit", description="The audit log of brokers.")
+    found = parser.add_subparsers(required=True, metavar="command")
+
+    land = found.add_parser("land", help="turn the spools of a broker into Parquet segments")
+    land.add_argument("spools", type=Path, help="the folder that the broker writes its spools to")
+    land.add_argument("target", help=_TARGET)
+    land.add_argument("--follow", action="store_true", help="go on until SIGTERM")
+    land.add_argument("--interval-s", type=float, default=2.0, help="with --follow: time between two looks")
+    land.add_argument("--upkeep", action="store_true", help="do `upkeep` once an hour; one lander of a target may")
+    _upkeep_options(land)
+    land.set_defaults(run=commands.land)
+
+    upkeep = found.add_parser("upkeep", help="compact hours that are over, and delete what is beyond the limits")
+    upkeep.add_argument("target", help=_TARGET)
+    _upkeep_options(upkeep)
+    upkeep.set_defaults(run=commands.upkeep)
+
+    check = found.add_parser("check", help="look for holes, duplicates, gaps and corrupt files; exit code 1 if any")
+    check.add_argument("target", metavar="DIR", help=_TARGET)
+    check.set_defaults(run=commands.check)
+
+    query = found.add_parser("query", help="ask in SQL (DuckDB) about " + ", ".join(contract().tables))
+    query.add_argument("sql", metavar="SQL", help="such as: SELECT api, count(*) FROM request GROUP BY ALL")
+    query.add_argument("--target", help=_TARGET)
+    query.add_argument("--spools", type=Path, action="append", default=[], help="events that are not landed yet, too")
+    query.add_argument("--json", action="store_true", help="a line of JSON for each row")
+    query.set_defaults(run=commands.query)
+
+    tail = found.add_parser("tail", help="show events as a broker writes them")
+    tail.add_argument("spools", type=Path, help="the folder that the broker writes its spools to")
+    tail.add_argument("--table", action="append", choices=sorted(contract().tables), default=[], help="only these")
+    tail.add_argument("--from-start", action="store_true", help="also those that are in the spools already")
+    tail.add_argument("--once", action="store_true", help="stop when all has been shown that is there")
+    tail.add_argument("--json", action="store_true", help="a line of JSON for each event")
+    tail.set_defaults(run=commands.tail)
+    return parser
 
 
-def _summary(report: Report) -> str:
-    return (
-        f"{report.events} numbers of {report.boots} boots in {report.segments} segments ({report.files} files), "
-        f"{report.missing} of them missing; {len(report.findings)} findings"
-    )
+def _upkeep_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--file-bytes", type=int, default=_FILE_BYTES, help="size of compacted files at most")
+    parser.add_argument("--retention-days", type=int, help="delete segments that are older")
+    parser.add_argument("--quota-bytes", type=int, help="delete the oldest segments beyond so many bytes")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    ended = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    sys.exit(main(None, ended))

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit_pipeline.contract import contract
-from audit_pipeline.segment import SUFFIX, Footer, NoSegmentError, read_footer
-from audit_pipeline.targets import DRAFT_PREFIX, Target
+from audit_pipeline.listing import segment_paths
+from audit_pipeline.retention import expired
+from audit_pipeline.segment import Footer, NoSegmentError, read_footer
+from audit_pipeline.targets import Target
 
 _COVERING = {"rollup", "gap"}
 """Tables whose rows cover the numbers from first_seq to seq."""
@@ -44,18 +46,19 @@ class Report:
 def check(target: Target) -> Report:
     report = Report()
     by_segment: dict[tuple[Boot, tuple[int, int]], dict[str, tuple[str, Footer]]] = defaultdict(dict)
-    for stored in target.files():
-        table, _, _ = stored.path.partition("/")
-        if not stored.path.endswith(SUFFIX) or stored.path.rpartition("/")[2].startswith(DRAFT_PREFIX):
-            continue
+    for table, path, _ in segment_paths(target):
         report.files += 1
         try:
-            with target.file_system.open_input_file(stored.path) as file:
+            with target.file_system.open_input_file(path) as file:
                 footer = read_footer(pq.read_metadata(file))
         except (OSError, pa.ArrowInvalid, NoSegmentError) as error:
-            report.findings.append(Finding("corrupt", stored.path, str(error)))
+            report.findings.append(Finding("corrupt", path, str(error)))
             continue
-        by_segment[footer.boot, footer.segments][table] = (stored.path, footer)
+        files = by_segment[footer.boot, footer.segments]
+        if table in files:
+            text = f"it has the same rows of the same segment as {files[table][0]}"
+            report.findings.append(Finding("duplicate", path, text))
+        files[table] = (path, footer)
     by_boot: dict[Boot, list[Footer]] = defaultdict(list)
     for (boot, _), files in sorted(by_segment.items()):
         report.segments += 1
@@ -63,9 +66,10 @@ def check(target: Target) -> Report:
         by_boot[boot].append(footer)
         report.findings += _segment(footer, files, target, report)
     report.boots = len(by_boot)
+    deleted = expired(target)
     latest = {(cluster, broker): boot for cluster, broker, boot in sorted(by_boot)}
     for boot, footers in sorted(by_boot.items()):
-        report.findings += _boot(boot, footers, is_latest=latest[boot[:2]] == boot[2], report=report)
+        report.findings += _boot(boot, footers, deleted.get(boot, 0), is_latest=latest[boot[:2]] == boot[2])
     return report
 
 
@@ -136,12 +140,15 @@ def _compared(covered: Ranges, first_seq: int, last_seq: int, where: str) -> Ite
             yield Finding("duplicate", where, f"the numbers from {high + 1} to {low - 1} are there more than once")
 
 
-def _boot(boot: Boot, footers: Iterable[Footer], *, is_latest: bool, report: Report) -> Iterator[Finding]:
+def _boot(boot: Boot, footers: Iterable[Footer], deleted: int, *, is_latest: bool) -> Iterator[Finding]:
     """Its segments follow each other from the first number to the last."""
     ordered = sorted(footers, key=lambda footer: footer.first_seq)
     where = "-".join(map(str, boot))
-    expected = 1
+    expected = deleted + 1
     for footer in ordered:
+        if footer.last_seq <= deleted:
+            # It is being deleted.
+            continue
         if footer.first_seq > expected:
             count = footer.first_seq - expected
             yield Finding(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit_pipeline.segment import Footer, NoSegmentError, SegmentFile, read_footer, segment_files
-from audit_pipeline.spool import NoSpoolError
+from audit_pipeline.spool import NoSpoolError, OtherVersionError
 from audit_pipeline.spool_folder import FoundSpool, boots, forget_boot, spools_of
 from audit_pipeline.tables import gaps_of
 from audit_pipeline.targets import Target
@@ -40,8 +40,8 @@ def land(folder: Path, target: Target) -> Landed:
     for boot_id in boots(folder):
         try:
             found = spools_of(folder, boot_id)
-        except NoSpoolError as error:
-            problems.append(str(error))
+        except (NoSpoolError, OtherVersionError) as error:
+            problems.append(f"boot {boot_id}: {error}")
             continue
         landed = 0
         for spool in found:

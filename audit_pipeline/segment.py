@@ -10,16 +10,16 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import IO, Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit_pipeline.spool import SpoolContent
 from audit_pipeline.tables import Gap, tables_of
+from audit_pipeline.targets import SUFFIX
 
 FOOTER_KEY = b"sluicegate.audit"
-SUFFIX = ".parquet"
 _ROW_GROUP_ROWS = 256 * 1024
 _COMPRESSION_LEVEL = 3
 
@@ -108,23 +108,46 @@ def segment_files(content: SpoolContent, gaps: Iterable[Gap], *, ended: bool) ->
 
 def packed(rows: pa.Table, footer: Footer) -> bytes:
     """A Parquet file; the same rows give the same bytes with the same version of Arrow."""
-    told = json.dumps({**asdict(footer), "segments": list(footer.segments)}, sort_keys=True)
     sink = io.BytesIO()
-    numbers = [name for name in rows.column_names if name in _DELTA]
-    with pq.ParquetWriter(
-        sink,
-        rows.schema,
-        compression="zstd",
-        compression_level=_COMPRESSION_LEVEL,
-        use_dictionary=[name for name in rows.column_names if name not in _DELTA],
-        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-        store_schema=False,
-        write_page_checksum=True,
-        coerce_timestamps="us",
-    ) as writer:
-        writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
-        writer.add_key_value_metadata({FOOTER_KEY: told})
+    with SegmentWriter(sink, footer) as writer:
+        writer.write(rows)
     return sink.getvalue()
+
+
+class SegmentWriter:
+    """One file of a segment, written in pieces; every `write` makes a row group, or several."""
+
+    def __init__(self, sink: IO[bytes], footer: Footer) -> None:
+        self._sink = sink
+        self._footer = footer
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer is not None:
+            told = json.dumps({**asdict(self._footer), "segments": list(self._footer.segments)}, sort_keys=True)
+            self._writer.add_key_value_metadata({FOOTER_KEY: told})
+            self._writer.close()
+
+    def write(self, rows: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = self._open(rows.schema)
+        self._writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+
+    def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
+        return pq.ParquetWriter(
+            self._sink,
+            schema,
+            compression="zstd",
+            compression_level=_COMPRESSION_LEVEL,
+            use_dictionary=[name for name in schema.names if name not in _DELTA],
+            column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name in _DELTA},
+            store_schema=False,
+            write_page_checksum=True,
+            coerce_timestamps="us",
+        )
 
 
 _DELTA = frozenset({"seq", "ts", "base_offset", "last_offset", "base_ts", "max_ts", "correlation_id"})

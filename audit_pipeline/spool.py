@@ -18,7 +18,8 @@ _SPOOL = contract().spool
 _MAGIC: bytes = _SPOOL["magic"].encode()
 _MARK: bytes = _SPOOL["block_mark"].encode()
 _RESERVED = Struct("<QI")
-_HEAD_BYTES = len(_MAGIC) + _RESERVED.size
+HEAD_BYTES = len(_MAGIC) + _RESERVED.size
+"""In front of the first block."""
 _BLOCK_HEAD = Struct("<4sII")
 _decode = msgspec.msgpack.Decoder(tuple).decode
 
@@ -29,6 +30,10 @@ UNKNOWN_SEQ = 0
 
 class NoSpoolError(ValueError):
     """Nothing says whose events these are."""
+
+
+class OtherVersionError(ValueError):
+    """The spool was written by a broker of another version than this reader knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +98,15 @@ class SpoolContent:
 
 
 def read_spool(data: bytes, instead: Header | None = None) -> SpoolContent:
-    """`instead` is taken for a header that is not whole. Raises NoSpoolError when there is neither."""
+    """`instead` is taken for a header that is not whole.
+
+    Raises NoSpoolError when there is neither, and OtherVersionError.
+    """
     header: Header | None = None
     events: list[EventBlock] = []
     end: End | None = None
     damages: list[Damage] = []
-    for found in blocks(data, _HEAD_BYTES):
+    for found in blocks(data, HEAD_BYTES):
         match found:
             case Damage():
                 damages.append(found)
@@ -118,15 +126,27 @@ def read_spool(data: bytes, instead: Header | None = None) -> SpoolContent:
 
 def read_header(data: bytes) -> Header | None:
     """Of a spool, or of a lock file."""
-    for at in (_HEAD_BYTES, 0):
+    for at in (HEAD_BYTES, 0):
         found, _ = _block(data, at)
         if isinstance(found, Header):
             return found
     return None
 
 
+def whole_blocks(data: bytes) -> Iterator[tuple[Header | EventBlock | End, int]]:
+    """Of a file that is being written, from the beginning of a block on: each with where it ends; up to what is not
+    there yet.
+    """
+    at = 0
+    while at < len(data):
+        block, at = _block(data, at)
+        if block is None:
+            return
+        yield block, at
+
+
 def _reserved(data: bytes) -> int | None:
-    if len(data) < _HEAD_BYTES or not data.startswith(_MAGIC):
+    if len(data) < HEAD_BYTES or not data.startswith(_MAGIC):
         return None
     reserved, checksum = _RESERVED.unpack_from(data, len(_MAGIC))
     number = data[len(_MAGIC) : len(_MAGIC) + 8]
@@ -165,6 +185,8 @@ def _block(data: bytes, at: int) -> tuple[Header | EventBlock | End | None, int]
     if crc32c(payload) != checksum:
         return None, at
     kind, *fields = _decode(payload)
+    if kind == "header" and fields[0] != contract().version:
+        raise OtherVersionError(f"it has schema version {fields[0]}, and this reader knows {contract().version}")
     return _KINDS[kind](*fields), begin + length
 
 

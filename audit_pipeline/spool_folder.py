@@ -50,7 +50,10 @@ def boots(folder: Path) -> list[str]:
 
 
 def spools_of(folder: Path, boot_id: str) -> list[FoundSpool]:
-    """Those of one boot in their order. Raises NoSpoolError when nothing says whose one of them is."""
+    """Those of one boot in their order.
+
+    Raises NoSpoolError when nothing says whose one of them is, and OtherVersionError.
+    """
     lock = folder / f"{boot_id}{_LOCK_SUFFIX}"
     # First this: what is read of a broker that has ended is all that there is.
     ended = not _is_running(lock)

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 from pyarrow import fs
 
+SUFFIX = ".parquet"
 DRAFT_PREFIX = "_"
 """Spark takes no notice of files whose names begin so."""
 
@@ -42,6 +43,10 @@ class Target(Protocol):
         """All files below a folder, by name; drafts too."""
         ...
 
+    def clean(self) -> None:
+        """Remove what writers have left behind that were killed; nobody may be writing."""
+        ...
+
 
 def open_target(uri: str) -> Target:
     """Of a path, or of a URI as pyarrow.fs.FileSystem.from_uri has them (s3://bucket/path?endpoint_override=...)."""
@@ -58,7 +63,6 @@ class FolderTarget:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        root.mkdir(parents=True, exist_ok=True)
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())
 
     def put(self, path: str, data: bytes) -> None:
@@ -83,6 +87,10 @@ class FolderTarget:
     def files(self, folder: str = "") -> Iterator[Stored]:
         return _files(self.file_system, folder)
 
+    def clean(self) -> None:
+        for draft in self._root.rglob(f"{DRAFT_PREFIX}*{SUFFIX}.*"):
+            draft.unlink(missing_ok=True)
+
     def _make_folder(self, folder: Path) -> None:
         missing = []
         while not folder.is_dir():
@@ -98,6 +106,9 @@ class StoreTarget:
 
     def __init__(self, file_system: fs.FileSystem, root: str) -> None:
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(root, file_system)
+
+    def clean(self) -> None:
+        """What was not uploaded as a whole is not there."""
 
     def put(self, path: str, data: bytes) -> None:
         with self.file_system.open_output_stream(path) as stream:

@@ -1,5 +1,6 @@
 """An audit log on a clock that is moved by hand, and requests for it that nobody has made."""
 
+import gc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -44,6 +45,9 @@ class ManualTimers:
         timer = _Timer(self.clock.monotonic() + delay_s, callback)
         self._timers.append(timer)
         return timer
+
+    def forget(self) -> None:
+        self._timers.clear()
 
     def advance(self, seconds: float) -> None:
         """Timers that fall due run in their order, each at its time."""
@@ -90,6 +94,12 @@ class AuditBench:
 
     def connect(self, kind: NoticeKind = NoticeKind.ACCEPTED, connection_id: int = 1) -> None:
         self.log.record_connection(ConnectionNotice(kind, "PLAINTEXT", "127.0.0.1", 50_000, connection_id))
+
+    def kill(self) -> None:
+        """As kill -9: nothing more is written, and the lock is free."""
+        self.timers.forget()
+        del self.log
+        gc.collect()
 
     def settle(self) -> None:
         """Everything so far is in the spool."""

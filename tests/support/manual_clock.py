@@ -18,3 +18,7 @@ class ManualClock:
         assert seconds >= 0, "time does not go back"
         self._monotonic += seconds
         self._wall_ms += seconds * 1000
+
+    def jump(self, seconds: float) -> None:
+        """Somebody sets the clock on the wall, forwards or back."""
+        self._wall_ms += seconds * 1000

@@ -1,7 +1,7 @@
 """The `sluicegate` command: finds the subcommand's module, imports only that one, runs it.
 
-`sluicegate broker` becomes `python -m broker_runtime` by exec: the two packages share no code, and a broker should not
-carry the command's memory.
+`sluicegate broker` becomes `python -m broker_runtime` by exec, and `sluicegate audit` `python -m audit_pipeline`: the
+packages share no code, and a broker should not carry the command's memory.
 """
 
 import importlib
@@ -18,17 +18,21 @@ COMMANDS = {
     "storm": "open many connections to a listener, to try its limits",
     "crds": "print or write the CustomResourceDefinitions",
     "broker": "run one broker: `sluicegate broker --config server.properties`",
+    "audit": "the audit log: land, tail, query, check, upkeep (`sluicegate audit --help`)",
 }
-"""Each name but `broker` is a module of this package with a function of the same name."""
+"""Each name that is no program of its own is a module of this package with a function of the same name."""
+
+PROGRAMS = {"broker": "broker_runtime", "audit": "audit_pipeline"}
+"""Run by exec, as `python -m` of these packages."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     # Until the command listens itself, a Ctrl-C ends it and no more: loading takes half a second.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["broker"]:
-        os.execv(sys.executable, [sys.executable, "-m", "broker_runtime", *given[1:]])
-    import typer  # noqa: PLC0415 - `sluicegate broker` needs none of it
+    if given and given[0] in PROGRAMS:
+        os.execv(sys.executable, [sys.executable, "-m", PROGRAMS[given[0]], *given[1:]])
+    import typer  # noqa: PLC0415 - programs need none of it
 
     app = typer.Typer(
         name="sluicegate",
@@ -40,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Without a callback typer makes a lone command the whole program, and its name an argument.
     app.callback()(_no_options)
     for name in given[:1] if given and given[0] in COMMANDS else COMMANDS:
-        if name == "broker":
+        if name in PROGRAMS:
             app.command(name, help=_sentence(name))(_no_options)
             continue
         module = importlib.import_module(f"sluicegate_operator.cli.{name}")

@@ -1,18 +1,46 @@
-"""From an audit log to segments and to the verdict about them."""
+"""From an audit log to segments and to the verdict about them, whatever happens to the lander on its way."""
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from audit_pipeline.check import check
-from audit_pipeline.land import land
+from audit_pipeline.land import Landed, land
+from audit_pipeline.spool_folder import AlreadyLandingError, landing
 from audit_pipeline.targets import FolderTarget
+from broker_runtime.apis.call import Ending
+from broker_runtime.network.connection_notices import NoticeKind
+from broker_runtime.observers.base import HeldPartition
 from broker_runtime.storage.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 
 
-def rows(target: Path, table: str) -> list[dict[str, object]]:
-    return [row for path in sorted(target.glob(f"{table}/**/*.parquet")) for row in pq.read_table(path).to_pylist()]
+def rows(target: Path, table: str) -> list[dict[str, Any]]:
+    found = [row for path in sorted(target.glob(f"{table}/**/*.parquet")) for row in pq.read_table(path).to_pylist()]
+    return sorted(found, key=lambda row: (row["boot_id"], row["seq"]))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def write_boots(spools: Path) -> None:
+    """Two boots, the first of which was killed, with a few segments each."""
+    for boot, is_killed in (("0001", True), ("0002", False)):
+        bench = AuditBench(OsFileSystem(), spools, boot, segment_ms="1000")
+        for number in range(2):
+            bench.connect(connection_id=number + 1)
+            bench.produce("orders", number)
+            bench.request(ending=Ending.CANCELLED)
+            bench.timers.advance(0.7)
+        bench.request()
+        if is_killed:
+            bench.kill()
+        else:
+            bench.log.close()
 
 
 def test_what_a_broker_records_is_in_the_segments_once(tmp_path: Path) -> None:
@@ -21,17 +49,169 @@ def test_what_a_broker_records_is_in_the_segments_once(tmp_path: Path) -> None:
     bench.connect()
     bench.produce("orders", 3, 10)
     bench.request()
+    bench.log.inventory(HeldPartition("orders", 3, 4096, 0, 10, True))
+    bench.request(ending=Ending.REFUSED, refusal="unsupported-version")
     bench.log.close()
-    del bench
 
     landed = land(spools, FolderTarget(target))
 
-    assert (landed.spools, landed.events, landed.problems) == (1, 3, ())
+    assert landed == Landed(spools=1, files=4, events=5, problems=())
     report = check(FolderTarget(target))
     assert report.findings == []
-    assert report.events == 3
+    assert report.events == 5
     (partition,) = rows(target, "partition")
     assert (partition["seq"], partition["topic"], partition["partition"], partition["records"]) == (2, "orders", 3, 10)
-    assert [row["api"] for row in rows(target, "request")] == ["Produce", "Metadata"]
+    requests = rows(target, "request")
+    assert [row["api"] for row in requests] == ["Produce", "Metadata", "Metadata"]
+    assert [row["acks"] for row in requests] == [1, None, None]
+    assert [row["refusal"] for row in requests] == [None, None, "unsupported-version"]
+    assert [row["total_us"] for row in requests] == [1000] * 3
+    assert requests[0]["client_ip"] == "127.0.0.1"
     assert [row["event"] for row in rows(target, "connection")] == ["accepted"]
+    assert [row["bytes"] for row in rows(target, "inventory")] == [4096]
     assert not list(spools.glob("*.spool"))
+
+
+def test_a_spool_that_is_still_written_stays(tmp_path: Path) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    bench = AuditBench(OsFileSystem(), spools, segment_ms="1000")
+    bench.request()
+    bench.settle()
+    assert land(spools, FolderTarget(target)).spools == 0
+    bench.timers.advance(1)
+    assert land(spools, FolderTarget(target)) == Landed(spools=1, files=1, events=1, problems=())
+    assert check(FolderTarget(target)).findings == []
+    assert [path.name for path in spools.glob("*.spool")] == ["0001-00000002.spool"]
+
+
+def test_what_a_killed_broker_did_not_write_is_a_gap(tmp_path: Path) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    bench = AuditBench(OsFileSystem(), spools)
+    bench.request()
+    bench.settle()
+    bench.request()
+    bench.kill()
+
+    land(spools, FolderTarget(target))
+
+    (gap,) = rows(target, "gap")
+    assert (gap["first_seq"], gap["reason"]) == (2, "killed")
+    report = check(FolderTarget(target))
+    assert [finding.kind for finding in report.findings] == ["gap"]
+    assert report.missing == gap["events"]
+
+
+class CrashingTarget(FolderTarget):
+    """Ends its process, as it were, at the n-th thing that it does: before it, or half-way through."""
+
+    def __init__(self, root: Path, crash_at: int) -> None:
+        super().__init__(root)
+        self._left = crash_at
+
+    def put(self, path: str, data: bytes) -> None:
+        self._step()
+        draft = self._root / path
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        draft.with_name(f"_{draft.name}.1").write_bytes(data[: len(data) // 2])
+        self._step()
+        super().put(path, data)
+        self._step()
+
+    def _step(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise KeyboardInterrupt
+
+
+def test_a_lander_that_is_killed_anywhere_and_begun_again_comes_to_the_same_files(tmp_path: Path) -> None:
+    write_boots(tmp_path / "spools")
+    shutil.copytree(tmp_path / "spools", tmp_path / "begin")
+    land(tmp_path / "spools", FolderTarget(tmp_path / "expected"))
+    expected = files(tmp_path / "expected")
+    for step in range(3 * len(expected) + 1):
+        spools, segments = tmp_path / f"spools-{step}", tmp_path / f"segments-{step}"
+        shutil.copytree(tmp_path / "begin", spools)
+        try:
+            land(spools, CrashingTarget(segments, step))
+        except KeyboardInterrupt:
+            land(spools, FolderTarget(segments))
+        FolderTarget(segments).clean()
+        assert files(segments) == expected
+        assert not list(spools.glob("*.spool"))
+    report = check(FolderTarget(tmp_path / "expected"))
+    assert [finding.kind for finding in report.findings] == ["gap"], "of the boot that was killed"
+
+
+def test_two_landers_at_once_are_refused_and_would_do_no_harm(tmp_path: Path) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    write_boots(spools)
+    with landing(spools), pytest.raises(AlreadyLandingError, match="another lander"), landing(spools):
+        pass
+    before = {path: path.read_bytes() for path in spools.glob("*.spool")}
+    land(spools, FolderTarget(target))
+    once = files(target)
+    for path, data in before.items():
+        path.write_bytes(data)
+    assert land(spools, FolderTarget(target)).problems == ()
+    assert files(target) == once
+
+
+def test_a_segment_that_is_there_already_with_other_events_is_left_alone(tmp_path: Path) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    for count in (1, 2):
+        bench = AuditBench(OsFileSystem(), spools)
+        for _ in range(count):
+            bench.request()
+        bench.log.close()
+        landed = land(spools, FolderTarget(target))
+    (problem,) = landed.problems
+    assert "has other events" in problem
+    assert len(rows(target, "request")) == 1
+    assert list(spools.glob("*.spool"))
+
+
+def test_a_segment_that_is_half_there_is_written_again(tmp_path: Path) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    write_boots(spools)
+    before = {path: path.read_bytes() for path in spools.iterdir()}
+    land(spools, FolderTarget(target))
+    path = next(target.glob("request/**/*.parquet"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    for spool, data in before.items():
+        spool.write_bytes(data)
+    land(spools, FolderTarget(target))
+    assert path.read_bytes() == whole
+
+
+def test_a_spool_that_is_cut_in_the_middle_costs_its_tail_and_says_so(tmp_path: Path) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    write_boots(spools)
+    middle = sorted(spools.glob("0002-*.spool"))[1]
+    data = middle.read_bytes()
+    middle.write_bytes(data[: len(data) // 2])
+    land(spools, FolderTarget(target))
+    kinds = [finding.kind for finding in check(FolderTarget(target)).findings]
+    assert kinds == ["gap", "gap"]
+    assert [row["reason"] for row in rows(target, "gap")] == ["killed", "damaged"]
+
+
+def test_a_spool_of_another_version_is_left_alone_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    monkeypatch.setattr("broker_runtime.observers.audit_log.spool.SCHEMA_VERSION", 2)
+    AuditBench(OsFileSystem(), spools).log.close()
+    (problem,) = land(spools, FolderTarget(target)).problems
+    assert "schema version 2" in problem
+    assert list(spools.glob("*.spool"))
+
+
+def test_every_kind_of_connection_notice_has_its_row(tmp_path: Path) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    bench = AuditBench(OsFileSystem(), spools, level="connections")
+    for kind in NoticeKind:
+        bench.connect(kind)
+    bench.log.close()
+    land(spools, FolderTarget(target))
+    assert [row["event"] for row in rows(target, "connection")] == ["accepted", "limited", "refused", "closed"]

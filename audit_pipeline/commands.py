@@ -1,0 +1,147 @@
+"""What each command does with its arguments, and its exit code. Shell."""
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from audit_pipeline.tail import SpoolTail, as_json, as_line, follow
+
+log = logging.getLogger(__name__)
+
+OK, FOUND_SOMETHING, BAD_USE = 0, 1, 2
+_POLL_S = 0.2
+_WAIT_FOR_LANDER_S = 1.0
+_UPKEEP_S = 3600.0
+_DAY_US = 24 * 3_600_000_000
+
+
+def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
+    # pyarrow is loaded by the commands that need it.
+    from audit_pipeline.land import land as land_spools  # noqa: PLC0415
+    from audit_pipeline.spool_folder import AlreadyLandingError, landing  # noqa: PLC0415
+    from audit_pipeline.targets import Target, open_target  # noqa: PLC0415
+
+    def passes(target: Target) -> int:
+        upkeep_at_us = now_us()
+        while True:
+            code = _one_pass(given.spools, target, land_spools)
+            if given.upkeep and now_us() >= upkeep_at_us:
+                upkeep_at_us = now_us() + int(_UPKEEP_S * 1e6)
+                _upkeep(target, given, now_us())
+            if not given.follow or stopped.wait(given.interval_s):
+                return code
+
+    if given.follow:
+        given.spools.mkdir(parents=True, exist_ok=True)
+    while True:
+        try:
+            with landing(given.spools):
+                target = open_target(given.target)
+                if not given.follow:
+                    target.clean()
+                return passes(target)
+        except AlreadyLandingError as error:
+            if not given.follow:
+                print(error, file=sys.stderr)
+                return FOUND_SOMETHING
+            if stopped.wait(_WAIT_FOR_LANDER_S):
+                return OK
+
+
+def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]) -> int:
+    try:
+        landed = land_spools(spools, target)
+    except OSError as error:
+        log.error("the target cannot be written, the spools stay: %s", error)
+        return FOUND_SOMETHING
+    for problem in landed.problems:
+        log.error("%s", problem)
+    if landed.spools:
+        log.info("landed %d events of %d spools as %d files", landed.events, landed.spools, landed.files)
+    return FOUND_SOMETHING if landed.problems else OK
+
+
+def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> None:
+    from audit_pipeline.compact import compact  # noqa: PLC0415
+    from audit_pipeline.retention import RetentionLimits, expire  # noqa: PLC0415
+
+    try:
+        merged = compact(target, now_us, given.file_bytes)
+        days = given.retention_days
+        limits = RetentionLimits(None if days is None else now_us - days * _DAY_US, given.quota_bytes)
+        deleted = expire(target, limits)
+    except OSError as error:
+        log.error("the target cannot be compacted now: %s", error)
+        return
+    log.info("%d segments were compacted, %d files were beyond the limits and are deleted", merged, deleted)
+
+
+def upkeep(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
+    from audit_pipeline.targets import open_target  # noqa: PLC0415
+
+    _upkeep(open_target(given.target), given, now_us())
+    return OK
+
+
+def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
+    from audit_pipeline.check import check as check_target  # noqa: PLC0415
+    from audit_pipeline.targets import open_target  # noqa: PLC0415
+
+    report = check_target(open_target(given.target))
+    if not report.files:
+        print(f"there are no segments in {given.target}", file=sys.stderr)
+        return BAD_USE
+    for finding in report.findings:
+        print(f"{finding.kind}: {finding.where}: {finding.text}")
+    print(
+        f"{report.events} numbers of {report.boots} boots in {report.segments} segments ({report.files} files), "
+        f"{report.missing} of them told as missing; {len(report.findings)} findings"
+    )
+    return FOUND_SOMETHING if report.findings else OK
+
+
+def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
+    import duckdb  # noqa: PLC0415
+
+    from audit_pipeline.query import Events  # noqa: PLC0415
+    from audit_pipeline.targets import open_target  # noqa: PLC0415
+
+    target = open_target(given.target) if given.target else None
+    try:
+        columns, rows = Events(target, given.spools).ask(given.sql)
+    except duckdb.Error as error:
+        print(error, file=sys.stderr)
+        return BAD_USE
+    if given.json:
+        for row in rows:
+            print(json.dumps(dict(zip(columns, row, strict=True)), default=_shown))
+    else:
+        print_table(columns, rows)
+    return OK
+
+
+def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int:
+    show = as_json if given.json else as_line
+    spools = SpoolTail(given.spools, from_start=given.from_start)
+    for line in follow(spools, given.table, show, lambda: given.once or stopped.wait(_POLL_S)):
+        print(line, flush=True)
+    return OK
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    shown = [list(columns), *([_shown(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,146 @@
+"""Compaction: the many small segments of an hour become one, as readers pay for each file.
+
+A reader of the plain folder never finds an event twice. While originals are replaced it may find some of them not at
+all, for a moment, or after a kill until somebody compacts again; `check` and `query` take notice of the plan and find
+all. One process at a time may compact or expire what is in a target.
+"""
+
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit_pipeline.listing import CompactionPlan, SegmentPath, compaction_plans, plan_path, segment_paths
+from audit_pipeline.segment import Footer, NoSegmentError, SegmentWriter, folder_of, read_footer, segment_name
+from audit_pipeline.targets import DRAFT_PREFIX, Target
+
+_GROUP_ROWS = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """One segment and its files by table."""
+
+    footer: Footer
+    files: dict[str, SegmentPath]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files.values())
+
+
+def compact(target: Target, before_us: int, bytes_max: int) -> int:
+    """Merge segments that began before that moment's hour, to files of so many bytes at most; how many were merged."""
+    finish_interrupted(target)
+    merged = 0
+    for run in _runs(_segments(target, before_us), bytes_max):
+        _merge(run, target)
+        merged += len(run)
+    return merged
+
+
+def finish_interrupted(target: Target) -> None:
+    """Carry on with what a kill has interrupted, or undo it."""
+    plans = compaction_plans(target, [stored.path for stored in target.files()])
+    for path, plan in plans.items():
+        if plan.committed:
+            _replace(plan, path, target)
+        else:
+            for draft, _ in plan.merged:
+                target.delete(draft)
+            target.delete(path)
+
+
+def _segments(target: Target, before_us: int) -> Iterator[_Segment]:
+    """Whole ones; with others nothing is done."""
+    found: dict[tuple[tuple[str, int, str], tuple[int, int]], _Segment] = {}
+    hour = folder_of("", before_us)
+    for file in segment_paths(target):
+        if file.path.removeprefix(file.table) >= hour:
+            continue
+        try:
+            with target.file_system.open_input_file(file.path) as opened:
+                footer = read_footer(pq.read_metadata(opened))
+        except (OSError, pa.ArrowInvalid, NoSegmentError):
+            # `check` tells of it.
+            continue
+        found.setdefault((footer.boot, footer.segments), _Segment(footer, {})).files[file.table] = file
+    return (segment for _, segment in sorted(found.items()) if segment.footer.rows.keys() == segment.files.keys())
+
+
+def _runs(segments: Iterable[_Segment], bytes_max: int) -> Iterator[list[_Segment]]:
+    """Those that follow each other without a hole, are of one hour, and together not too large."""
+    hours: dict[tuple[tuple[str, int, str], str], list[_Segment]] = defaultdict(list)
+    for segment in segments:
+        hours[segment.footer.boot, folder_of("", segment.footer.opened_us)].append(segment)
+    for members in hours.values():
+        members.sort(key=lambda segment: segment.footer.first_seq)
+        run: list[_Segment] = []
+        for segment in members:
+            follows = run and run[-1].footer.last_seq + 1 == segment.footer.first_seq
+            if not follows or sum(each.size for each in run) + segment.size > bytes_max:
+                if len(run) > 1:
+                    yield run
+                run = []
+            run.append(segment)
+        if len(run) > 1:
+            yield run
+
+
+def _merge(run: Sequence[_Segment], target: Target) -> None:
+    first, last = run[0].footer, run[-1].footer
+    tables = sorted({table for segment in run for table in segment.files})
+    footer = replace(
+        first,
+        segments=(first.segments[0], last.segments[1]),
+        last_seq=last.last_seq,
+        closed_us=last.closed_us,
+        end=last.end,
+        rows={table: sum(segment.footer.rows.get(table, 0) for segment in run) for table in tables},
+    )
+    number = f"{footer.segments[0]:08d}-{footer.segments[1]:08d}"
+    name = segment_name(footer.cluster_id, footer.broker_id, footer.boot_id, number)
+    folders = {table: folder_of(table, footer.opened_us) for table in tables}
+    plan = CompactionPlan(
+        tuple(file.path for segment in run for file in segment.files.values()),
+        tuple((f"{folders[table]}/{DRAFT_PREFIX}{name}", f"{folders[table]}/{name}") for table in tables),
+        committed=False,
+    )
+    path = plan_path(f"{footer.cluster_id}-{footer.broker_id}")
+    target.put(path, plan.packed())
+    for table, (draft, _) in zip(tables, plan.merged, strict=True):
+        target.put(draft, _merged(table, run, footer, target))
+    committed = replace(plan, committed=True)
+    target.put(path, committed.packed())
+    _replace(committed, path, target)
+
+
+def _merged(table: str, run: Sequence[_Segment], footer: Footer, target: Target) -> bytes:
+    sink = io.BytesIO()
+    with SegmentWriter(sink, footer) as writer:
+        waiting: list[pa.Table] = []
+        for segment in run:
+            if table not in segment.files:
+                continue
+            with target.file_system.open_input_file(segment.files[table].path) as file:
+                waiting.append(pq.ParquetFile(file, page_checksum_verification=True).read())
+            if sum(rows.num_rows for rows in waiting) >= _GROUP_ROWS:
+                writer.write(pa.concat_tables(waiting))
+                waiting = []
+        if waiting:
+            writer.write(pa.concat_tables(waiting))
+    return sink.getvalue()
+
+
+def _replace(plan: CompactionPlan, path: str, target: Target) -> None:
+    """May be begun again wherever it was interrupted."""
+    there = {stored.path for stored in target.files()}
+    for original in plan.originals:
+        target.delete(original)
+    for draft, name in plan.merged:
+        if draft in there:
+            target.rename(draft, name)
+    target.delete(path)

@@ -1,0 +1,87 @@
+"""Questions in SQL about all events: those in segments and those that are still in spools. Shell over DuckDB."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from pyarrow import dataset
+
+from audit_pipeline.contract import contract
+from audit_pipeline.listing import segment_paths
+from audit_pipeline.segment import folder_of, segment_name
+from audit_pipeline.spool import NoSpoolError, OtherVersionError
+from audit_pipeline.spool_folder import boots, spools_of
+from audit_pipeline.tables import arrow_schema, gaps_of, tables_of
+from audit_pipeline.targets import Target
+
+_HOURS = pa.schema([("arrival_date", pa.string()), ("arrival_hour", pa.string())])
+
+
+class Events:
+    """One view for each table of the schema, with the hour of arrival as two more columns."""
+
+    def __init__(self, target: Target | None, spools: Sequence[Path] = ()) -> None:
+        self._connection = duckdb.connect()
+        self._connection.execute("SET TimeZone = 'UTC'")
+        landed: dict[str, list[str]] = defaultdict(list)
+        for file in [] if target is None else segment_paths(target):
+            landed[file.table].append(file.path)
+        names = {path.rpartition("/")[2] for paths in landed.values() for path in paths}
+        waiting = _in_spools(spools, names)
+        for table in contract().tables:
+            schema = pa.unify_schemas([arrow_schema(table), _HOURS])
+            parts = []
+            if target is not None and landed[table]:
+                found = dataset.dataset(
+                    landed[table],
+                    schema=schema,
+                    format="parquet",
+                    filesystem=target.file_system,
+                    partitioning=dataset.partitioning(_HOURS, flavor="hive"),
+                    partition_base_dir=table,
+                )
+                self._connection.register(f"landed_{table}", found)
+                parts.append(f"landed_{table}")
+            rows = pa.concat_tables(waiting[table]) if waiting[table] else schema.empty_table()
+            self._connection.register(f"waiting_{table}", rows)
+            parts.append(f"waiting_{table}")
+            union = " UNION ALL BY NAME ".join(f"SELECT * FROM {part}" for part in parts)
+            self._connection.execute(f"CREATE VIEW {table} AS {union}")
+
+    def ask(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Names of columns, and rows. Raises duckdb.Error."""
+        # By way of Arrow: DuckDB itself would want another package for times with a zone.
+        asked = self._connection.sql(sql)
+        if asked is None:
+            return [], []
+        found: pa.Table = asked.to_arrow_table()
+        columns = [column.to_pylist() for column in found.columns]
+        return found.column_names, list(zip(*columns, strict=True))
+
+
+def _in_spools(folders: Iterable[Path], landed: set[str]) -> dict[str, list[pa.Table]]:
+    """Events of spools whose segments are not there yet, also of those that are still written."""
+    found: dict[str, list[pa.Table]] = defaultdict(list)
+    for folder in folders:
+        for boot_id in boots(folder):
+            try:
+                spools = spools_of(folder, boot_id)
+            except (NoSpoolError, OtherVersionError):
+                # The lander tells of it.
+                continue
+            for spool in spools:
+                header = spool.content.header
+                name = segment_name(header.cluster_id, header.broker_id, header.boot_id, f"{header.segment:08d}")
+                if name in landed:
+                    continue
+                gaps = list(gaps_of(spool.content, spool.until_seq, ended=spool.ended))
+                _, date, hour = folder_of("", header.opened_us).split("/")
+                for table, rows in tables_of(spool.content, gaps).items():
+                    plain = rows.cast(arrow_schema(table))
+                    for column, value in (("arrival_date", date), ("arrival_hour", hour)):
+                        plain = plain.append_column(column, pa.array([value.partition("=")[2]] * len(plain)))
+                    found[table].append(plain)
+    return found

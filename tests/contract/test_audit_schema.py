@@ -1,0 +1,79 @@
+"""schemas/audit_event.v1.json between those who hold to it: the broker that writes spools, and the pipeline."""
+
+import hashlib
+import json
+from pathlib import Path
+from struct import Struct
+
+import pytest
+
+from audit_pipeline.contract import COMMON, contract
+from audit_pipeline.spool import read_spool
+from audit_pipeline.tables import arrow_schema
+from broker_runtime.apis.call import Ending
+from broker_runtime.network.connection_notices import NoticeKind
+from broker_runtime.observers.audit_log import layout
+from broker_runtime.observers.audit_log.clients import ClientFacts
+from broker_runtime.observers.base import HeldPartition
+from broker_runtime.storage.filesystem import OsFileSystem
+from tests.support.audit import AuditBench
+
+SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
+FROZEN = {"audit_event.v1.json": "aed9bf64ff9aa39387b830eef99a4445277fa0d976279e07aaa84817992031ea"}
+"""SHA-256 of each schema's content. One that was released does not change: files of years are read by it."""
+
+SPOOL = contract().spool
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_a_released_schema_does_not_change(name: str) -> None:
+    content = json.loads((SCHEMAS / name).read_text(encoding="utf-8"))
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    assert hashlib.sha256(canonical.encode()).hexdigest() == FROZEN[name], (
+        f"{name} has changed. Readers of old files rely on it: what has to be told otherwise goes into a new version, "
+        "in a file of its own, which is added here"
+    )
+
+
+def test_every_schema_is_frozen() -> None:
+    assert {path.name for path in SCHEMAS.glob("*.json")} == FROZEN.keys()
+
+
+@pytest.mark.parametrize(
+    ("rows", "packed"), [("request_row", layout.REQUEST_ROW), ("partition_row", layout.PARTITION_ROW)]
+)
+def test_rows_are_packed_as_the_schema_says(rows: str, packed: Struct) -> None:
+    assert "<" + "".join(code for _, code, _ in SPOOL[rows]) == packed.format
+
+
+def test_marks_names_and_places_are_those_of_the_schema() -> None:
+    assert SPOOL["magic"].encode() == layout.MAGIC
+    assert SPOOL["block_mark"].encode() == layout.BLOCK_MARK
+    assert contract().version == layout.SCHEMA_VERSION
+    assert list(ClientFacts._fields) == SPOOL["client_fields"]
+    assert [ending.value for ending in Ending] == SPOOL["endings"]
+    assert {ending.value: place for place, ending in enumerate(Ending)} == layout.ENDINGS
+
+
+def test_every_table_begins_with_the_same_fields_and_says_what_each_field_means() -> None:
+    for table in contract().tables.values():
+        assert tuple(field.name for field in table.fields[: len(COMMON)]) == COMMON
+        assert set(table.key) <= {field.name for field in table.fields}
+        assert all(field.meaning.endswith(".") for field in table.fields)
+        assert len(arrow_schema(table.name)) == len(table.fields)
+
+
+def test_what_a_broker_writes_of_other_tables_has_a_value_for_each_field(tmp_path: Path) -> None:
+    bench = AuditBench(OsFileSystem(), tmp_path, level="rollup")
+    for kind in NoticeKind:
+        bench.connect(kind)
+    bench.produce()
+    bench.log.inventory(HeldPartition("orders", 0, 1, 0, 1, True))
+    bench.log.close()
+
+    (path,) = tmp_path.glob("*.spool")
+    written = [other for block in read_spool(path.read_bytes()).blocks for other in block.others]
+
+    assert {table for table, *_ in written} == {"connection", "inventory", "rollup"}
+    for table, *values in written:
+        assert len(values) == len(contract().tables[table].fields) - len(COMMON) + 1, table

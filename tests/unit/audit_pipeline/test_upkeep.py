@@ -1,0 +1,198 @@
+"""Compaction, retention and questions, on segments as they are landed."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit_pipeline.check import check
+from audit_pipeline.compact import compact, finish_interrupted
+from audit_pipeline.land import land
+from audit_pipeline.query import Events
+from audit_pipeline.retention import RetentionLimits, expire
+from audit_pipeline.targets import FolderTarget
+from broker_runtime.storage.filesystem import OsFileSystem
+from tests.support.audit import AuditBench
+
+HOUR_US = 3_600_000_000
+BEGIN_US = 1_700_000_000_000_000
+LATER_US = BEGIN_US + 10 * HOUR_US
+MANY_BYTES = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def landed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three hours of one boot in segments of two minutes; the broker still runs."""
+    root = tmp_path_factory.mktemp("landed")
+    bench = AuditBench(OsFileSystem(), root / "spools", segment_ms="120000")
+    for number in range(3 * 12):
+        bench.connect(connection_id=number + 1)
+        bench.produce("orders", number % 3)
+        bench.timers.advance(300)
+    bench.request()
+    bench.settle()
+    land(root / "spools", FolderTarget(root / "segments"))
+    return root
+
+
+@pytest.fixture
+def copied(landed: Path, tmp_path: Path) -> Path:
+    shutil.copytree(landed / "segments", tmp_path / "segments")
+    return tmp_path / "segments"
+
+
+def all_rows(folder: Path, spools: Path | None = None) -> list[Any]:
+    events = Events(FolderTarget(folder), [spools] if spools else [])
+    found = []
+    for table in ("request", "partition", "connection"):
+        found.append(events.ask(f"SELECT * EXCLUDE (arrival_date, arrival_hour) FROM {table} ORDER BY seq")[1])
+    return found
+
+
+def test_compaction_leaves_a_file_for_each_table_and_hour_and_the_same_events(copied: Path) -> None:
+    before = all_rows(copied)
+    assert compact(FolderTarget(copied), LATER_US, MANY_BYTES) == 36
+    assert all_rows(copied) == before
+    assert len(list(copied.glob("request/**/*.parquet"))) == 4
+    report = check(FolderTarget(copied))
+    assert report.findings == []
+    assert report.segments == 4
+    assert compact(FolderTarget(copied), LATER_US, MANY_BYTES) == 0, "there is nothing left to do"
+    assert not list(copied.rglob("_*"))
+
+
+def test_the_hour_that_is_not_over_is_left_alone(copied: Path) -> None:
+    assert compact(FolderTarget(copied), BEGIN_US + HOUR_US, MANY_BYTES) < 36
+
+
+def test_compacted_files_have_a_limit(copied: Path) -> None:
+    size = sum(path.stat().st_size for path in copied.rglob("*.parquet")) // 36
+    compact(FolderTarget(copied), LATER_US, 5 * size)
+    assert len(list(copied.glob("request/**/*.parquet"))) >= 36 // 5
+    assert check(FolderTarget(copied)).findings == []
+
+
+class CrashingTarget(FolderTarget):
+    """Ends its process, as it were, before the n-th thing that it changes."""
+
+    def __init__(self, root: Path, crash_at: int) -> None:
+        super().__init__(root)
+        self.left = crash_at
+
+    def put(self, path: str, data: bytes) -> None:
+        self._step()
+        super().put(path, data)
+
+    def rename(self, path: str, to: str) -> None:
+        self._step()
+        super().rename(path, to)
+
+    def delete(self, path: str) -> None:
+        self._step()
+        super().delete(path)
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+def plain_files(folder: Path) -> list[str]:
+    """What a reader finds that knows nothing of plans."""
+    return [path.name for path in folder.glob("request/**/*.parquet") if not path.name.startswith("_")]
+
+
+def test_compaction_that_is_killed_anywhere_never_shows_an_event_twice(landed: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(landed / "segments", source)
+    for path in source.rglob("*.parquet"):
+        # One hour is enough.
+        if "arrival_hour=23" not in str(path) or path.stem[-2:] > "12":
+            path.unlink()
+    rows = Events(FolderTarget(source)).ask("SELECT count(*), count(DISTINCT seq), sum(seq) FROM request")[1]
+    for step in range(1000):
+        folder = tmp_path / f"at-{step}"
+        shutil.copytree(source, folder)
+        target = CrashingTarget(folder, step)
+        try:
+            compact(target, LATER_US, MANY_BYTES)
+        except KeyboardInterrupt:
+            names = plain_files(folder)
+            merged = [name for name in names if name.count("-") == 4]
+            assert not merged or len(names) == 1
+            # Who knows of the plan finds everything at any moment.
+            asked = Events(FolderTarget(folder)).ask("SELECT count(*), count(DISTINCT seq), sum(seq) FROM request")[1]
+            assert asked == rows
+            finish_interrupted(FolderTarget(folder))
+            assert (
+                Events(FolderTarget(folder)).ask("SELECT count(*), count(DISTINCT seq), sum(seq) FROM request")[1]
+                == rows
+            )
+            assert not list(folder.rglob("_*"))
+        else:
+            assert step >= 15
+            return
+    pytest.fail("it never came to an end")
+
+
+def test_what_is_too_old_goes_and_is_no_loss(copied: Path) -> None:
+    total = check(FolderTarget(copied)).events
+    removed = expire(FolderTarget(copied), RetentionLimits(before_us=BEGIN_US + HOUR_US))
+    assert removed > 0
+    report = check(FolderTarget(copied))
+    assert report.findings == []
+    assert 0 < report.events < total
+
+
+def test_what_does_not_fit_goes_the_oldest_first(copied: Path) -> None:
+    size = sum(path.stat().st_size for path in copied.rglob("*.parquet"))
+    expire(FolderTarget(copied), RetentionLimits(bytes_max=size // 2))
+    assert sum(path.stat().st_size for path in copied.rglob("*.parquet")) <= size // 2
+    assert check(FolderTarget(copied)).findings == []
+    noted = json.loads((copied / "_expired.json").read_text())
+    assert [boot for _, _, boot, _ in noted] == ["0001"]
+
+
+def test_a_hole_behind_what_has_expired_is_still_found(copied: Path) -> None:
+    expire(FolderTarget(copied), RetentionLimits(before_us=BEGIN_US + HOUR_US))
+    for path in copied.rglob("*-00000030.parquet"):
+        path.unlink()
+    assert [finding.kind for finding in check(FolderTarget(copied)).findings] == ["hole"]
+
+
+def test_a_question_sees_what_is_still_in_the_spool(landed: Path) -> None:
+    segments = FolderTarget(landed / "segments")
+    count = "SELECT count(*), max(seq) FROM request"
+    ((in_segments, _),) = Events(segments).ask(count)[1]
+    ((in_both, last),) = Events(segments, [landed / "spools"]).ask(count)[1]
+    assert (in_both, last) == (in_segments + 1, 73)
+    assert Events(None, [landed / "spools"]).ask(count)[1] == [(1, 73)]
+
+
+def test_a_spool_that_has_been_landed_and_not_deleted_yet_counts_once(tmp_path: Path) -> None:
+    bench = AuditBench(OsFileSystem(), tmp_path / "spools")
+    bench.request()
+    bench.log.close()
+    shutil.copytree(tmp_path / "spools", tmp_path / "again")
+    land(tmp_path / "spools", FolderTarget(tmp_path / "segments"))
+    events = Events(FolderTarget(tmp_path / "segments"), [tmp_path / "again"])
+    assert events.ask("SELECT count(*) FROM request")[1] == [(1,)]
+
+
+def test_a_damaged_page_and_a_missing_file_are_found(copied: Path) -> None:
+    path = next(copied.glob("partition/**/*-00000005.parquet"))
+    data = bytearray(path.read_bytes())
+    data[60] ^= 0xFF
+    path.write_bytes(data)
+    next(copied.glob("partition/**/*-00000007.parquet")).unlink()
+    kinds = [(finding.kind, "00005" in finding.where) for finding in check(FolderTarget(copied)).findings]
+    assert ("corrupt", True) in kinds
+    assert ("hole", False) in kinds
+
+
+def test_a_segment_that_is_there_twice_is_found(copied: Path) -> None:
+    path = next(copied.glob("request/**/*-00000005.parquet"))
+    shutil.copy(path, path.with_name("copied.parquet"))
+    assert "duplicate" in {finding.kind for finding in check(FolderTarget(copied)).findings}

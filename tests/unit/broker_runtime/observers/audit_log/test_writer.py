@@ -1,0 +1,228 @@
+"""Numbers without holes, whatever the disk does and whenever the process is killed."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit_pipeline.spool import SpoolContent, read_spool
+from audit_pipeline.tables import gaps_of
+from broker_runtime.apis.call import Ending
+from broker_runtime.storage.filesystem import read_file
+from tests.support.audit import AuditBench
+from tests.support.memory_filesystem import MemoryFileSystem
+
+FOLDER = Path("/audit")
+
+
+def contents(fs: MemoryFileSystem) -> list[SpoolContent]:
+    names = [name for name in fs.listdir(FOLDER) if name.endswith(".spool")]
+    return [read_spool(read_file(fs, FOLDER / name)) for name in names]
+
+
+def told(fs: MemoryFileSystem, *, ended: bool) -> tuple[list[int], list[tuple[int, int, str]]]:
+    """The numbers that blocks cover, each as often, and the gaps: those in blocks and those found by the reader."""
+    numbers: list[int] = []
+    gaps: list[tuple[int, int, str]] = []
+    found = contents(fs)
+    for place, content in enumerate(found):
+        is_last = place == len(found) - 1
+        until = None if is_last else found[place + 1].header.first_seq - 1
+        for block in content.blocks:
+            numbers += range(block.first_seq, block.last_seq + 1)
+            gaps += [(values[1], values[0], values[4]) for table, *values in block.others if table == "gap"]
+        for gap in gaps_of(content, until, ended=ended and is_last):
+            numbers += range(gap.first_seq, gap.last_seq + 1)
+            gaps.append((gap.first_seq, gap.last_seq, gap.reason))
+    return numbers, gaps
+
+
+def test_an_event_is_in_the_spool_within_a_tenth_of_a_second() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER)
+    bench.request()
+    bench.timers.advance(0.09)
+    assert contents(fs)[0].blocks == []
+    bench.timers.advance(0.01)
+    (block,) = contents(fs)[0].blocks
+    assert (block.first_seq, block.last_seq) == (1, 1)
+
+
+def test_a_block_that_is_full_is_written_at_once() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER)
+    for _ in range(1024):
+        bench.request()
+    (block,) = contents(fs)[0].blocks
+    assert block.last_seq == 1024
+
+
+def test_who_is_killed_while_nothing_happens_has_lost_nothing() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER)
+    for _ in range(50):
+        bench.request()
+    bench.settle()
+    numbers, gaps = told(fs, ended=True)
+    assert numbers == list(range(1, 51))
+    assert gaps == []
+
+
+def test_what_may_be_lost_by_a_kill_is_told_and_not_much_more() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER)
+    for _ in range(10):
+        bench.request()
+    bench.settle()
+    for _ in range(100):
+        bench.request()
+    numbers, gaps = told(fs, ended=True)
+    assert len(numbers) >= 110
+    ((first, last, reason),) = gaps
+    assert (first, reason) == (11, "killed")
+    assert last <= 110 + 4 * 100
+
+
+def test_a_disk_that_is_full_for_a_while_costs_nothing_but_what_the_queue_cannot_hold(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, queue_bytes="20000")
+    bench.request()
+    bench.settle()
+    fs.capacity_bytes = 0
+    with caplog.at_level(logging.ERROR):
+        for _ in range(1000):
+            bench.request()
+            bench.timers.advance(0.01)
+    dropped = bench.log.figures.dropped
+    assert 0 < dropped < 1000
+    assert len(caplog.records) == 1, "it is told once a minute"
+    fs.mend()
+    bench.timers.advance(2)
+    numbers, gaps = told(fs, ended=False)
+    assert numbers == list(range(1, 1002))
+    ((first, last, reason),) = gaps
+    assert (last - first + 1, reason) == (dropped, "queue full")
+
+
+def test_requests_are_refused_while_the_queue_is_full_where_that_is_asked_for() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, queue_bytes="1000", queue_full="reject")
+    assert not bench.log.refuses
+    fs.capacity_bytes = 0
+    for _ in range(100):
+        bench.request()
+        bench.timers.advance(0.1)
+    assert bench.log.refuses
+    fs.mend()
+    bench.timers.advance(2)
+    assert not bench.log.refuses
+
+
+def test_who_is_killed_on_a_full_disk_tells_of_what_was_dropped_too() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, queue_bytes="1000")
+    fs.capacity_bytes = 0
+    for _ in range(500):
+        bench.request()
+        bench.timers.advance(0.01)
+    numbers, gaps = told(fs, ended=True)
+    assert len(numbers) >= 500
+    assert [reason for *_, reason in gaps] == ["killed"]
+
+
+def test_a_spool_is_complete_after_its_time_and_after_its_size() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, segment_ms="5000", segment_bytes="5000")
+    bench.request()
+    bench.timers.advance(5.2)
+    assert [content.end is not None for content in contents(fs)] == [True, False]
+    for _ in range(200):
+        bench.request()
+    bench.settle()
+    _, second, third = contents(fs)
+    assert second.end is not None
+    assert third.header.first_seq == second.end.last_seq + 1 == 202
+
+
+def test_an_idle_broker_makes_no_files() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, segment_ms="1000")
+    bench.timers.advance(3600)
+    assert len(contents(fs)) == 1
+
+
+def test_spools_that_nobody_lands_have_a_limit() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, spool_bytes="20000", queue_bytes="1000", segment_bytes="5000")
+    for _ in range(600):
+        bench.request()
+        bench.timers.advance(0.1)
+    assert fs.used_bytes() <= 20_000 + 2_000
+    assert bench.log.figures.dropped > 0
+    fs.unlink(FOLDER / "0001-00000001.spool")
+    bench.timers.advance(2)
+    numbers, gaps = told(fs, ended=False)
+    assert numbers[-1] == 600
+    assert any(reason == "queue full" for *_, reason in gaps)
+
+
+def test_a_clock_that_jumps_moves_the_times_of_later_blocks_and_no_number() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER)
+    bench.request()
+    bench.settle()
+    bench.clock.jump(-3600)
+    bench.request()
+    bench.settle()
+    (content,) = contents(fs)
+    before, after = content.blocks
+    assert (before.last_seq, after.first_seq) == (1, 2)
+    assert before.wall_us - after.wall_us > 3_500_000_000
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("request"), st.integers(1, 60)),
+    st.tuples(st.just("connect"), st.integers(1, 5)),
+    st.tuples(st.just("wait"), st.integers(1, 3000)),
+    st.tuples(st.just("full"), st.just(0)),
+    st.tuples(st.just("free"), st.just(0)),
+)
+
+
+@given(
+    steps=st.lists(STEPS, max_size=30),
+    is_killed=st.booleans(),
+    level=st.sampled_from(["full", "rollup", "connections"]),
+)
+def test_every_event_is_written_or_told_as_missing(steps: list[tuple[str, int]], is_killed: bool, level: str) -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(
+        fs, FOLDER, level=level, queue_bytes="3000", segment_ms="2000", segment_bytes="9000", rollup_ms="1000"
+    )
+    for step, count in steps:
+        match step:
+            case "request":
+                for _ in range(count):
+                    bench.request(19 if count % 2 else 3, ending=Ending.ANSWERED)
+            case "connect":
+                for number in range(count):
+                    bench.connect(connection_id=number + 1)
+            case "wait":
+                bench.timers.advance(count / 1000)
+            case "full":
+                fs.capacity_bytes = 0
+            case "free":
+                fs.mend()
+    recorded = bench.log.figures.events
+    if not is_killed:
+        bench.log.close()
+    numbers, _ = told(fs, ended=True)
+    assert numbers == list(range(1, len(numbers) + 1))
+    if fs.capacity_bytes is None and not is_killed:
+        assert len(numbers) == recorded
+    else:
+        assert len(numbers) >= recorded
