@@ -205,6 +205,8 @@ class Broker:
         self._undo.append(_as_async(threads.shutdown))
         self._undo.append(_as_async(logs.close))
         self._undo.append(disk.settle)
+        self._undo.append(_as_async(logs.begin_close))
+        self._undo.append(disk.settle)
         cluster_id = claim_folder(log_dir, settings.node_id, self._wanted_cluster_id())
         await self._start_http()
         if settings.is_controller:

@@ -81,11 +81,12 @@ class Index:
 
     def create(self) -> None:
         """Start empty, also over what a crash left."""
+        # A new file is as empty after a power loss; what was in an older one would be back.
+        self._synced = not self.exists()
         self._fs.open(self.path, create=True)
         # Most logs have few batches: memory for entries is taken with the first one.
         self._entries = None
         self._written = 0
-        self._synced = False
 
     def renew(self) -> None:
         """Start empty; what the file holds stays until the next `write`."""

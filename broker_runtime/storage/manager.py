@@ -403,6 +403,26 @@ class LogManager:
         """Whether the next start would miss the partition if its folder went."""
         return key in self._checkpoints.ledger and key not in self._logs
 
+    def begin_close(self) -> None:
+        """Sync everything in threads of `disk`, many logs at once; nothing may be written from here on.
+
+        `close` follows when that has settled. Without it, and for what fails here, `close` does all of it.
+        """
+        try:
+            self._fs.fsync_dir(self._log_dir)
+        except OSError as error:
+            _LOGGER.error("fsync of %s failed: %s", self._log_dir, error)
+            return
+        for log in self._logs.values():
+            log.files.syncs.folder_is_named()
+            try:
+                log.files.complete()
+            except KafkaError:
+                # `close` tries it again, and says so.
+                continue
+            if not log.files.syncs.has_all:
+                log.files.syncs.begin()
+
     def close(self) -> None:
         """Sync everything and leave the clean-shutdown marker, unless a log could not be closed (then it is logged)."""
         closed = [self._close(log) for log in self._logs.values()]
