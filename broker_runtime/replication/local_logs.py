@@ -67,8 +67,6 @@ class LocalLogs:
             )
         return None
 
-    # Logs that go
-
     def note_removals(self, removals: Removals) -> None:
         """Records have taken these away; call it with all that come, before they are applied, also before serving."""
         for (_, index), topic_id in self._logs.holdings() if removals else ():

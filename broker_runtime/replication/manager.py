@@ -72,8 +72,6 @@ class ReplicaManager:
         self.failed: Callable[[BaseException], None] | None = None
         """Called when a task of replication ends by a mistake of ours."""
 
-    # Life
-
     def start(self, controller: Controller) -> None:
         """From here on followers fetch and in-sync sets are kept."""
         self._controller = controller
@@ -108,8 +106,6 @@ class ReplicaManager:
             if self.failed is not None:
                 self.failed(error)
 
-    # What requests use
-
     def led(self, topic: str, index: int) -> LeaderReplica:
         found, known = self._led.get((topic, index)), self._image.topics.get(topic)
         # Logs of a removed topic go over turns, and its name may be another topic's by now.
@@ -125,8 +121,6 @@ class ReplicaManager:
         if should_lead and (topic, index) in self.offline:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} could not be opened on this broker")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead partition {index} of {topic}")
-
-    # What the metadata says
 
     # Each of these is work in small pieces, one for each step of the iterator, and goes by the metadata as it is then.
 
@@ -249,8 +243,6 @@ class ReplicaManager:
             if replica is not None and replica.topic_id == topic_id:
                 replica.update_config(config)
             yield
-
-    # Logs that go
 
     def note_removals(self, removals: Removals) -> None:
         """Call it with all that records have taken away, before they are applied, also before serving."""
