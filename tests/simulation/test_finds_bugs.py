@@ -249,11 +249,11 @@ def commit_whether_or_not_the_name_is_free(monkeypatch: pytest.MonkeyPatch) -> N
     """Who holds the lease takes it for the right to write."""
 
     async def overwrite(self: KubernetesJournal, base: int, data: bytes) -> None:
-        name = self._batch_name(base)
-        if not await self._again(lambda: self._store.create(name, "batch", data)):
-            found = await self._get(name)
+        name = self._names.batch(base)
+        if not await self._patient.create(name, "batch", data):
+            found = await self._patient.get(name)
             if found is not None:
-                await self._again(lambda: self._store.replace(name, "batch", data, found.version))
+                await self._patient.replace(name, "batch", data, found.version)
 
     monkeypatch.setattr(KubernetesJournal, "_create", overwrite)
 
