@@ -84,7 +84,7 @@ class BrokerNode:
     def bind(self) -> None:
         """Open the listeners without accepting yet; raises ListenerBindError."""
         for endpoint in self.settings.client_listeners:
-            self.server.add_listener(endpoint.listener, endpoint.host, endpoint.port)
+            self.server.add_listener(endpoint.listener, endpoint.host, endpoint.port, endpoint.security_protocol)
 
     def advertised(self) -> Sequence[Endpoint]:
         """What clients are told; a port 0 is replaced by the one that was bound."""

@@ -303,7 +303,8 @@ class ClusterConfig(Config):
         "sluicegate.controller.connection.setup.timeout.ms",
         LONG,
         1_000,
-        "Longest wait for a connection to a controller, after which the next one is tried.",
+        "Longest wait for a connection to a controller: a broker then tries the next one, and a controller on standby "
+        "takes the active one for silent.",
         at_least(1),
     )
     sluicegate_broker_replicas_max: Key[int | None] = static(

@@ -10,7 +10,7 @@ from broker_runtime.network.connection import Connection, Shared
 from broker_runtime.network.metrics import NetworkFigures
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
-from broker_runtime.network.transport import PlainTransport
+from broker_runtime.network.transport import TransportFactory
 
 _log = logging.getLogger(__name__)
 
@@ -43,10 +43,12 @@ class Connections:
     def _now_ms(self) -> int:
         return int(self._now() * 1000)
 
-    def connect(self, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float) -> None:
-        """Take over an admitted socket that does not block."""
+    def connect(
+        self, wrap: TransportFactory, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float
+    ) -> None:
+        """Take over an admitted socket that does not block; `wrap` makes its transport."""
         self._next_id += 1
-        connection = Connection(PlainTransport(accepted), (self._next_id, listener, peer, now_s), self._shared)
+        connection = Connection(wrap(accepted), (self._next_id, listener, peer, now_s), self._shared)
         self._open[connection.id] = connection
         if self._quotas.eviction_needed():
             self.evict_soon()

@@ -6,8 +6,10 @@ Knows neither APIs nor configuration text: requests go to the handler that it is
 
 import asyncio
 from collections.abc import Collection, Iterable
+from functools import partial
 
 from broker_runtime.clock import Clock
+from broker_runtime.config.endpoints import SecurityProtocol
 from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime, listening_socket
 from broker_runtime.network.connection import FrameHandler, Shared
 from broker_runtime.network.connections import Connections
@@ -16,6 +18,7 @@ from broker_runtime.network.poller import Poller, default_poller
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.transport import TRANSPORTS
 from broker_runtime.turn_lengths import TurnLengths
 
 
@@ -48,13 +51,14 @@ class SocketServer:
     def _now_ms(self) -> int:
         return int(self._now() * 1000)
 
-    def add_listener(self, name: str, host: str, port: int) -> tuple[str, int]:
+    def add_listener(
+        self, name: str, host: str, port: int, security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    ) -> tuple[str, int]:
         """Bind and listen, but accept nothing before `start`; the address bound. Raises ListenerBindError."""
+        connect = partial(self._connections.connect, TRANSPORTS[security_protocol])
         listening = listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())
-        acceptor = self._acceptors[name] = Acceptor(
-            name, listening, self.quotas, self._connections.connect, self._runtime
-        )
+        acceptor = self._acceptors[name] = Acceptor(name, listening, self.quotas, connect, self._runtime)
         return acceptor.address
 
     def start(self, listener: str | None = None) -> None:
