@@ -74,10 +74,10 @@ class SocketServer:
         self.quotas.remove_listener(name, self._now_ms())
 
     def pause(self, listeners: Collection[str], why: str) -> None:
-        """Serve nobody on these listeners: their connections are closed, new ones are hung up on until `resume`."""
+        """Serve nobody on these listeners: they are hung up on, those who come until `resume` too."""
         for name in listeners:
             self._acceptors[name].pause(why)
-        self._connections.close_those_of(listeners)
+        self._connections.hang_up_on_those_of(listeners)
 
     def resume(self, listeners: Collection[str]) -> None:
         for name in listeners:
@@ -115,7 +115,7 @@ class SocketServer:
 
     @property
     def turn_lengths(self) -> Iterable[TurnLengths]:
-        return self._poller.lengths, self._shared.turns.lengths
+        return self._poller.lengths, self._shared.turns.lengths, self._connections.hanging_up.lengths
 
     async def shutdown(self, drain_s: float) -> None:
         """Accept nothing more, give requests in progress `drain_s` to be answered, close everything."""
