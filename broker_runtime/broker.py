@@ -228,7 +228,7 @@ class Broker:
         settings = self.settings
         timeout_s = settings.config.request_timeout_ms / 1000
         client, slow_client = (ControllerClient(self._link_to_controller(), timeout_s) for _ in range(2))
-        broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, client, slow_client)
+        broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, (client, slow_client))
         await broker.limits.start()
         broker.bind()
         self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())

@@ -33,7 +33,7 @@ from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
 from broker_runtime.storage.stray import DELETED, STRAY, StrayFolders, missing_partitions
-from broker_runtime.storage.upkeep import PRODUCER_EXPIRATION_MS, LogUpkeep
+from broker_runtime.storage.upkeep import LogUpkeep
 from broker_runtime.storage.waiters import AtOnce, Wakes
 
 _LOGGER = logging.getLogger(__name__)
@@ -54,7 +54,6 @@ class LogManager:
         clock: Clock,
         disk: Disk | None = None,
         wakes: Wakes | None = None,
-        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         boot_id: str = UNKNOWN_BOOT,
         reserve_bytes: int = 0,
     ) -> None:
@@ -74,7 +73,6 @@ class LogManager:
         self.strays = StrayFolders(fs, log_dir)
         self._deleted = DeletedFolders(fs, log_dir, self._disk, self._is_missed)
         self.upkeep = LogUpkeep(self._logs, self._checkpoints, self._deleted, clock)
-        self.upkeep.producer_expiration_ms = producer_expiration_ms
         self._accepted: list[Path] = []
         self.damaged: dict[Partition, DamagedPartition] = {}
         """Their files are left as they are, for a person or until another broker is known to have the records."""

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 PUBLIC_METHODS_MAX = 12
+CONSTRUCTOR_ARGUMENTS_MAX = 7
 VAGUE_NAMES = {"utils", "helpers", "common", "misc"}
 
 
@@ -69,6 +70,14 @@ def silent_classes(path: str, text: str) -> Iterator[str]:
             yield f"{path}: {node.name} does not say what it owns"
 
 
+def large_constructors(path: str, text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, FUNCTIONS) and node.name == "__init__":
+            arguments = len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs) - 1
+            if arguments > CONSTRUCTOR_ARGUMENTS_MAX:
+                yield f"{path}:{node.lineno}: a constructor has {arguments} arguments"
+
+
 def banners(path: str, text: str) -> Iterator[str]:
     """Comments that are headings between the methods of a class: they mark a class to split."""
     lines = [] if path.startswith(NOT_SPLIT_YET) else text.splitlines()
@@ -83,6 +92,7 @@ RULES: tuple[tuple[Rule, tuple[str, ...], str], ...] = (
     (long_functions, EVERYWHERE, "class A:\n  async def f(self):\n" + "    x = 1\n" * FUNCTION_LINES_MAX),
     (large_classes, PRODUCT, "class A:\n" + "".join(f"  def m{n}(self): ...\n" for n in range(13))),
     (silent_classes, PRODUCT, "class A:\n  x = 1\n"),
+    (large_constructors, PRODUCT, "class A:\n  def __init__(self, a, b, c, d, e, f, *, g, h): ...\n"),
     (banners, PRODUCT, "class A:\n    x = 1\n\n    # Life\n\n    def f(self): ...\n"),
 )
 """Each with where it holds, and with a text that it must find fault with."""

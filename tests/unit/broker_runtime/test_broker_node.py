@@ -36,7 +36,7 @@ class Scene:
         self.logs.open(lambda _topic: TopicConfig())
         client: Any = Mock()
         settings = broker_settings({"node.id": "1", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"})
-        self.node = BrokerNode(settings, clock, self.logs, "cluster", client, peers=Mock(), server=Mock())
+        self.node = BrokerNode(settings, clock, self.logs, "cluster", (client, client), peers=Mock(), server=Mock())
         self.offset = 0
 
     @classmethod
