@@ -157,6 +157,11 @@ class FetchSession:
         if self._on_change is not None:
             self._on_change()
 
+    def part_has_news(self, part: FetchPartition) -> None:
+        """That need not be told at once."""
+        if part not in self.to_look:
+            self.to_tell[part] = None
+
     def _was_caught_up(self, part: FetchPartition) -> None:
         """There was nothing to fetch for a follower up to now."""
         if part.leader is not None:

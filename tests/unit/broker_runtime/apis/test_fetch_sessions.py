@@ -305,6 +305,26 @@ def test_a_follower_in_a_session_moves_the_high_watermark_and_hears_of_it() -> N
     assert follower.go_on().parts == {}
 
 
+def test_a_follower_that_waits_is_not_looked_after_for_the_high_watermark_and_hears_of_it_with_its_next_answer() -> (
+    None
+):
+    node = Node(1, 2)
+    leader = node.leaders[1]
+    leader.update(Partition((1, 2, 3), (1, 2, 3), 1, 4, 1), brokers(1, 2, 3), 0.0)
+    follower = Client(node, replica=2)
+    follower.begin(ALL)
+    node.append(1)
+    waiting = follower.go_on({1: 1}, wait_ms=60_000)
+    node.looked_at.clear()
+    leader.on_fetch(3, -1, 1, 0.0)
+    assert leader.log.high_watermark == 1
+    assert (node.looked_at, waiting.is_there) == ([], False)
+    node.append(0)
+    assert {index: part.high_watermark for index, part in waiting.parts.items()} == {0: 0, 1: 1}
+    node.append(1)
+    assert follower.go_on().with_records == [0, 1], "the log is still watched"
+
+
 def test_a_follower_of_an_idle_partition_is_in_sync_when_a_record_comes() -> None:
     node = Node(1, 2)
     leader = node.leaders[0]
