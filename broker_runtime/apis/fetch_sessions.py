@@ -41,9 +41,6 @@ class FetchSessionCache:
         self._sessions: dict[int, FetchSession] = {}
         self._no_room_until_s = float("-inf")
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 

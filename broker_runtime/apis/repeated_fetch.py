@@ -93,9 +93,6 @@ class RepeatedFetches:
         self._of: dict[ClientAddress, tuple[RepeatedFetch, int]] = {}
         """In the order in which they were asked for last."""
 
-    def __len__(self) -> int:
-        return len(self._of)
-
     def take(self, client: ClientAddress, form: tuple[int, bool], size: int, now_s: float) -> RepeatedFetch | None:
         """What was kept for it, or a new one; to be given back by `keep` once it was brought up to date.
 
