@@ -62,9 +62,9 @@ from broker_runtime.metrics import (
     turn_families,
     unused_configs_family,
 )
-from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.network.client_connection import ClientConnector
 from broker_runtime.network.dialling import SocketDialler
+from broker_runtime.network.listening import ListenerBindError
 from broker_runtime.process_metrics import process_families
 from broker_runtime.storage.disk import ThreadedDisk
 from broker_runtime.storage.filesystem import OsFileSystem

@@ -10,9 +10,10 @@ from functools import partial
 
 from broker_runtime.clock import Clock
 from broker_runtime.config.endpoints import SecurityProtocol
-from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime, listening_socket
+from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime
 from broker_runtime.network.connection import FrameHandler, Shared
 from broker_runtime.network.connections import Connections
+from broker_runtime.network.listening import listening_socket
 from broker_runtime.network.metrics import NetworkFigures, Sample, collect
 from broker_runtime.network.poller import Poller, default_poller
 from broker_runtime.network.quotas import ConnectionQuotas
