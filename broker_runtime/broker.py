@@ -21,7 +21,8 @@ from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.identity import boot_id, claim_folder, new_incarnation
 from broker_runtime.cluster.link import ControllerClient, ControllerLink
 from broker_runtime.cluster.loopback_link import LoopbackLink
-from broker_runtime.cluster.membership import Identity, Membership, MembershipError, Timing
+from broker_runtime.cluster.membership import Membership, Timing
+from broker_runtime.cluster.registration import Identity, MembershipError
 from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import BrokerSettings, Endpoint
 from broker_runtime.controller.history import ReplayError

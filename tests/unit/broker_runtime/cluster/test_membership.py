@@ -10,14 +10,8 @@ import pytest
 
 from broker_runtime.cluster.lifecycle import BrokerState, Phase
 from broker_runtime.cluster.link import ControllerClient
-from broker_runtime.cluster.membership import (
-    Identity,
-    Membership,
-    MembershipError,
-    RegistrationTimeoutError,
-    ReplacedError,
-    Timing,
-)
+from broker_runtime.cluster.membership import Membership, Timing
+from broker_runtime.cluster.registration import Identity, MembershipError, RegistrationTimeoutError, ReplacedError
 from broker_runtime.config import Endpoint, SecurityProtocol
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity
