@@ -96,7 +96,7 @@ class FetchSession:
             self.partitions[part.topic, part.index] = part
             self.to_look[part] = None
 
-    def forget(self, key: PartitionKey) -> None:
+    def _drop(self, key: PartitionKey) -> None:
         part = self.partitions.pop(key, None)
         if part is not None:
             self._leave(part)
@@ -117,7 +117,7 @@ class FetchSession:
             self.to_look.update(dict.fromkeys(self.partitions.values()))
         self.add(asked)
         for key in forgotten:
-            self.forget(key)
+            self._drop(key)
 
     def has_nothing(self, quiet: Iterable[FetchPartition]) -> None:
         """These were looked at: no records, no error."""

@@ -74,7 +74,7 @@ class RepeatedFetch(FetchSession):
 
     def _forget(self, parts: Iterable[FetchPartition]) -> None:
         for part in parts:
-            self.forget((part.topic, part.index))
+            self._drop((part.topic, part.index))
 
 
 class RepeatedFetches:

@@ -1,7 +1,9 @@
 """The repository checks its own shape: sizes, the `operator/` source root, generated pages."""
 
 import ast
+import re
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -104,6 +106,21 @@ def test_the_repository_keeps_to_the_rule(rule: Rule, where: tuple[str, ...], ba
     assert [fault for faults in found.values() for fault in faults] == []
     assert {path.split("/")[0] for path in found} >= {folder.split("/")[0] for folder in where}, "it looks everywhere"
     assert list(rule("bad.py", bad))
+
+
+def test_what_says_that_it_is_pure_is_held_to_it() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (held,) = (contract["source_modules"] for contract in contracts if "read no clock" in contract["name"])
+    pure = {
+        path.removeprefix("operator/").removesuffix(".py").replace("/", ".")
+        for path, text in TEXTS.items()
+        if path.startswith(PRODUCT)
+        and re.search(r"(^|[.;:] )[Pp]ure[.;:,]", ast.get_docstring(ast.parse(text)) or "", re.M)
+    }
+    assert "broker_runtime.network.machine" in pure
+    assert {module for module in pure if not f"{module}.".startswith(tuple(f"{name}." for name in held))} == set()
 
 
 def test_modules_are_named_for_what_they_own() -> None:
