@@ -211,7 +211,8 @@ class NetworkConfig(Config):
         "sluicegate.connection.turn.requests.max",
         INT,
         100,
-        "Requests of one connection that are answered before the others have their turn.",
+        "Requests of one connection that are answered before the others have their turn, and produce requests of it "
+        "that may wait for other replicas at once.",
         at_least(1),
     )
     sluicegate_connection_turn_max_us: Key[int] = static(
