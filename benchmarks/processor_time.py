@@ -1,7 +1,7 @@
-"""Where the time of a row goes: processor time of the broker (user, system) and of its client, while the row runs.
+"""Where the time of a row goes: processor time of the broker (user, system) and of its client for one unit of work.
 
-`.venv/bin/python -m benchmarks.processor_time [--kafka] [--rows TEXT]`: cores are processor time by wall time, so a
-client that has one core or more for itself is what limits its row. Not part of `make bench`.
+`.venv/bin/python -m benchmarks.processor_time [--kafka] [--rows TEXT]`; not part of `make bench`. Processor time
+depends less than a rate on what else the machine does, so it tells what limits a row also on cores that are shared.
 """
 
 import argparse
@@ -9,7 +9,6 @@ import os
 import resource
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,52 +17,63 @@ from benchmarks import workloads
 from benchmarks.rows import LISTENER, ROOT, Subject, apache_kafka, compile_broker, sluicegate
 
 MEMORY = Path("/dev/shm")
+SECONDS = 4
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+Workload = Callable[[Subject], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
 class Load:
-    """`prepare` is not measured: it warms up, or writes what is read."""
+    """`run` lasts SECONDS and says how many units a second, by the name `rate`. `prepare` is not measured: it warms up,
+    or writes what is read.
+    """
 
     name: str
-    run: Callable[[Subject], Mapping[str, float]]
-    prepare: Callable[[Subject], object] = lambda _: None
+    unit: str
+    rate: str
+    prepare: Workload
+    run: Workload
 
 
-def _wire(name: str, **options: int) -> Callable[[Subject], Mapping[str, float]]:
+def _wire(name: str, **options: int) -> Workload:
     return lambda subject: workloads.run(name, subject.host, subject.port(), "load", **options)
 
 
-def _librdkafka(name: str, **options: object) -> Callable[[Subject], Mapping[str, float]]:
+def _librdkafka(name: str, **options: object) -> Workload:
     return lambda subject: workloads.run(name, subject.bootstrap, "load", **options)
+
+
+def _connect(seconds: int) -> Workload:
+    return lambda subject: workloads.run("connect", subject.host, subject.port(LISTENER), seconds=seconds)
+
+
+def _one_by_one(seconds: int) -> Workload:
+    return _librdkafka("produce", size=100, batch_bytes=100_000, one=True, seconds=seconds)
+
+
+def _large_batches(seconds: int) -> Workload:
+    return _librdkafka("produce", size=1000, batch_bytes=1_000_000, seconds=seconds)
 
 
 LOADS: Sequence[Load] = (
     Load(
-        "produce, one 100 B message a batch",
-        _librdkafka("produce", size=100, batch_bytes=100_000, one=True, seconds=4),
-        _librdkafka("produce", size=100, batch_bytes=100_000, one=True, seconds=1),
+        "produce, librdkafka, one 100 B message a batch",
+        "message",
+        "messages_per_s",
+        _one_by_one(1),
+        _one_by_one(SECONDS),
     ),
-    Load(
-        "produce, librdkafka, 1 MB batches",
-        _librdkafka("produce", size=1000, batch_bytes=1_000_000, seconds=4),
-        _librdkafka("produce", size=1000, batch_bytes=1_000_000, seconds=1),
-    ),
+    Load("produce, librdkafka, 1 MB batches", "MB", "mb_per_s", _large_batches(1), _large_batches(SECONDS)),
     Load(
         "consume, 8 MB fetches",
-        _wire("consume_wire", seconds=4, max_bytes=8_000_000),
+        "MB",
+        "mb_per_s",
         _wire("produce_wire", size=1000, batch_bytes=1_000_000, megabytes=1_000),
+        _wire("consume_wire", seconds=SECONDS, max_bytes=8_000_000),
     ),
-    Load(
-        "consume, librdkafka",
-        _librdkafka("consume", seconds=4),
-        _librdkafka("produce", size=1000, batch_bytes=1_000_000, seconds=3),
-    ),
-    Load(
-        "connect, ApiVersions, close",
-        lambda subject: workloads.run("connect", subject.host, subject.port(LISTENER), seconds=4),
-        lambda subject: workloads.run("connect", subject.host, subject.port(LISTENER), seconds=2),
-    ),
+    Load("consume, librdkafka", "MB", "mb_per_s", _large_batches(3), _librdkafka("consume", seconds=SECONDS)),
+    Load("connect, ApiVersions, close", "connection", "per_s", _connect(2), _connect(SECONDS)),
 )
 
 
@@ -86,19 +96,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(load: Load, subject: Subject) -> str:
-    """The client's start is in its time, and in the wall time."""
-    before, client, began = _ticks(subject.pid), _of_children(), time.perf_counter()
-    figures = load.run(subject)
-    wall = time.perf_counter() - began
-    user, system = ((now - then) / _TICKS_PER_S / wall for now, then in zip(_ticks(subject.pid), before, strict=True))
-    theirs = (_of_children() - client) / wall
-    found = ", ".join(f"{name} {value:,.1f}" for name, value in figures.items())
-    return f"broker {user:.2f} user + {system:.2f} system, client {theirs:.2f} cores; {found}"
+    """The start of the client is in its time."""
+    broker_before, client_before = _of_process(subject.pid), _of_children()
+    rate = load.run(subject)[load.rate]
+    user, system = (now - then for now, then in zip(_of_process(subject.pid), broker_before, strict=True))
+    client = _of_children() - client_before
+    user, system, client = (seconds * 1e6 / (rate * SECONDS) for seconds in (user, system, client))
+    broker = f"broker {user:,.1f} user, {system:,.1f} system"
+    return f"us a {load.unit}: {broker}; client {client:,.1f} (at {rate:,.0f} a second)"
 
 
-def _ticks(pid: int) -> tuple[int, int]:
+def _of_process(pid: int) -> tuple[float, float]:
+    """Seconds in user mode and in the system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]), int(fields[12])
+    return int(fields[11]) / _TICKS_PER_S, int(fields[12]) / _TICKS_PER_S
 
 
 def _of_children() -> float:
