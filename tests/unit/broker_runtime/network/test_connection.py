@@ -462,7 +462,7 @@ def test_answers_come_in_the_order_of_requests_whatever_waits_and_however_the_st
             promise = choices.choice(open_ones)
             promise.complete((request(b"answer to %d" % served.numbers[served.promises.index(promise)]),))
 
-    while stream or any(not promise.done for promise in served.promises):
+    for _ in range(1_000):
         if stream:
             size = cuts[number % len(cuts)] or next(end for end in ends if end > sent) - sent
             sent += size
@@ -474,13 +474,8 @@ def test_answers_come_in_the_order_of_requests_whatever_waits_and_however_the_st
         if not stream or choices.random() < 0.5:
             answer_one()
         served.loop.run()
-    while served.transport.holds_unread:
-        assert served.poller.watched == (True, False), "it reads on"
-        served.connection.on_readable()
-        while any(not promise.done for promise in served.promises):
-            answer_one()
-            served.loop.run()
-        served.loop.run()
+        if not stream and not served.transport.holds_unread and all(promise.done for promise in served.promises):
+            break
     expected = [b"answer to %d" % number if b"later" in body else body for number, body in enumerate(bodies)]
     assert served.taken() == b"".join(map(request, expected))
     assert served.connection._machine.state is ConnectionState.READING
