@@ -47,7 +47,7 @@ class FetchSessionCache:
     def touch(self, session: FetchSession) -> None:
         """It was used just now. Where it has grown beyond the room it is no session any more, which its id says."""
         del self._sessions[session.id]
-        if self._count(session):
+        if len(session.partitions) == session.counted or self._count(session):
             self._sessions[session.id] = session
         else:
             self._forget_count(session)
