@@ -44,11 +44,11 @@ class PackedTopics:
     def __init__(self, image: MetadataImage, listener: str, version: int) -> None:
         self.error = 0
         self._version = version
-        self._flexible = version >= _FLEXIBLE_SINCE
+        self._flexible = flexible = version >= _FLEXIBLE_SINCE
         # Thousands of partitions have few leaders, and few sets of replicas.
         self._leader = cache(lambda leader: visible_leader(leader, listener, image, version))
-        self._replicas = cache(partial(_packed, flexible=self._flexible))
-        self._offline = cache(lambda replicas: _packed(offline(replicas, image), self._flexible))
+        self._replicas = cache(partial(_packed, flexible=flexible))
+        self._offline = cache(lambda replicas: _packed(offline(replicas, image), flexible))
 
     def in_place_of_none(self, answer: bytes, topics: Sequence[Topic]) -> bytes:
         """`answer` is a whole body that names no topic."""

@@ -1,5 +1,7 @@
 """Topics that are packed by hand are byte for byte what the message's schema makes of their fields."""
 
+import gc
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,6 +9,8 @@ import pytest
 
 from broker_runtime.apis import metadata
 from broker_runtime.apis.metadata import API
+from broker_runtime.apis.packed_topics import PackedTopics
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord
 from broker_runtime.wire.messages import encode_response_body
 from tests.support.calls import a_call
@@ -39,3 +43,12 @@ def test_it_is_what_the_schema_makes_of_the_fields(cluster: Metadata, version: i
     assert metadata._about_all(call, context) == expected
     parts: list[Any] = [part for topic in topics for part in topic["partitions"]]  # type: ignore[attr-defined]
     assert call.error == next((part["error_code"] for part in parts if part["error_code"]), 0)
+
+
+def test_nothing_of_it_is_left_to_the_garbage_collector() -> None:
+    gc.disable()
+    try:
+        packed = weakref.ref(PackedTopics(MetadataImage(), "PLAINTEXT", 12))
+        assert packed() is None
+    finally:
+        gc.enable()
