@@ -7,6 +7,7 @@ that leads something this one has a replica of, one task that looks after the in
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator
+from functools import partial
 from uuid import UUID
 
 from broker_runtime.clock import Clock
@@ -23,12 +24,15 @@ from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.local_logs import Key, LocalLogs
 from broker_runtime.replication.peer import Controller, Peers
+from broker_runtime.storage.disk import Pause
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 
 log = logging.getLogger(__name__)
 
 _NOTES_MAX = 20
+_MADE_AT_ONCE = 32
+"""Logs whose files are made before the first of them is served."""
 
 
 class ReplicaManager:
@@ -124,14 +128,20 @@ class ReplicaManager:
 
     # Each of these is work in small pieces, one for each step of the iterator, and goes by the metadata as it is then.
 
-    def apply_partitions(self, topic_id: UUID, indexes: Collection[int], config: TopicConfig) -> Iterator[None]:
+    def apply_partitions(self, topic_id: UUID, indexes: Collection[int], config: TopicConfig) -> Iterator[Pause | None]:
         """Take over the state of these partitions of a topic; one that fails is logged, the others go on."""
-        for index in sorted(indexes):
-            topic = self._image.topics.by_id(topic_id)
-            if topic is None:
-                return
-            self._apply_partition(topic, index, config)
-            yield
+        left = sorted(indexes)
+        while left and (topic := self._image.topics.by_id(topic_id)) is not None:
+            some, left = left[:_MADE_AT_ONCE], left[_MADE_AT_ONCE:]
+            if any(self._logs.get(topic.name, index) is None for index in some):
+                yield partial(self._local.make_soon, topic, some)
+            for index in some:
+                topic = self._image.topics.by_id(topic_id)
+                if topic is None:
+                    break
+                self._apply_partition(topic, index, config)
+                yield None
+        self._logs.new_logs.drop(topic_id)
         self._end_idle_fetchers()
 
     def _apply_partition(self, topic: Topic, index: int, config: TopicConfig) -> None:
