@@ -18,7 +18,7 @@ from benchmarks import controller_rows, idle_partition_rows, partition_rows, rep
 from benchmarks.apply_to_enforced import measure_apply_to_enforced
 from benchmarks.replicated_rows import ClusterRow
 from benchmarks.report import APACHE_KAFKA, write_picture, write_table
-from benchmarks.rows import ROOT, ROWS, Row, apache_kafka, machine, needs, production_python, sluicegate
+from benchmarks.rows import ROOT, ROWS, Row, apache_kafka, compile_broker, machine, needs, production_python, sluicegate
 
 MEMORY = Path("/dev/shm")
 RESULTS = Path(__file__).parent / "results"
@@ -34,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.before is not None and not Path(production_python(options.before)).exists():
         parser.error(f"run `make .venv-runtime/.installed` in {options.before} first")
+    for checkout in (ROOT, options.before):
+        if checkout is not None:
+            compile_broker(checkout)
     RESULTS.mkdir(exist_ok=True)
     if MEMORY.is_dir():
         # The disk of the machine is not what is compared: its write-back throttles both subjects alike.

@@ -46,6 +46,12 @@ def production_python(checkout: Path) -> str:
     return str(checkout / ".venv-runtime" / "bin" / "python")
 
 
+def compile_broker(checkout: Path) -> None:
+    """As an image has it: what is compiled at a start stays in the memory of that process, 4 MB of it."""
+    command = [production_python(checkout), "-m", "compileall", "-q", "broker_runtime"]
+    subprocess.run(command, cwd=checkout, check=True)
+
+
 def sluicegate(checkout: Path) -> Maker:
     def make(properties: Mapping[str, str]) -> contextlib.AbstractContextManager[Subject]:
         return BrokerProcess(

@@ -21,7 +21,8 @@ from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.identity import boot_id, claim_folder, new_incarnation
 from broker_runtime.cluster.link import ControllerClient, ControllerLink
 from broker_runtime.cluster.loopback_link import LoopbackLink
-from broker_runtime.cluster.membership import Identity, Membership, MembershipError, Timing
+from broker_runtime.cluster.membership import Membership, Timing
+from broker_runtime.cluster.registration import Identity, MembershipError
 from broker_runtime.cluster.socket_link import SocketLink
 from broker_runtime.config import BrokerSettings, Endpoint
 from broker_runtime.controller.history import ReplayError
@@ -62,9 +63,9 @@ from broker_runtime.metrics import (
     turn_families,
     unused_configs_family,
 )
-from broker_runtime.network.acceptor import ListenerBindError
 from broker_runtime.network.client_connection import ClientConnector
 from broker_runtime.network.dialling import SocketDialler
+from broker_runtime.network.listening import ListenerBindError
 from broker_runtime.process_metrics import process_families
 from broker_runtime.storage.disk import ThreadedDisk
 from broker_runtime.storage.filesystem import OsFileSystem
@@ -205,6 +206,8 @@ class Broker:
         self._undo.append(_as_async(threads.shutdown))
         self._undo.append(_as_async(logs.close))
         self._undo.append(disk.settle)
+        self._undo.append(_as_async(logs.begin_close))
+        self._undo.append(disk.settle)
         cluster_id = claim_folder(log_dir, settings.node_id, self._wanted_cluster_id())
         await self._start_http()
         if settings.is_controller:
@@ -226,7 +229,7 @@ class Broker:
         settings = self.settings
         timeout_s = settings.config.request_timeout_ms / 1000
         client, slow_client = (ControllerClient(self._link_to_controller(), timeout_s) for _ in range(2))
-        broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, client, slow_client)
+        broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, (client, slow_client))
         await broker.limits.start()
         await broker.observers.start(broker.metadata.effective)
         broker.bind()

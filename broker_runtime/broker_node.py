@@ -56,20 +56,18 @@ class BrokerNode:
         clock: Clock,
         logs: LogManager,
         cluster_id: str,
-        client: ControllerClient,
-        slow_client: ControllerClient | None = None,
+        clients: tuple[ControllerClient, ControllerClient],
         *,
         peers: Peers | None = None,
         server: SocketServer | None = None,
     ) -> None:
-        """`slow_client` forwards what would hold up others; `peers` and `server` are a simulation's."""
+        """The second of `clients` forwards what would hold up others; `peers` and `server` are a simulation's."""
         self.settings = settings
         self.clock = clock
         self.logs = logs
         self.cluster_id = cluster_id
         self.image = MetadataImage()
-        self._client = client
-        self._clients = (client,) if slow_client is None else (client, slow_client)
+        self._clients = clients
         self._loop = asyncio.get_running_loop()
         self._follower: MetadataFollower | None = None
         if peers is None:
@@ -78,9 +76,7 @@ class BrokerNode:
         self.replicas = ReplicaManager(settings, clock, logs, self.image, peers)
         effective = effective_config(settings, {}, {})
         self._host_names = host_names(settings)
-        self._services = BrokerServices(
-            settings, clock, cluster_id, self.image, logs, self.replicas, (client, slow_client or client)
-        )
+        self._services = BrokerServices(settings, clock, cluster_id, self.image, logs, self.replicas, clients)
         self.request_metrics = RequestMetrics(BROKER_APIS)
         self.dispatcher: Dispatcher[BrokerContext] = Dispatcher(
             self._services, BROKER_APIS, self.request_metrics.on_call
@@ -110,7 +106,7 @@ class BrokerNode:
     def bind(self) -> None:
         """Open the listeners without accepting yet; raises ListenerBindError."""
         for endpoint in self.settings.client_listeners:
-            self.server.add_listener(endpoint.listener, endpoint.host, endpoint.port)
+            self.server.add_listener(endpoint.listener, endpoint.host, endpoint.port, endpoint.security_protocol)
 
     def advertised(self) -> Sequence[Endpoint]:
         """What clients are told; a port 0 is replaced by the one that was bound."""
@@ -128,7 +124,7 @@ class BrokerNode:
         self.metadata.take_up_replicas(self._let_clients_in)
 
     def _let_clients_in(self) -> None:
-        self.replicas.start(self._client)
+        self.replicas.start(self._clients[0])
         self.server.start()
         self.open = True
         log.info("clients are served on %s", ", ".join(map(str, self.advertised())))

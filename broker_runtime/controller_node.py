@@ -19,7 +19,7 @@ from broker_runtime.apis.request_metrics import RequestMetrics
 from broker_runtime.apis.table import CONTROLLER_APIS
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.cluster.identity import new_incarnation
-from broker_runtime.config import BrokerSettings, TopicConfig
+from broker_runtime.config import BrokerSettings, SecurityProtocol, TopicConfig
 from broker_runtime.config.effective import effective_config
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.journal.choice import JournalParts, backing
@@ -44,7 +44,7 @@ JOURNAL_CONFIG = TopicConfig(retention_ms=-1, retention_bytes=-1)
 class Server(Protocol):
     """The part of SocketServer that a controller uses."""
 
-    def add_listener(self, name: str, host: str, port: int) -> tuple[str, int]: ...
+    def add_listener(self, name: str, host: str, port: int, security_protocol: SecurityProtocol) -> tuple[str, int]: ...
 
     def start(self) -> None: ...
 
@@ -109,7 +109,9 @@ class ControllerNode:
             self.logs.note_recovery_points()
         for endpoint in self.settings.listeners:
             if endpoint.listener in self.settings.controller_listeners:
-                host, port = self.server.add_listener(endpoint.listener, endpoint.host, endpoint.port)
+                host, port = self.server.add_listener(
+                    endpoint.listener, endpoint.host, endpoint.port, endpoint.security_protocol
+                )
                 log.info("controller %d listens on %s:%d", self.settings.node_id, host, port)
         self.server.start()
         self.ready = True

@@ -1,7 +1,7 @@
 """CreateTopics (19), versions 2 to 7 (KIP-464 defaults, KIP-525 configurations in the answer, KIP-516 topic ids)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import uuid4
 
 from broker_runtime.apis.call import Call
@@ -22,6 +22,9 @@ from broker_runtime.metadata.record import Record
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import CreatableTopic, CreateTopicsRequest
 from broker_runtime.wire.versions import CREATE_TOPICS
+
+ConfigsGiven = tuple[tuple[str, str], ...]
+"""The configuration that one topic of a request asks for."""
 
 
 async def handle(request: CreateTopicsRequest, call: Call, context: ControllerContext) -> Fields:
@@ -46,6 +49,7 @@ def _create_all(
     ]
     taken: dict[str, str] = {}
     capacity = Capacity(image)
+    described: dict[ConfigsGiven, Sequence[Fields]] = {}
     wanted = [_wanted(topic) for topic in request.topics if counts[topic.name] == 1]
     check_partitions(partitions_asked_for(topic, defaults) for topic in wanted)
     for topic in wanted:
@@ -56,7 +60,11 @@ def _create_all(
             answers.append(_refused(topic.name, error))
             continue
         taken[collision_key(topic.name)] = topic.name
-        answers.append(_created(topic.name, created, image, context))
+        given = tuple(created.configs.items())
+        if given not in described:
+            # For each topic anew, this would be nearly all the work of a request for hundreds of them.
+            described[given] = _described(created.configs, image, context)
+        answers.append(_created(topic.name, created, described[given]))
     check_records(len(records))
     return ((), answers) if request.validate_only else (records, answers)
 
@@ -71,7 +79,7 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _created(name: str, created: CreatedTopic, image: MetadataImage, context: ControllerContext) -> Fields:
+def _created(name: str, created: CreatedTopic, configs: Sequence[Fields]) -> Fields:
     return {
         "name": name,
         "topic_id": created.id,
@@ -79,17 +87,21 @@ def _created(name: str, created: CreatedTopic, image: MetadataImage, context: Co
         "error_message": None,
         "num_partitions": created.partitions,
         "replication_factor": created.replication_factor,
-        "configs": [
-            {
-                "name": entry.name,
-                "value": entry.value,
-                "read_only": entry.read_only,
-                "config_source": entry.source,
-                "is_sensitive": entry.key.sensitive,
-            }
-            for entry in describe_topic(created.configs, image, context.settings)
-        ],
+        "configs": configs,
     }
+
+
+def _described(configs: Mapping[str, str], image: MetadataImage, context: ControllerContext) -> Sequence[Fields]:
+    return [
+        {
+            "name": entry.name,
+            "value": entry.value,
+            "read_only": entry.read_only,
+            "config_source": entry.source,
+            "is_sensitive": entry.key.sensitive,
+        }
+        for entry in describe_topic(configs, image, context.settings)
+    ]
 
 
 def _refused(name: str, error: KafkaError) -> Fields:

@@ -4,6 +4,7 @@ There are no transactions: the last stable offset is the high watermark, and non
 """
 
 from collections.abc import Collection
+from functools import lru_cache
 from struct import Struct
 from uuid import UUID
 
@@ -25,6 +26,8 @@ _RESULT_V11 = Struct(">ihqqqiii")
 _RESULT_V12 = Struct(">ihqqqBi")
 _NO_READ_REPLICA = -1
 _NO_TAGS = b"\x00"
+_TOPICS_KEPT = 256
+"""Packed once for many answers."""
 
 
 def pack_answer(request: FetchRequest, parts: Collection[FetchPartition], session_id: int, error: int = 0) -> Reply:
@@ -35,7 +38,7 @@ def pack_answer(request: FetchRequest, parts: Collection[FetchPartition], sessio
     text = _answer_head(request, len(topics), session_id, error)
     chunks: list[Chunk] = []
     for topic, members in topics:
-        _begin_topic(topic, len(members), text, flexible=flexible)
+        text.append(_topic_head(topic, len(members), flexible))
         for part in members:
             text.append(_partition_head(part, request))
             if part.code:
@@ -65,7 +68,7 @@ def pack_all(request: FetchRequest, topics: Collection[tuple[str | UUID, Collect
     text = _answer_head(request, len(topics), NO_SESSION, 0)
     chunks: list[Chunk] = []
     for topic, members in topics:
-        _begin_topic(topic, len(members), text, flexible=flexible)
+        text.append(_topic_head(topic, len(members), flexible))
         for part in members:
             text.append(part.packed)
             if part.region is not None:
@@ -83,9 +86,11 @@ def _answer_head(request: FetchRequest, topics: int, session_id: int, error: int
     return [head, array_length(topics, call.flexible)]
 
 
-def _begin_topic(topic: str | UUID, partitions: int, text: list[bytes], *, flexible: bool) -> None:
-    text.append(string(topic, flexible) if isinstance(topic, str) else topic.bytes)
-    text.append(array_length(partitions, flexible))
+@lru_cache(_TOPICS_KEPT)
+def _topic_head(topic: str | UUID, partitions: int, flexible: bool) -> bytes:
+    """All that stands before its partitions."""
+    name = string(topic, flexible) if isinstance(topic, str) else topic.bytes
+    return name + array_length(partitions, flexible)
 
 
 def _framed(call: Call, chunks: list[Chunk], text: list[bytes]) -> Reply:

@@ -152,8 +152,9 @@ class SessionFetch(Fetch):
         if session.id != NO_SESSION:
             reply = pack_answer(request, _with_something_to_say(session), session.id)
             _note_told(session.to_look)
-            _note_told(session.to_tell)
-            session.to_tell.clear()
+            if session.to_tell:
+                _note_told(session.to_tell)
+                session.to_tell.clear()
             return reply
         kept = request.session_epoch == FULL_EPOCH and self._context.fetch_sessions.keep(session, session.asked_s)
         reply = pack_answer(request, session.partitions.values(), session.id)
@@ -240,8 +241,10 @@ class FollowerFetch(SessionFetch):
 
 
 def _with_something_to_say(session: FetchSession) -> list[FetchPartition]:
-    looked_at = [part for part in session.to_look if part.region is not None or part.code or part.has_news]
-    return looked_at + [part for part in session.to_tell if part not in session.to_look]
+    found = [part for part in session.to_look if part.region is not None or part.code or part.has_news]
+    if session.to_tell:
+        found += [part for part in session.to_tell if part not in session.to_look]
+    return found
 
 
 def _note_told(parts: Iterable[FetchPartition]) -> None:

@@ -26,6 +26,10 @@ class PartitionOwner(Protocol):
         """Its log has changed since it was looked at last."""
         ...
 
+    def part_has_news(self, part: "FetchPartition", /) -> None:
+        """Of its log the high watermark has moved, and no more."""
+        ...
+
 
 class FetchPartition:
     """A partition that a fetch asks for. It belongs to one request, or to one session."""
@@ -105,3 +109,7 @@ class FetchPartition:
         """The log tells it."""
         self.stands_in = None
         self.session.part_changed(self)
+
+    def high_watermark_moved(self) -> None:
+        """The log tells it: a follower hears of it with the next answer, which need not be looked for."""
+        self.session.part_has_news(self)

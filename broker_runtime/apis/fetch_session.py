@@ -96,12 +96,12 @@ class FetchSession:
             self.partitions[part.topic, part.index] = part
             self.to_look[part] = None
 
-    def forget(self, key: PartitionKey) -> None:
+    def _drop(self, key: PartitionKey) -> None:
         part = self.partitions.pop(key, None)
         if part is not None:
+            self._leave(part)
             self.to_look.pop(part, None)
             self.to_tell.pop(part, None)
-            self._leave(part)
 
     def update(
         self, asked: Iterable[AskedPartition], forgotten: Iterable[PartitionKey], now_s: float, broker_epoch: int
@@ -117,7 +117,7 @@ class FetchSession:
             self.to_look.update(dict.fromkeys(self.partitions.values()))
         self.add(asked)
         for key in forgotten:
-            self.forget(key)
+            self._drop(key)
 
     def has_nothing(self, quiet: Iterable[FetchPartition]) -> None:
         """These were looked at: no records, no error."""
@@ -156,6 +156,11 @@ class FetchSession:
             self.to_look[part] = None
         if self._on_change is not None:
             self._on_change()
+
+    def part_has_news(self, part: FetchPartition) -> None:
+        """That need not be told at once."""
+        if part not in self.to_look:
+            self.to_tell[part] = None
 
     def _was_caught_up(self, part: FetchPartition) -> None:
         """There was nothing to fetch for a follower up to now."""

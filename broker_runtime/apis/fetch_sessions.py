@@ -41,21 +41,17 @@ class FetchSessionCache:
         self._sessions: dict[int, FetchSession] = {}
         self._no_room_until_s = float("-inf")
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def get(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 
-    def touch(self, session: FetchSession) -> bool:
-        """It was used just now; False when it has grown beyond the room: it is no session any more, as after `keep`."""
+    def touch(self, session: FetchSession) -> None:
+        """It was used just now. Where it has grown beyond the room it is no session any more, which its id says."""
         del self._sessions[session.id]
-        if not self._count(session):
+        if len(session.partitions) == session.counted or self._count(session):
+            self._sessions[session.id] = session
+        else:
             self._forget_count(session)
             session.id = NO_SESSION
-            return False
-        self._sessions[session.id] = session
-        return True
 
     def _count(self, session: FetchSession) -> bool:
         """Whether there is room for its partitions, which are counted then."""

@@ -1,6 +1,6 @@
 """Encoded answers that are the same for everybody until the metadata changes. Pure.
 
-To encode what is about all partitions takes some milliseconds for a few hundred of them, and when a broker has been
+To encode what is about all partitions takes some milliseconds for a few thousand of them, and when a broker has been
 restarted all clients ask for it at once.
 """
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from broker_runtime.apis.call import Call
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.wire.messages import Fields, encode_response_body
 from broker_runtime.wire.reply import Reply
 
 _KEPT_MAX = 8
@@ -24,7 +23,7 @@ class KeptAnswers:
         self._offset = -1
         self._bodies: dict[tuple[int, str], tuple[bytes, int]] = {}
 
-    def reply(self, call: Call, image: MetadataImage, answer: Callable[[], Fields]) -> Reply:
+    def reply(self, call: Call, image: MetadataImage, answer: Callable[[], bytes]) -> Reply:
         """`answer` must follow from `image` and from the version and the listener of the call alone, and leaves an
         error that it has in `call.error`."""
         # A whole image that takes the place of another one may have its offset.
@@ -36,7 +35,7 @@ class KeptAnswers:
         if kept is None:
             if len(self._bodies) >= _KEPT_MAX:
                 self._bodies.clear()
-            kept = encode_response_body(call.api.key, call.version, answer()), call.error
+            kept = answer(), call.error
             self._bodies[key] = kept
         body, call.error = kept
         return call.packed(body)

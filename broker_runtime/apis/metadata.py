@@ -7,26 +7,25 @@
 """
 
 from collections.abc import Sequence
-from typing import cast
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ZERO_UUID, ApiSpec, BrokerContext
+from broker_runtime.apis.packed_topics import OPERATIONS_NOT_ASKED, PackedTopics, offline, visible_leader
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import check_topic_name
 from broker_runtime.metadata.topics import Partition, Topic
-from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.messages import Fields, encode_response_body
 from broker_runtime.wire.reply import Reply
 from broker_runtime.wire.requests import MetadataRequest, MetadataRequestTopic
 from broker_runtime.wire.versions import METADATA
 
-_OPERATIONS_NOT_ASKED = -(2**31)
 _NO_CLUSTER: Fields = {
     "brokers": [],
     "cluster_id": None,
     "controller_id": -1,
-    "cluster_authorized_operations": _OPERATIONS_NOT_ASKED,
+    "cluster_authorized_operations": OPERATIONS_NOT_ASKED,
 }
 _MAY_REFUSE_CREATION_SINCE = 4
 _ID_SINCE = 10
@@ -50,12 +49,13 @@ def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Fiel
     return _answer([_wanted_topic(item, call, image) for item in wanted], call, context)
 
 
-def _about_all(call: Call, context: BrokerContext) -> Fields:
+def _about_all(call: Call, context: BrokerContext) -> bytes:
     image = context.image
-    topics = [_topic(topic, call, image) for _, topic in sorted(image.topics.items())]
-    codes = (part["error_code"] for topic in topics for part in cast("list[dict[str, int]]", topic["partitions"]))
-    call.error = next((code for code in codes if code), 0)
-    return _answer(topics, call, context)
+    packed = PackedTopics(image, call.listener, call.version)
+    nothing = encode_response_body(METADATA, call.version, _answer((), call, context))
+    body = packed.in_place_of_none(nothing, [topic for _, topic in sorted(image.topics.items())])
+    call.error = packed.error
+    return body
 
 
 def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext) -> Fields:
@@ -70,7 +70,7 @@ def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext) -> Fie
         "cluster_id": context.cluster_id,
         "controller_id": min((broker.id for broker in reachable), default=-1),
         "topics": topics,
-        "cluster_authorized_operations": _OPERATIONS_NOT_ASKED,
+        "cluster_authorized_operations": OPERATIONS_NOT_ASKED,
     }
 
 
@@ -120,7 +120,7 @@ def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:
         "topic_id": topic_id,
         "is_internal": False,
         "partitions": [],
-        "topic_authorized_operations": _OPERATIONS_NOT_ASKED,
+        "topic_authorized_operations": OPERATIONS_NOT_ASKED,
     }
 
 
@@ -134,7 +134,7 @@ def _topic(topic: Topic, call: Call, image: MetadataImage) -> Fields:
             partition_fields(index, part, call.listener, image, call.version)
             for index, part in sorted(topic.partitions.items())
         ],
-        "topic_authorized_operations": _OPERATIONS_NOT_ASKED,
+        "topic_authorized_operations": OPERATIONS_NOT_ASKED,
     }
 
 
@@ -142,14 +142,7 @@ def partition_fields(
     index: int, part: Partition, listener: str, image: MetadataImage, version: int = API_VERSION_MAX
 ) -> Fields:
     """As clients of `listener` see it."""
-    leader = part.leader
-    code = ErrorCode.NONE
-    broker = image.brokers.get(leader)
-    if broker is None or broker.fenced:
-        leader, code = -1, ErrorCode.LEADER_NOT_AVAILABLE
-    elif broker.endpoint(listener) is None:
-        leader = -1
-        code = ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
+    leader, code = visible_leader(part.leader, listener, image, version)
     return {
         "error_code": code,
         "partition_index": index,
@@ -157,7 +150,7 @@ def partition_fields(
         "leader_epoch": part.leader_epoch,
         "replica_nodes": part.replicas,
         "isr_nodes": part.isr,
-        "offline_replicas": [r for r in part.replicas if (b := image.brokers.get(r)) is None or b.fenced],
+        "offline_replicas": offline(part.replicas, image),
     }
 
 

@@ -74,7 +74,7 @@ class RepeatedFetch(FetchSession):
 
     def _forget(self, parts: Iterable[FetchPartition]) -> None:
         for part in parts:
-            self.forget((part.topic, part.index))
+            self._drop((part.topic, part.index))
 
 
 class RepeatedFetches:
@@ -92,9 +92,6 @@ class RepeatedFetches:
         self._partitions = 0
         self._of: dict[ClientAddress, tuple[RepeatedFetch, int]] = {}
         """In the order in which they were asked for last."""
-
-    def __len__(self) -> int:
-        return len(self._of)
 
     def take(self, client: ClientAddress, form: tuple[int, bool], size: int, now_s: float) -> RepeatedFetch | None:
         """What was kept for it, or a new one; to be given back by `keep` once it was brought up to date.

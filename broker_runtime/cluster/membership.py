@@ -7,15 +7,13 @@ in time for this broker to fence itself: that is watched beside the requests.
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
-from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.lifecycle import BrokerState, Lifecycle, LifecycleEvent, Phase
 from broker_runtime.cluster.link import ControllerClient
-from broker_runtime.config import Endpoint
+from broker_runtime.cluster.registration import Identity, RegistrationTimeoutError, explained, final_refusal, replaced
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
@@ -30,31 +28,6 @@ _RETRY_DELAY_S = 0.1
 _RETRY_DELAY_MAX_S = 1.0
 """Apache Kafka's back-off grows to the session timeout; a short one takes an id soon after it is free."""
 _LOST = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
-
-
-class MembershipError(Exception):
-    """This broker cannot be, or is no longer, a member of its cluster: the process must end."""
-
-
-class RegistrationTimeoutError(MembershipError):
-    """The controller did not take the registration within initial.broker.registration.timeout.ms."""
-
-
-class ReplacedError(MembershipError):
-    """Another live process is registered with this broker's id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What a broker registers with; the incarnation is that of this process."""
-
-    broker_id: int
-    cluster_id: str
-    incarnation: UUID
-    rack: str | None
-    endpoints: Sequence[Endpoint]
-    features: Sequence[tuple[str, int, int]] = ()
-    """(name, lowest, highest level) of each feature that this broker knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +95,6 @@ class Membership:
         self._leave_by_s: float | None = None
         self.epoch = -1
 
-    # What others look at
-
     @property
     def state(self) -> BrokerState:
         return self._lifecycle.state
@@ -142,8 +113,6 @@ class Membership:
 
     def why_not_ready(self) -> str | None:
         return self._lifecycle.why_not_ready()
-
-    # Life
 
     async def run(self) -> None:
         """Register, then heartbeat until the broker is gone. Raises MembershipError."""
@@ -238,8 +207,6 @@ class Membership:
             log.info("broker %d is unfenced with epoch %d and serves clients", self._identity.broker_id, self.epoch)
             self._door.on_unfenced()
 
-    # Registration
-
     async def _register(self) -> None:
         give_up_s = self._clock.monotonic() + self._timing.registration_timeout_s
         delay_s = _RETRY_DELAY_S
@@ -247,7 +214,9 @@ class Membership:
         while self._lifecycle.phase is not Phase.GONE:
             self._wake.clear()
             try:
-                answer = await self._request(BROKER_REGISTRATION, _REGISTRATION_VERSION, self._registration())
+                answer = await self._request(
+                    BROKER_REGISTRATION, _REGISTRATION_VERSION, self._identity.registration(self._survival.epoch)
+                )
             except KafkaError as error:
                 self._registration_refused(error, give_up_s)
                 if error.code != warned:
@@ -266,17 +235,13 @@ class Membership:
     def _registration_refused(self, error: KafkaError, give_up_s: float) -> None:
         """Raises MembershipError when there is no use in trying again."""
         me = self._identity.broker_id
-        if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
-            raise MembershipError(f"this broker's data belongs to another cluster: {error}") from error
-        if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION):
-            raise MembershipError(f"the controller does not take broker {me}: {error}") from error
+        final = final_refusal(error, me)
+        if final is not None:
+            raise final from error
         if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION and self._lifecycle.phase is Phase.REJOINING:
             # Its registration was lost, and not to a restart of the controller: somebody lives under this id.
             self._on(LifecycleEvent.REPLACED)
-            raise ReplacedError(
-                f"broker id {me} has been taken by another process while this one was away; "
-                "this one ends, so that only one serves (give each broker its own node.id)"
-            ) from error
+            raise replaced(me) from error
         if self._lifecycle.phase is Phase.STARTING and self._clock.monotonic() >= give_up_s:
             raise RegistrationTimeoutError(
                 f"not registered within {self._timing.registration_timeout_s:g} s "
@@ -284,35 +249,7 @@ class Membership:
             ) from error
 
     def _explained(self, error: KafkaError) -> str:
-        if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
-            return (
-                f"another process is registered with broker id {self._identity.broker_id} and was heard of within "
-                f"broker.session.timeout.ms ({self._timing.session_timeout_s:g} s); if that is this broker before it "
-                "was killed, its session ends soon"
-            )
-        return str(error)
-
-    def _registration(self) -> dict[str, object]:
-        me = self._identity
-        return {
-            "broker_id": me.broker_id,
-            "cluster_id": me.cluster_id,
-            "incarnation_id": me.incarnation,
-            "listeners": [
-                {"name": e.listener, "host": e.host, "port": e.port, "security_protocol": int(e.security_protocol)}
-                for e in me.endpoints
-            ],
-            "features": [
-                {"name": name, "min_supported_version": low, "max_supported_version": high}
-                for name, low, high in me.features
-            ],
-            "rack": me.rack,
-            "is_migrating_zk_broker": False,
-            "log_dirs": [],
-            "previous_broker_epoch": self._survival.epoch,
-        }
-
-    # Heartbeats
+        return explained(error, self._identity.broker_id, self._timing.session_timeout_s)
 
     async def _heartbeat(self) -> float:
         """Send one heartbeat; returns how long to wait before the next."""

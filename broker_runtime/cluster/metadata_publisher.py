@@ -18,6 +18,7 @@ from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.storage.disk import Pause
 from broker_runtime.storage.manager import LogManager
 
 _OFFLINE_RETRY_S_MAX = 60.0
@@ -130,7 +131,7 @@ class MetadataPublisher:
         for name in names:
             self.reactions.run_over_turns(f"applying topic {name}", partial(self._apply_topic, name))
 
-    def _apply_topic(self, name: str) -> Iterator[None]:
+    def _apply_topic(self, name: str) -> Iterator[Pause | None]:
         topic, changed = self._image.topics.get(name), self._changed.pop(name, set())
         if topic is None:
             return

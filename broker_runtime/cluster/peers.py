@@ -27,6 +27,10 @@ class BrokerPeers:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not known with a listener {self._listener}"
             )
+        if endpoint.security_protocol not in list(SecurityProtocol):
+            # A newer broker may know more of them.
+            text = f"broker {broker_id} has the unknown security protocol {endpoint.security_protocol}"
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, text)
         address = ServerAddress(endpoint.host, endpoint.port, SecurityProtocol(endpoint.security_protocol))
         return await self._connector.connect(address, f"broker {broker_id}")
 

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from broker_runtime.clock import Timer
 from broker_runtime.replication.backoff import Backoff
+from broker_runtime.storage.disk import Pause
 from broker_runtime.turn_lengths import TurnLengths
 
 log = logging.getLogger(__name__)
@@ -24,8 +25,8 @@ _RETRY_MAX_S = 30.0
 TURN_S = 0.002
 """After which a turn ends with the piece that is under way."""
 
-Pieces = Callable[[], Iterator[None]]
-"""A step; each piece of it ends at a `yield`."""
+Pieces = Callable[[], Iterator[Pause | None]]
+"""A step; each piece of it ends at a `yield`. One that yields a `Pause` goes on when that is over."""
 
 
 class Scheduler(Protocol):
@@ -118,8 +119,7 @@ class Reactions:
         self._scheduled = False
         begin_s = now_s = self._now()
         name = None
-        while self._steps:
-            step = self._next()
+        while (step := self._next()) is not None:
             name = step.name
             self._go_on(step)
             now_s = self._now()
@@ -127,13 +127,23 @@ class Reactions:
                 break
         self._newest_is_next = not self._newest_is_next
         self.lengths.note(now_s - begin_s, now_s, name)
-        if self._steps:
+        if self._next() is not None:
             self._schedule()
 
-    def _next(self) -> "_Step":
-        """A step waits for the one of its name that is under way; the oldest one waits for none."""
+    def _next(self) -> "_Step | None":
+        """A step waits for the one of its name that is under way, and while it pauses."""
         among = reversed(self._steps.values()) if self._newest_is_next else iter(self._steps.values())
-        return next(step for step in among if self._under_way.get(step.name, step) is step)
+        can_go_on = (step for step in among if not step.pauses and self._under_way.get(step.name, step) is step)
+        return next(can_go_on, None)
+
+    def _pause(self, step: "_Step", pause: Pause) -> None:
+        step.pauses = True
+        pause(partial(self._resume, step))
+
+    def _resume(self, step: "_Step") -> None:
+        step.pauses = False
+        if self._steps:
+            self._schedule()
 
     def _go_on(self, step: "_Step") -> None:
         """One piece."""
@@ -143,7 +153,9 @@ class Reactions:
                 self._under_way[step.name] = step
                 step.backoff = self._taken_back(step.name)
                 step.pieces = step.step()
-            next(step.pieces)
+            pause = next(step.pieces)
+            if pause is not None:
+                self._pause(step, pause)
         except StopIteration:
             _say_that_it_succeeded(step.name, step.backoff)
             self._ended(step)
@@ -182,12 +194,13 @@ class Reactions:
 class _Step:
     """One that waits, until there are `pieces`."""
 
-    __slots__ = ("backoff", "name", "number", "pieces", "step")
+    __slots__ = ("backoff", "name", "number", "pauses", "pieces", "step")
 
     def __init__(self, number: int, name: str, step: Pieces) -> None:
         self.number, self.name, self.step = number, name, step
         self.backoff = Backoff(_RETRY_MAX_S)
-        self.pieces: Iterator[None] | None = None
+        self.pieces: Iterator[Pause | None] | None = None
+        self.pauses = False
 
 
 def _say_that_it_succeeded(name: str, backoff: Backoff) -> None:

@@ -212,7 +212,8 @@ class NetworkConfig(Config):
         "sluicegate.connection.turn.requests.max",
         INT,
         100,
-        "Requests of one connection that are answered before the others have their turn.",
+        "Requests of one connection that are answered before the others have their turn, and produce requests of it "
+        "that may wait for other replicas at once.",
         at_least(1),
     )
     sluicegate_connection_turn_max_us: Key[int] = static(
@@ -304,7 +305,8 @@ class ClusterConfig(Config):
         "sluicegate.controller.connection.setup.timeout.ms",
         LONG,
         1_000,
-        "Longest wait for a connection to a controller, after which the next one is tried.",
+        "Longest wait for a connection to a controller: a broker then tries the next one, and a controller on standby "
+        "takes the active one for silent.",
         at_least(1),
     )
     sluicegate_broker_replicas_max: Key[int | None] = static(

@@ -129,9 +129,6 @@ def _led(part: Partition, candidates: Candidates) -> Partition:
     return replace(part, leader=NO_LEADER)
 
 
-# What happens to a whole broker
-
-
 def leave(broker_id: int, image: MetadataImage, *, unclean_shutdown: bool = False) -> list[Record]:
     """The broker leaves every in-sync set and leads nothing any more; one that may have lost records is not eligible
     either."""

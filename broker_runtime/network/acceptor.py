@@ -10,20 +10,19 @@ to whoever comes first, be it an outgoing connection of this host. A client that
 
 import errno
 import logging
-import os
 import socket
-import struct
 from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Protocol
 
 from broker_runtime.config.addresses import peer_host
 from broker_runtime.network.connection import Shared
-from broker_runtime.network.connection_notices import BACKLOG, ConnectionNotice, NoticeKind, limit_met
-from broker_runtime.network.delayed_closes import DelayedCloses
+from broker_runtime.network.connection_notices import BACKLOG, ConnectionNotice, NoticeKind
+from broker_runtime.network.limit_met import limit_met
+from broker_runtime.network.listening import waiting_clients
 from broker_runtime.network.quotas import ConnectionQuotas, Outcome
 from broker_runtime.network.refusals import RefusalLog
-from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.network.refused_sockets import RefusedSockets
 
 _log = logging.getLogger(__name__)
 
@@ -36,50 +35,12 @@ _EXTRA_PLACE = 1
 """Linux lets one more wait than `listen` has asked for."""
 
 
-class ListenerBindError(OSError):
-    """A listener's address cannot be used; the message names both."""
-
-
 class ConnectionFactory(Protocol):
     """What an acceptor gives admitted sockets to."""
 
     def __call__(self, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float) -> None:
         """Take over an admitted socket that does not block."""
         ...
-
-
-def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits) -> socket.socket:
-    """A bound, listening, non-blocking socket; what it is set to, the accepted ones inherit."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise ListenerBindError(f"listener {listener}: cannot use {host}:{port}: {error}") from error
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if limits.receive_buffer_bytes >= 0:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
-        if limits.send_buffer_bytes >= 0:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
-        listening.setblocking(False)
-        listening.bind(address)
-        listening.listen(limits.listen_backlog)
-    except OSError as error:
-        listening.close()
-        raise ListenerBindError(f"listener {listener}: cannot listen on {host}:{port}: {error.strerror}") from error
-    return listening
-
-
-def _waiting(listening: socket.socket) -> int:
-    """Connections in the kernel's queue: tcpi_unacked, which of a listening socket counts them; 0 where none tells."""
-    if not hasattr(socket, "TCP_INFO"):
-        return 0
-    waiting: int = struct.unpack_from("=I", listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0]
-    return waiting
 
 
 class AcceptorRuntime:
@@ -126,9 +87,7 @@ class Acceptor:
         self._stopped = False
         self._paused: str | None = None
         self._wait_timer: TimerHandle | None = None
-        self._delayed = DelayedCloses(quotas.settings.max_delayed_closes)
-        self._close_timer: TimerHandle | None = None
-        self._close_timer_ms = 0
+        self._refused = RefusedSockets(self._loop, self._now, quotas.settings.max_delayed_closes)
         self._fit_backlog()
 
     @property
@@ -138,7 +97,7 @@ class Acceptor:
 
     @property
     def delayed_count(self) -> int:
-        return len(self._delayed)
+        return len(self._refused)
 
     def limits_changed(self) -> None:
         """The quotas have other limits.
@@ -146,7 +105,7 @@ class Acceptor:
         Who waits beyond the places that a lower rate leaves is hung up on: a limit that meets a storm finds thousands
         in the queue, most of whom have given up, and newcomers would wait behind them for a minute and more.
         """
-        self._delayed.set_limit(self._quotas.settings.max_delayed_closes)
+        self._refused.set_limit(self._quotas.settings.max_delayed_closes)
         before = self._backlog
         self._fit_backlog()
         if self._backlog < before:
@@ -154,7 +113,7 @@ class Acceptor:
 
     def _shed(self) -> None:
         """Without telling the quotas, a few in each turn of the loop."""
-        surplus = 0 if self._stopped else _waiting(self._listening) - self._backlog - _EXTRA_PLACE
+        surplus = 0 if self._stopped else waiting_clients(self._listening) - self._backlog - _EXTRA_PLACE
         for _ in range(min(surplus, self._accepts_per_wakeup)):
             try:
                 accepted, address = self._listening.accept()
@@ -187,8 +146,6 @@ class Acceptor:
             self._accepting = False
             self._loop.remove_reader(self._listening.fileno())
 
-    # Pausing
-
     def pause(self, why: str) -> None:
         """Hang up on whoever connects, without asking or telling the quotas, until `resume`."""
         self._paused = why
@@ -198,8 +155,6 @@ class Acceptor:
 
     def resume(self) -> None:
         self._paused = None
-
-    # Accepting
 
     def _on_ready(self) -> None:
         accept = self._listening.accept
@@ -273,9 +228,8 @@ class Acceptor:
             self._pause_accepting()
             if outcome is Outcome.WAIT_UNTIL:
                 self._arm_wait(at_ms)
-        elif outcome is Outcome.REFUSE_DELAYED and self._delayed.add(accepted.fileno(), at_ms):
-            accepted.detach()
-            self._arm_close(at_ms)
+        elif outcome is Outcome.REFUSE_DELAYED:
+            self._refused.add(accepted, at_ms)
         else:
             accepted.close()
 
@@ -293,8 +247,6 @@ class Acceptor:
         delay_s = (at_ms - now_ms) / 1000 if outcome in (Outcome.WAIT_UNTIL, Outcome.REFUSE_DELAYED) else None
         kind = NoticeKind.LIMITED if waits else NoticeKind.REFUSED
         tell(ConnectionNotice(kind, self.listener, *peer, limit=limit, delay_s=delay_s))
-
-    # Waiting
 
     def _arm_wait(self, at_ms: int) -> None:
         if self._wait_timer is not None:
@@ -326,37 +278,16 @@ class Acceptor:
         # Often the next client is already there; the loop's next turn would find it only after a poll.
         self._on_ready()
 
-    # Delayed closes
-
-    def _arm_close(self, at_ms: int) -> None:
-        if self._close_timer is not None:
-            if self._close_timer_ms <= at_ms:
-                return
-            self._close_timer.cancel()
-        self._close_timer_ms = at_ms
-        self._close_timer = self._loop.call_later(max(at_ms + 1 - self._now() * 1000, 0) / 1000, self._close_due)
-
-    def _close_due(self) -> None:
-        self._close_timer = None
-        for fd in self._delayed.due(int(self._now() * 1000)):
-            os.close(fd)
-        if self._delayed.next_ms is not None:
-            self._arm_close(self._delayed.next_ms)
-
-    # The end
-
     def stop_accepting(self) -> None:
         """Clients that connect from now on are refused by the kernel once `close` is called."""
         self._stopped = True
         self._pause_accepting()
-        for timer in (self._wait_timer, self._close_timer):
-            if timer is not None:
-                timer.cancel()
-        self._wait_timer = self._close_timer = None
+        if self._wait_timer is not None:
+            self._wait_timer.cancel()
+            self._wait_timer = None
         if self._held is not None:
             self._abandon_held()
-        for fd in self._delayed.take_all():
-            os.close(fd)
+        self._refused.close_all()
 
     def _abandon_held(self) -> None:
         assert self._held is not None

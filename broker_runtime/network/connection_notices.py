@@ -4,10 +4,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from broker_runtime.config import BrokerConfig
-from broker_runtime.config.broker import LISTENER_PREFIX
 from broker_runtime.network.connection_states import ConnectionEvent
-from broker_runtime.network.quotas import ConnectionQuotas, Outcome
 
 
 class NoticeKind(StrEnum):
@@ -56,27 +53,6 @@ _REASONS = {
 def reason_of(event: ConnectionEvent | None) -> str:
     """Why a connection has ended, as far as the event that ended it says."""
     return BY_BROKER if event is None else _REASONS.get(event, BY_BROKER)
-
-
-def limit_met(quotas: ConnectionQuotas, listener_name: str, outcome: Outcome, now_ms: int) -> str:
-    """The configuration key of the limit for which a connection of the listener waits, or is refused."""
-    if outcome is Outcome.REFUSE_TOO_MANY:
-        return BrokerConfig.max_connections_per_ip.name
-    if outcome in (Outcome.REFUSE_DELAYED, Outcome.REFUSE_DROPPED):
-        return BrokerConfig.max_connection_creation_rate_per_ip.name
-    listener, settings = quotas.listeners[listener_name], quotas.settings
-    own = f"{LISTENER_PREFIX}{listener_name.lower()}."
-    if outcome is Outcome.WAIT_FOR_SLOT:
-        key = BrokerConfig.max_connections.name
-        is_own = listener_name in settings.listener_max_connections and listener.count >= listener.max_connections
-    else:
-        key = BrokerConfig.max_connection_creation_rate.name
-        of_broker = 0 if listener.protected else quotas.broker_meter.throttle_ms(now_ms)
-        is_own = (
-            listener_name in settings.listener_max_connection_creation_rate
-            and listener.meter.throttle_ms(now_ms) >= of_broker
-        )
-    return own + key if is_own else key
 
 
 TellOfConnection = Callable[[ConnectionNotice], None]

@@ -16,15 +16,17 @@ from broker_runtime.network.connection_notices import (
     NoticeKind,
     reason_of,
 )
+from broker_runtime.network.hanging_up import HangingUp
 from broker_runtime.network.metrics import NetworkFigures
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
-from broker_runtime.network.transport import PlainTransport
+from broker_runtime.network.transport import TransportFactory
 
 _log = logging.getLogger(__name__)
 
 _SWEEP_INTERVAL_S = 1.0
-_CLOSES_PER_TURN = 256
+_CLOSES_PER_TURN = 100
+"""Each takes some 20 microseconds."""
 
 
 class Connections:
@@ -47,6 +49,7 @@ class Connections:
         """By connection, while somebody wants to know: why those that are being closed are."""
         self._emptied: asyncio.Event | None = None
         self._evicting = False
+        self.hanging_up = HangingUp(shared)
         self._next_idle_sweep_s = self._now()
         self._sweep_timer: asyncio.TimerHandle | None = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
         shared.host = self
@@ -54,10 +57,12 @@ class Connections:
     def _now_ms(self) -> int:
         return int(self._now() * 1000)
 
-    def connect(self, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float) -> None:
-        """Take over an admitted socket that does not block."""
+    def connect(
+        self, wrap: TransportFactory, accepted: socket.socket, listener: str, peer: tuple[str, int], now_s: float
+    ) -> None:
+        """Take over an admitted socket that does not block; `wrap` makes its transport."""
         self._next_id += 1
-        connection = Connection(PlainTransport(accepted), (self._next_id, listener, peer, now_s), self._shared)
+        connection = Connection(wrap(accepted), (self._next_id, listener, peer, now_s), self._shared)
         self._open[connection.id] = connection
         if self._quotas.eviction_needed():
             self.evict_soon()
@@ -74,6 +79,12 @@ class Connections:
         if self._shared.notices.tell is not None:
             self._reasons[connection.id] = reason
         connection.close()
+
+    def hang_up_on_those_of(self, listeners: Collection[str]) -> None:
+        """Close the connections that there are now, over turns; from here on they are not served."""
+        if self._shared.notices.tell is not None:
+            self._reasons |= {c.id: LISTENER_CLOSED for c in self._open.values() if c.listener in listeners}
+        self.hanging_up.begin(c for c in self._open.values() if c.listener in listeners)
 
     def memory_freed(self, waiting: Iterable[int]) -> None:
         for connection_id in waiting:

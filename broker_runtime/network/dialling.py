@@ -1,19 +1,11 @@
-"""Opens outgoing TCP connections: the Dialler of a real process. Shell.
-
-One that encrypts is another entry in `_TRANSPORTS`: its handshake is part of its first calls, as of an accepted one.
-"""
+"""Opens outgoing TCP connections: the Dialler of a real process. Shell."""
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
 
-from broker_runtime.config.endpoints import SecurityProtocol, ServerAddress
+from broker_runtime.config.endpoints import ServerAddress
 from broker_runtime.network.poller import LoopPoller, Poller
-from broker_runtime.network.transport import PlainTransport, Transport
-
-_TRANSPORTS: Mapping[SecurityProtocol, Callable[[socket.socket], Transport]] = {
-    SecurityProtocol.PLAINTEXT: PlainTransport
-}
+from broker_runtime.network.transport import TRANSPORTS, Transport
 
 
 class SocketDialler:
@@ -24,11 +16,9 @@ class SocketDialler:
         self._loop = loop
 
     async def dial(self, address: ServerAddress) -> Transport:
-        transport = _TRANSPORTS.get(address.security_protocol)
+        transport = TRANSPORTS.get(address.security_protocol)
         if transport is None:
-            raise OSError(
-                f"its security protocol {address.security_protocol.name} is one that this broker does not have"
-            )
+            raise OSError(f"this broker does not have the security protocol {address.security_protocol.name} yet")
         found = await self._loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, target = found[0]
         connected = socket.socket(family, kind, protocol)

@@ -171,9 +171,14 @@ class ConnectionMachine:
         """As many as one turn allows. A size that is not allowed is met again when all before it have been handled."""
         limits = self._buffers.limits
         max_bytes, left = limits.max_request_bytes, limits.connection_turn_requests
-        requests: list[memoryview] = []
         self.outgoing = []
         position, length = 0, len(data)
+        if length > SIZE_BYTES and self._frame is None and not self._owing:
+            (size,) = read_size(data)
+            if size == length - SIZE_BYTES and size <= max_bytes:
+                # Nearly always one request has come as a whole.
+                return [data[SIZE_BYTES:]]
+        requests: list[memoryview] = []
         while length - position >= SIZE_BYTES and left:
             (size,) = read_size(data, position)
             if not 0 <= size <= max_bytes:

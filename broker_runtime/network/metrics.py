@@ -10,7 +10,8 @@ from itertools import islice
 from math import isnan
 from typing import Literal, Protocol
 
-from broker_runtime.network.quotas import ConnectionQuotas, ListenerQuota
+from broker_runtime.network.listener_quota import ListenerQuota
+from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 
 MAX_IP_SERIES = 100

@@ -19,6 +19,7 @@ _Plain = bytes | bytearray | memoryview
 
 def send(transport: Transport, chunks: list[Chunk]) -> int:
     """How many bytes were taken; `chunks` keeps the rest. Raises OSError when the stream or a file has failed."""
+    # Nearly always these are replies that the socket takes as a whole.
     total = 0
     plain: list[_Plain] = []
     for index, chunk in enumerate(chunks):
@@ -30,7 +31,6 @@ def send(transport: Transport, chunks: list[Chunk]) -> int:
         plain.append(chunk)
     if len(plain) > _MAX_VECTORS:
         return _send_in_parts(transport, chunks)
-    # Nearly always these are replies that the socket takes as a whole.
     try:
         sent = transport.write(plain)
     except BlockingIOError:

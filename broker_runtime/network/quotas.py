@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 
-from broker_runtime.config import BrokerConfig
-from broker_runtime.errors import ConfigError
 from broker_runtime.network.backlog import backlog
-from broker_runtime.network.figures import BlockedTime, ThrottleAverage
+from broker_runtime.network.listener_quota import ListenerQuota, Wait
 from broker_runtime.network.per_ip import IpCounts, IpRates
+from broker_runtime.network.quota_changes import check_change
 from broker_runtime.network.rate import Meter, meter
 from broker_runtime.network.settings import UNLIMITED, IpAction, QuotaSettings
 
@@ -58,62 +57,6 @@ class UnknownListenerError(LookupError):
     """A connection of a listener that was never added: a mistake of the caller."""
 
 
-class _Wait:
-    __slots__ = ("deadline_ms", "in_broker_rate", "ip")
-
-    def __init__(self, ip: str, deadline_ms: int, in_broker_rate: bool) -> None:
-        self.ip = ip
-        self.deadline_ms = deadline_ms
-        self.in_broker_rate = in_broker_rate
-
-
-class ListenerQuota:
-    """One listener's limits, count and figures; read by `metrics`, changed by `ConnectionQuotas` only."""
-
-    __slots__ = (
-        "admitted_total",
-        "blocked",
-        "count",
-        "delayed_total",
-        "dropped_total",
-        "ip_throttle",
-        "max_connections",
-        "meter",
-        "name",
-        "protected",
-        "throttle",
-        "too_many_total",
-        "uncounted_ips",
-        "waiting",
-        "waits_total",
-    )
-
-    def __init__(self, name: str, settings: QuotaSettings, now_ms: int) -> None:
-        self.name = name
-        self.max_connections = settings.max_connections_of(name, protected=False)
-        self.meter: Meter = meter(settings, settings.creation_rate_of(name, protected=False), now_ms)
-        self.protected = False
-        self.uncounted_ips: Counter[str] = Counter()
-        """Open connections that were admitted while the listener was protected."""
-        self.count = 0
-        self.waiting: _Wait | None = None
-        self.blocked = BlockedTime(now_ms)
-        self.throttle = ThrottleAverage(now_ms)
-        self.ip_throttle = ThrottleAverage(now_ms)
-        self.admitted_total = 0
-        self.waits_total = 0
-        self.too_many_total = 0
-        self.delayed_total = 0
-        self.dropped_total = 0
-
-    def configure(self, settings: QuotaSettings, now_ms: int, *, protected: bool) -> None:
-        self.protected = protected
-        self.max_connections = settings.max_connections_of(self.name, protected=protected)
-        rate = settings.creation_rate_of(self.name, protected=protected)
-        if rate != self.meter.limit:
-            self.meter.set_limit(rate, now_ms)
-
-
 def _nobody(listener: str) -> None:
     del listener
 
@@ -129,8 +72,6 @@ class ConnectionQuotas:
         self.broker_meter: Meter = meter(settings, settings.max_connection_creation_rate, now_ms)
         self.listeners: dict[str, ListenerQuota] = {}
         self._ip_counts = IpCounts(settings)
-
-    # Listeners
 
     def add_listener(self, name: str, now_ms: int) -> None:
         if name in self.listeners:
@@ -159,8 +100,6 @@ class ConnectionQuotas:
             raise UnknownListenerError(f"listener {name} has not been added")
         return listener
 
-    # One accepted socket
-
     def on_accepted(self, listener_name: str, ip: str, now_ms: int) -> AcceptDecision:
         listener = self._listener(listener_name)
         if listener.waiting is not None:
@@ -180,7 +119,7 @@ class ConnectionQuotas:
             listener.throttle.record(throttle_ms, now_ms)
         elif self._slot_free(listener):
             return self._after_wait(listener, ip, in_broker_rate, now_ms)
-        listener.waiting = _Wait(ip, now_ms + throttle_ms, in_broker_rate)
+        listener.waiting = Wait(ip, now_ms + throttle_ms, in_broker_rate)
         listener.waits_total += 1
         listener.blocked.begin(now_ms)
         return AcceptDecision(Outcome.WAIT_UNTIL, now_ms + throttle_ms) if throttle_ms else _WAIT_FOR_SLOT
@@ -261,8 +200,6 @@ class ConnectionQuotas:
             if listener.waiting is not None and self._slot_free(listener):
                 self.wake(listener.name)
 
-    # Over max.connections
-
     def eviction_needed(self) -> bool:
         """Strictly above max.connections: the least recently used unprotected connection must go."""
         return self.total > self.settings.max_connections
@@ -275,11 +212,9 @@ class ConnectionQuotas:
             rate = min(rate, self.broker_meter.limit)
         return backlog(configured, rate, full=not self._slot_free(listener))
 
-    # Changes while running
-
     def update(self, settings: QuotaSettings, now_ms: int) -> None:
         """Take over every limit that Kafka lets change. Raises ConfigError for a bad one, and changes nothing."""
-        self.check(settings)
+        check_change(self.settings, settings, {name: known.protected for name, known in self.listeners.items()})
         old, self.settings = self.settings, settings
         self._ip_counts.configure(settings)
         self.ip_rates.configure(settings, now_ms)
@@ -287,45 +222,6 @@ class ConnectionQuotas:
             self.broker_meter.set_limit(settings.max_connection_creation_rate, now_ms)
         self._configure_listeners(now_ms)
         self._wake_waiting()
-
-    def check(self, settings: QuotaSettings) -> None:
-        """What cannot change while running, and Kafka's rule that a listener's limits are above 0.
-
-        A limit that is not touched is not judged: a broker may have been started with 0.
-        """
-        old = self.settings
-        for key, before, after in (
-            (BrokerConfig.quota_window_num.name, old.quota_window_num, settings.quota_window_num),
-            (BrokerConfig.quota_window_size_seconds.name, old.quota_window_size_s, settings.quota_window_size_s),
-            (BrokerConfig.connection_quota_strategy.name, old.strategy, settings.strategy),
-            (BrokerConfig.inter_broker_listener_name.name, old.inter_broker_listener, settings.inter_broker_listener),
-        ):
-            if before != after:
-                raise ConfigError(f"{key}: cannot change while the broker runs; restart it")
-        if settings.max_connections_per_ip < 0:
-            raise ConfigError("max.connections.per.ip: must be 0 or more")
-        for name, listener in self.listeners.items():
-            protected = listener.protected
-            self._check_listener(
-                name,
-                BrokerConfig.max_connections.name,
-                old.max_connections_of(name, protected=protected),
-                settings.max_connections_of(name, protected=protected),
-            )
-            self._check_listener(
-                name,
-                BrokerConfig.max_connection_creation_rate.name,
-                old.creation_rate_of(name, protected=protected),
-                settings.creation_rate_of(name, protected=protected),
-            )
-
-    @staticmethod
-    def _check_listener(name: str, key: str, before: int, after: int) -> None:
-        if after <= 0 and after != before:
-            raise ConfigError(
-                f"listener.name.{name.lower()}.{key}: {after} must be 1 or more (without a value of its own "
-                f"the listener takes over the broker's {key})"
-            )
 
     def update_ip_rate(self, ip: str | None, rate: int | None, now_ms: int) -> None:
         """The `ip` quota entity: `ip` None is the default entity, `rate` None removes."""

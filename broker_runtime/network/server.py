@@ -6,16 +6,20 @@ Knows neither APIs nor configuration text: requests go to the handler that it is
 
 import asyncio
 from collections.abc import Collection, Iterable
+from functools import partial
 
 from broker_runtime.clock import Clock
-from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime, listening_socket
+from broker_runtime.config.endpoints import SecurityProtocol
+from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime
 from broker_runtime.network.connection import FrameHandler, Shared
 from broker_runtime.network.connections import Connections
+from broker_runtime.network.listening import listening_socket
 from broker_runtime.network.metrics import NetworkFigures, Sample, collect
 from broker_runtime.network.poller import Poller, default_poller
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.transport import TRANSPORTS
 from broker_runtime.turn_lengths import TurnLengths
 
 
@@ -49,13 +53,14 @@ class SocketServer:
     def _now_ms(self) -> int:
         return int(self._now() * 1000)
 
-    def add_listener(self, name: str, host: str, port: int) -> tuple[str, int]:
+    def add_listener(
+        self, name: str, host: str, port: int, security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    ) -> tuple[str, int]:
         """Bind and listen, but accept nothing before `start`; the address bound. Raises ListenerBindError."""
+        connect = partial(self._connections.connect, TRANSPORTS[security_protocol])
         listening = listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())
-        acceptor = self._acceptors[name] = Acceptor(
-            name, listening, self.quotas, self._connections.connect, self._runtime
-        )
+        acceptor = self._acceptors[name] = Acceptor(name, listening, self.quotas, connect, self._runtime)
         return acceptor.address
 
     def start(self, listener: str | None = None) -> None:
@@ -71,10 +76,10 @@ class SocketServer:
         self.quotas.remove_listener(name, self._now_ms())
 
     def pause(self, listeners: Collection[str], why: str) -> None:
-        """Serve nobody on these listeners: their connections are closed, new ones are hung up on until `resume`."""
+        """Serve nobody on these listeners: they are hung up on, those who come until `resume` too."""
         for name in listeners:
             self._acceptors[name].pause(why)
-        self._connections.close_those_of(listeners)
+        self._connections.hang_up_on_those_of(listeners)
 
     def resume(self, listeners: Collection[str]) -> None:
         for name in listeners:
@@ -112,7 +117,7 @@ class SocketServer:
 
     @property
     def turn_lengths(self) -> Iterable[TurnLengths]:
-        return self._poller.lengths, self._shared.turns.lengths
+        return self._poller.lengths, self._shared.turns.lengths, self._connections.hanging_up.lengths
 
     async def shutdown(self, drain_s: float) -> None:
         """Accept nothing more, give requests in progress `drain_s` to be answered, close everything."""

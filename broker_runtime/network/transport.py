@@ -7,9 +7,10 @@ round, may hold bytes that the socket does not show any more, and has no use for
 import errno
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from broker_runtime.config.endpoints import SecurityProtocol
 from broker_runtime.wire.reply import FileRegion
 
 SENDFILE_BYTES = 4 * 1024 * 1024
@@ -57,6 +58,12 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
 
+class TransportFactory(Protocol):
+    """Makes the transport of a stream socket that does not block, and is connected; it owns the socket from then on."""
+
+    def __call__(self, connected: socket.socket, /) -> Transport: ...
+
+
 class PlainTransport:
     """Owns `connected`, a stream socket that does not block."""
 
@@ -98,3 +105,7 @@ class PlainTransport:
 
     def close(self) -> None:
         self._socket.close()
+
+
+TRANSPORTS: Mapping[SecurityProtocol, TransportFactory] = {SecurityProtocol.PLAINTEXT: PlainTransport}
+"""What carries the bytes of accepted and of dialled sockets: one that encrypts is another entry."""

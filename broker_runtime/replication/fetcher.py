@@ -7,42 +7,31 @@ Once for a whole burst of them: while partitions keep coming no request waits lo
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.replication.backoff import Backoff
+from broker_runtime.replication.fetch_failures import FetchFailures
 from broker_runtime.replication.fetch_messages import FETCH_VERSION, Fetched, FetchLimits, pack_fetch, read_answer
-from broker_runtime.replication.follower import FollowerReplica, cut_for
+from broker_runtime.replication.follower import FollowerReplica
 from broker_runtime.replication.follower_session import FollowerSession
-from broker_runtime.replication.leader_questions import EpochEnd, epoch_ends, log_start
 from broker_runtime.replication.peer import PeerLink
+from broker_runtime.replication.truncation import Truncation
 from broker_runtime.storage.follower_log import FollowerLog
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.versions import FETCH
 
 log = logging.getLogger(__name__)
 
-_EPOCHS_PER_REQUEST = 1_000
 _MORE_TO_COME_S = 0.5
 """After a partition has come: others mostly come with it, over many turns of the event loop. To hang up on the leader
 for each few of them would cost more, as each time all partitions have to be named again."""
 _SYNC_LOOK_S = 0.05
 """How long the other partitions wait for one that is being synced, and how long it then waits for their request; so do
 those that come."""
-_LEADER_ELSEWHERE = frozenset(
-    (
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.STALE_BROKER_EPOCH,
-    )
-)
-"""One of the two has not heard of a change yet; it is no fault."""
 _SESSION_IS_OVER = frozenset(
     (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -50,8 +39,6 @@ _SESSION_IS_OVER = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     )
 )
-_LOGS_DIFFER = frozenset((ErrorCode.CORRUPT_MESSAGE, ErrorCode.OFFSET_OUT_OF_RANGE))
-"""The follower's log and the leader's do not fit together: their epochs are compared again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +70,8 @@ class LeaderFetcher:
         self._broker_epoch = broker_epoch
         self._logs = logs
         self._session = FollowerSession()
+        self._failures = FetchFailures(leader, clock)
+        self._truncation = Truncation(leader, settings.broker_id, self._exchange, self._session, self._failures, clock)
         self._impatient = replace(
             settings.limits, wait_max_ms=min(settings.limits.wait_max_ms, round(_SYNC_LOOK_S * 1000))
         )
@@ -96,8 +85,6 @@ class LeaderFetcher:
         self._backoff = Backoff(settings.backoff_max_s)
         self._waits_for_records = False
         self._more_come_until_s = float("-inf")
-
-    # Which partitions
 
     def follow(self, replica: FollowerReplica) -> None:
         self._session.follow(replica)
@@ -118,15 +105,13 @@ class LeaderFetcher:
     def close(self) -> None:
         self._link.close()
 
-    # The task
-
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
             self._changed.clear()
             self._woken.clear()
             try:
-                busy = await self._truncate() or await self._fetch()
+                busy = await self._truncation.run() or await self._fetch()
             except KafkaError as error:
                 await self._back_off(error)
                 continue
@@ -169,51 +154,6 @@ class LeaderFetcher:
             # Answers come in order: what is not waited for must not be taken for the next one's.
             self._link.close()
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"broker {self.leader} did not answer in time") from None
-
-    # Truncation
-
-    async def _truncate(self) -> bool:
-        """One round for the partitions that follow a new leader; whether there were any."""
-        now_s = self._clock.monotonic()
-        new = [r for r in self._session.to_look if not r.truncated and r.not_before_s <= now_s]
-        asked = []
-        for replica in new[:_EPOCHS_PER_REQUEST]:
-            if replica.log.latest_epoch >= 0:
-                asked.append(replica)
-            else:
-                # Nothing here was written under an epoch, so there is nothing to compare.
-                self._cut(replica, replica.log.high_watermark, final=True)
-        if asked:
-            await self._ask_epochs(asked)
-        return bool(new)
-
-    async def _ask_epochs(self, asked: Sequence[FollowerReplica]) -> None:
-        ends = await epoch_ends(self._exchange, self._settings.broker_id, asked)
-        for replica, end in ends.items():
-            if self._session.holds(replica):
-                self._take_epoch(replica, end)
-
-    def _take_epoch(self, replica: FollowerReplica, end: EpochEnd) -> None:
-        if end.code != ErrorCode.NONE:
-            self._partition_failed(replica, end.code)
-            return
-        cut = cut_for(replica.log, end.leader_epoch, end.end_offset)
-        self._cut(replica, cut.offset, final=cut.final)
-
-    def _cut(self, replica: FollowerReplica, offset: int, *, final: bool) -> None:
-        if offset < replica.log.log_end_offset:
-            log.info(
-                "%s is cut from %d to %d to follow broker %d in epoch %d",
-                *(replica, replica.log.log_end_offset, offset, self.leader, replica.leader_epoch),
-            )
-            try:
-                FollowerLog(replica.log).truncate_to(offset)
-            except (OSError, KafkaError) as error:
-                self._storage_failed(replica, error)
-                return
-        replica.truncated = final
-
-    # Fetching
 
     async def _fetch(self) -> bool:
         """One request for all partitions that are ready; False when there are none.
@@ -286,9 +226,9 @@ class LeaderFetcher:
             return
         self._session.look_at(replica)
         if fetched.code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            await self._leader_starts_later(replica)
+            await self._truncation.begin_at_leaders_start(replica)
         elif fetched.code:
-            self._partition_failed(replica, ErrorCode(fetched.code))
+            self._failures.told_by_leader(replica, ErrorCode(fetched.code))
         else:
             try:
                 if fetched.records:
@@ -299,7 +239,7 @@ class LeaderFetcher:
                 if fetched.log_start_offset > replica.log.log_start_offset:
                     self._new_starts.append((replica, fetched.log_start_offset))
             except (OSError, KafkaError) as error:
-                self._storage_failed(replica, error)
+                self._failures.of_storage(replica, error)
                 return
             replica.log.advance_high_watermark(fetched.high_watermark)
             if replica.backoff.succeeded():
@@ -315,36 +255,4 @@ class LeaderFetcher:
         self._logs.log_starts.write_soon(lambda error: None if noted.done() else noted.set_result(error))
         error = await noted
         for replica, _ in moved if error is not None else ():
-            self._storage_failed(replica, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"noting log starts: {error}"))
-
-    async def _leader_starts_later(self, replica: FollowerReplica) -> None:
-        """Begin anew at the leader's start where it has deleted what comes next here, else compare epochs again."""
-        start = await log_start(self._exchange, self._settings.broker_id, replica)
-        if not self._session.holds(replica):
-            return
-        if start.code != ErrorCode.NONE:
-            self._partition_failed(replica, start.code)
-        elif start.offset > replica.log.log_end_offset:
-            log.warning(
-                "%s begins anew at %d: the leader has deleted what comes after %d",
-                *(replica, start.offset, replica.log.log_end_offset),
-            )
-            try:
-                FollowerLog(replica.log).restart_at(start.offset)
-            except (OSError, KafkaError) as error:
-                self._storage_failed(replica, error)
-        else:
-            replica.truncated = False
-            replica.failed(self._clock.monotonic())
-
-    def _partition_failed(self, replica: FollowerReplica, code: ErrorCode) -> None:
-        if code not in _LEADER_ELSEWHERE and replica.backoff.is_news(code.name):
-            log.warning("%s cannot be fetched from broker %d, it is tried again: %s", replica, self.leader, code.name)
-        replica.failed(self._clock.monotonic())
-
-    def _storage_failed(self, replica: FollowerReplica, error: OSError | KafkaError) -> None:
-        if replica.backoff.is_news(str(error)):
-            log.error("%s cannot be kept up to date, it is tried again: %s", replica, error)
-        if isinstance(error, KafkaError) and error.code in _LOGS_DIFFER:
-            replica.truncated = False
-        replica.failed(self._clock.monotonic())
+            self._failures.of_storage(replica, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"noting log starts: {error}"))

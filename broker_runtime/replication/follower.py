@@ -48,6 +48,9 @@ class FollowerReplica:
         if self.on_change is not None:
             self.on_change(self)
 
+    def high_watermark_moved(self) -> None:
+        """The log tells it; the leader need not hear of it."""
+
     def failed(self, now_s: float) -> None:
         """Leave it alone for a while, longer each time."""
         self.not_before_s = now_s + self.backoff.failed()

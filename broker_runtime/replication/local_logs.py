@@ -6,7 +6,7 @@ nothing empty takes the place of what was acknowledged; to follow a leader that 
 """
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from uuid import UUID
 
 from broker_runtime.config import TopicConfig
@@ -48,6 +48,12 @@ class LocalLogs:
         made.sole_replica = False
         return made
 
+    def make_soon(self, topic: Topic, indexes: Sequence[int], done: Callable[[], None]) -> None:
+        """Make the files of those that have none, beside the event loop, before each of them is `opened`."""
+        mine = [index for index in indexes if self._me in topic.partitions[index].replicas]
+        wanted = [index for index in mine if self._logs.strays.of(topic.id, index) is None]
+        self._logs.new_logs.make_soon([((topic.name, index), topic.id) for index in wanted], done)
+
     def _mended(self, topic: Topic, index: int, part: Partition, config: TopicConfig) -> Log | None:
         """What is left of the log where it was damaged, to follow a leader with; None when it is to begin empty."""
         follows = part.leader not in (self._me, -1)
@@ -66,8 +72,6 @@ class LocalLogs:
                 f"{topic.name}-{index}, or remove it to begin with nothing",
             )
         return None
-
-    # Logs that go
 
     def note_removals(self, removals: Removals) -> None:
         """Records have taken these away; call it with all that come, before they are applied, also before serving."""

@@ -7,6 +7,7 @@ that leads something this one has a replica of, one task that looks after the in
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator
+from functools import partial
 from uuid import UUID
 
 from broker_runtime.clock import Clock
@@ -23,12 +24,15 @@ from broker_runtime.replication.in_sync_sets import InSyncSets, InSyncSettings
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.local_logs import Key, LocalLogs
 from broker_runtime.replication.peer import Controller, Peers
+from broker_runtime.storage.disk import Pause
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.manager import LogManager
 
 log = logging.getLogger(__name__)
 
 _NOTES_MAX = 20
+_MADE_AT_ONCE = 32
+"""Logs whose files are made before the first of them is served."""
 
 
 class ReplicaManager:
@@ -72,8 +76,6 @@ class ReplicaManager:
         self.failed: Callable[[BaseException], None] | None = None
         """Called when a task of replication ends by a mistake of ours."""
 
-    # Life
-
     def start(self, controller: Controller) -> None:
         """From here on followers fetch and in-sync sets are kept."""
         self._controller = controller
@@ -108,8 +110,6 @@ class ReplicaManager:
             if self.failed is not None:
                 self.failed(error)
 
-    # What requests use
-
     def led(self, topic: str, index: int) -> LeaderReplica:
         found, known = self._led.get((topic, index)), self._image.topics.get(topic)
         # Logs of a removed topic go over turns, and its name may be another topic's by now.
@@ -126,18 +126,22 @@ class ReplicaManager:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} could not be opened on this broker")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead partition {index} of {topic}")
 
-    # What the metadata says
-
     # Each of these is work in small pieces, one for each step of the iterator, and goes by the metadata as it is then.
 
-    def apply_partitions(self, topic_id: UUID, indexes: Collection[int], config: TopicConfig) -> Iterator[None]:
+    def apply_partitions(self, topic_id: UUID, indexes: Collection[int], config: TopicConfig) -> Iterator[Pause | None]:
         """Take over the state of these partitions of a topic; one that fails is logged, the others go on."""
-        for index in sorted(indexes):
-            topic = self._image.topics.by_id(topic_id)
-            if topic is None:
-                return
-            self._apply_partition(topic, index, config)
-            yield
+        left = sorted(indexes)
+        while left and (topic := self._image.topics.by_id(topic_id)) is not None:
+            some, left = left[:_MADE_AT_ONCE], left[_MADE_AT_ONCE:]
+            if any(self._logs.get(topic.name, index) is None for index in some):
+                yield partial(self._local.make_soon, topic, some)
+            for index in some:
+                topic = self._image.topics.by_id(topic_id)
+                if topic is None:
+                    break
+                self._apply_partition(topic, index, config)
+                yield None
+        self._logs.new_logs.drop(topic_id)
         self._end_idle_fetchers()
 
     def _apply_partition(self, topic: Topic, index: int, config: TopicConfig) -> None:
@@ -249,8 +253,6 @@ class ReplicaManager:
             if replica is not None and replica.topic_id == topic_id:
                 replica.update_config(config)
             yield
-
-    # Logs that go
 
     def note_removals(self, removals: Removals) -> None:
         """Call it with all that records have taken away, before they are applied, also before serving."""

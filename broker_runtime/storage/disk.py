@@ -10,6 +10,8 @@ from functools import partial
 from typing import Protocol
 
 Done = Callable[[Exception | None], None]
+Pause = Callable[[Callable[[], None]], None]
+"""Begins something, and calls back on the event loop when it is over: whoever yields it goes on then."""
 
 
 class Disk(Protocol):

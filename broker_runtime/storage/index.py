@@ -40,10 +40,14 @@ class Entries:
 
     def floor(self, first: int) -> tuple[int, int] | None:
         """The last entry whose first field is at most `first`."""
+        if not self.data:
+            return None
         number = bisect_right(range(len(self)), first, key=lambda at: self[at][0])
         return self[number - 1] if number else None
 
     def floor_by_second(self, second: int) -> tuple[int, int] | None:
+        if not self.data:
+            return None
         number = bisect_right(range(len(self)), second, key=lambda at: self[at][1])
         return self[number - 1] if number else None
 
@@ -81,11 +85,12 @@ class Index:
 
     def create(self) -> None:
         """Start empty, also over what a crash left."""
+        # A new file is as empty after a power loss; what was in an older one would be back.
+        self._synced = not self.exists()
         self._fs.open(self.path, create=True)
         # Most logs have few batches: memory for entries is taken with the first one.
         self._entries = None
         self._written = 0
-        self._synced = False
 
     def renew(self) -> None:
         """Start empty; what the file holds stays until the next `write`."""

@@ -32,11 +32,13 @@ _LEFTOVERS = (".tmp", ".cleaned", ".swap")
 _INDEXES = (".index", ".timeindex")
 
 
-def new_log(place: LogPlace, config: TopicConfig) -> Log:
-    return Log(place, config, LoadedLog([_new_segment(place, 0)], ProducerStates(), has_new_names=True))
+def new_log(place: LogPlace, config: TopicConfig, segment: Segment) -> Log:
+    """Without records; the segment is as `new_segment` has made it."""
+    return Log(place, config, LoadedLog([segment], ProducerStates(), has_new_names=True))
 
 
-def _new_segment(place: LogPlace, base_offset: int) -> Segment:
+def new_segment(place: LogPlace, base_offset: int) -> Segment:
+    """Raises OSError."""
     segment = Segment(place.fs, place.folder, base_offset, place.clock.wall_ms())
     segment.create()
     return segment
@@ -114,7 +116,7 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
         # Everything that is left lies below the log's start: go on at the start.
         for segment in segments:
             segment.unlink()
-        loaded.segments = [_new_segment(place, loaded.log_start_offset)]
+        loaded.segments = [new_segment(place, loaded.log_start_offset)]
         loaded.has_new_names = True
     loaded.log_start_offset = max(loaded.log_start_offset, loaded.segments[0].base_offset)
     end = loaded.segments[-1].next_offset

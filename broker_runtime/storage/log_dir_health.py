@@ -115,8 +115,10 @@ class LogDirHealth:
         path, size = self._log_dir / RESERVE, self._reserve_bytes
         try:
             file = self._fs.open(path, create=True)
-            # Nothing that a file system could store in less space.
-            file.write_at([Random(0).randbytes(2 * size or _TRIED_BYTES)], 0)
+            # Nothing that a file system could store in less space, in pieces that leave no hole in the memory.
+            random, end = Random(0), 2 * size or _TRIED_BYTES
+            for at in range(0, end, _TRIED_BYTES):
+                file.write_at([random.randbytes(min(_TRIED_BYTES, end - at))], at)
             file.truncate(size)
         except OSError:
             self.release()

@@ -91,7 +91,7 @@ class LogFiles:
         try:
             old.index_time()
             old.indexes.write()
-            self._snapshot(sync=False)
+            self._snapshot()
             new.create()
         except OSError as error:
             raise self.health.write_failure("roll", error) from error
@@ -99,12 +99,12 @@ class LogFiles:
         self.segments.append(new)
         return new
 
-    def _snapshot(self, *, sync: bool) -> None:
-        """Without `sync` it is synced with the batches; a start that finds it damaged takes the one before."""
+    def _snapshot(self) -> None:
+        """It is synced with the batches; a start that finds it damaged takes the one before."""
         end = self.segments[-1].next_offset
-        if self._snapshot_offset != end:
-            path = take_snapshot(self.place.fs, self.place.folder, self.producers, end, sync=sync)
-            self.syncs.unsynced_snapshot = None if sync else path
+        # Of nothing there is nothing to remember, as in Kafka.
+        if self._snapshot_offset != end > 0:
+            self.syncs.unsynced_snapshot = take_snapshot(self.place.fs, self.place.folder, self.producers, end)
             self._snapshot_offset = end
 
     def begin_epoch(self, epoch: int, start: int) -> None:
@@ -178,20 +178,24 @@ class LogFiles:
             if segment.next_offset <= self.syncs.recovery_point:
                 segment.indexes.release()
 
+    def complete(self) -> None:
+        """Whole indexes and a snapshot of producers, for the next start; a sync is to follow. Raises KafkaError."""
+        self.health.check()
+        self._mend()
+        active = self.segments[-1]
+        active.index_time()
+        try:
+            active.indexes.write()
+            self._snapshot()
+        except OSError as error:
+            raise self.health.write_failure("snapshot", error) from error
+
     def close(self) -> None:
-        """Complete the files: whole indexes, a producer snapshot, everything synced. Raises KafkaError.
+        """Complete the files and sync everything that is not synced yet. Raises KafkaError.
 
         Not while a sync is under way: how it ends says whether the files are whole.
         """
         if self.syncs.is_under_way:
             raise self.health.failure("close", RuntimeError("a sync has not ended"))
-        self.health.check()
-        self._mend()
-        active = self.segments[-1]
-        active.index_time()
+        self.complete()
         self.syncs.flush()
-        try:
-            active.indexes.write()
-            self._snapshot(sync=True)
-        except OSError as error:
-            raise self.health.write_failure("snapshot", error) from error

@@ -55,7 +55,8 @@ class LogOffsets:
         self.readers = Watchers(wakes)
         """Told when the high watermark or the start moves, and when all who wait are to look again."""
         self.followers = Watchers(wakes)
-        """Told of the same and of each append, within it: there are no more of them than replicas."""
+        """Told of the same and of each append, within it: there are no more of them than replicas. Most have nothing to
+        do when it is the high watermark that has moved, and are told that."""
         files.syncs.on_ended = self._synced
 
     @property
@@ -80,7 +81,8 @@ class LogOffsets:
         if moved != before:
             if self._replicated.waiting:
                 self._replicated.wake(moved)
-            self._tell_watchers()
+            self.readers.tell()
+            self.followers.tell_high_watermark()
 
     def extend_to(self, end: int) -> None:
         """Batches up to `end` were written."""

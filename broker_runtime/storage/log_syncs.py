@@ -28,8 +28,9 @@ class LogSyncs:
     """
 
     __slots__ = (
+        "_folder_is_new",
+        "_metadata_is_new",
         "_names_synced",
-        "_new_folder",
         "_place",
         "_segments",
         "_under_way",
@@ -57,7 +58,7 @@ class LogSyncs:
         self.epochs_are_synced = True
         self.unsynced_snapshot: Path | None = None
         self._under_way = False
-        self._new_folder = is_new
+        self._metadata_is_new = self._folder_is_new = is_new
         """Until the first sync has ended: making a partition costs no sync."""
         self.names_made = int(is_new)
         self._names_synced = 0
@@ -69,6 +70,16 @@ class LogSyncs:
 
     def is_due(self, now_ms: int, flush_ms: int) -> bool:
         return self.recovery_point < self._segments[-1].next_offset and now_ms - self.last_ended_ms >= flush_ms
+
+    @property
+    def has_all(self) -> bool:
+        """Whether there is nothing to sync."""
+        is_written = self.recovery_point >= self._segments[-1].next_offset and self._names_synced == self.names_made
+        return is_written and self.epochs_are_synced and self.unsynced_snapshot is None
+
+    def folder_is_named(self) -> None:
+        """Somebody has synced the log directory."""
+        self._folder_is_new = False
 
     def begin(self) -> None:
         """Sync everything written so far, unless a sync is under way; `on_ended` is called at its end."""
@@ -87,7 +98,7 @@ class LogSyncs:
         A controller calls it in a thread: what the event loop writes or begins meanwhile is left to the next one.
         """
         self.health.check()
-        if self.recovery_point >= self._segments[-1].next_offset and self._names_synced == self.names_made:
+        if self.has_all:
             return
         sync = self._take(self._segments[-1])
         try:
@@ -120,7 +131,8 @@ class LogSyncs:
             if segment is through:
                 break
         names_are_new = names > self._names_synced
-        return Sync(self._place, files, small_files, names, names_are_new, self._new_folder, end, self.cuts)
+        is_new = self._metadata_is_new, self._folder_is_new
+        return Sync(self._place, files, small_files, names, names_are_new, *is_new, end, self.cuts)
 
     def _ended(self, sync: Sync, error: Exception | None) -> None:
         self._under_way = False
@@ -137,7 +149,7 @@ class LogSyncs:
         if sync.cuts == self.cuts:
             self.recovery_point = max(self.recovery_point, sync.end)
         self._names_synced = max(self._names_synced, sync.names)
-        self._new_folder = False
+        self._metadata_is_new = self._folder_is_new = False
         self.last_ended_ms = self._place.clock.wall_ms()
 
     def _failed(self, error: Exception) -> KafkaError:

@@ -29,11 +29,12 @@ from broker_runtime.storage.filesystem import FileSystem
 from broker_runtime.storage.loader import Promise, load_log, new_log
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.log_dir_health import LogDirHealth
+from broker_runtime.storage.new_logs import NewLogs
 from broker_runtime.storage.place import LogPlace
 from broker_runtime.storage.recovery import DamagedLogError, RecoveryReport
 from broker_runtime.storage.run_record import UNKNOWN_BOOT, RunRecord
 from broker_runtime.storage.stray import DELETED, STRAY, StrayFolders, missing_partitions
-from broker_runtime.storage.upkeep import PRODUCER_EXPIRATION_MS, LogUpkeep
+from broker_runtime.storage.upkeep import LogUpkeep
 from broker_runtime.storage.waiters import AtOnce, Wakes
 
 _LOGGER = logging.getLogger(__name__)
@@ -54,7 +55,6 @@ class LogManager:
         clock: Clock,
         disk: Disk | None = None,
         wakes: Wakes | None = None,
-        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         boot_id: str = UNKNOWN_BOOT,
         reserve_bytes: int = 0,
     ) -> None:
@@ -73,8 +73,8 @@ class LogManager:
         self.log_starts = self._checkpoints.log_starts
         self.strays = StrayFolders(fs, log_dir)
         self._deleted = DeletedFolders(fs, log_dir, self._disk, self._is_missed)
+        self.new_logs = NewLogs(self._disk, self._place_to_make, self._clear_name, self._remove_made)
         self.upkeep = LogUpkeep(self._logs, self._checkpoints, self._deleted, clock)
-        self.upkeep.producer_expiration_ms = producer_expiration_ms
         self._accepted: list[Path] = []
         self.damaged: dict[Partition, DamagedPartition] = {}
         """Their files are left as they are, for a person or until another broker is known to have the records."""
@@ -285,20 +285,31 @@ class LogManager:
         self.dir_health.check()
         place = self._place(key, topic_id)
         try:
-            # Of a log with that name that is gone; this one would look as if it had lost records.
-            self._checkpoints.forget(key)
-            self._deleted.settle(key)
-            if self._fs.exists(place.folder):
-                # It could not be renamed when its log went: nothing of it may count for the new one.
-                self.strays.take(place.folder)
-            self._fs.mkdir(place.folder)
-            write_topic_id(self._fs, place.folder, topic_id)
-            log = new_log(place, config)
+            log = new_log(place, config, self.new_logs.take(place))
         except OSError as error:
             self.dir_health.write_failed(f"creating {topic}-{partition}", error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"creating {topic}-{partition} failed: {error}") from error
         self._add(key, log)
         return log
+
+    def _place_to_make(self, key: Partition, topic_id: UUID) -> LogPlace | None:
+        there_is_one = key in self._logs or key in self.damaged
+        return None if there_is_one or self.dir_health.is_full else self._place(key, topic_id)
+
+    def _remove_made(self, place: LogPlace) -> None:
+        try:
+            self._deleted.take((place.topic, place.partition), place.folder, self._clock.wall_ms())
+        except OSError as error:
+            _LOGGER.error("%s is left behind, and is set aside at the next start: %s", place.folder, error)
+
+    def _clear_name(self, place: LogPlace) -> None:
+        """Of a log with that name that is gone; a new one would look as if it had lost records."""
+        key = (place.topic, place.partition)
+        self._checkpoints.forget(key)
+        self._deleted.settle(key)
+        if self._fs.exists(place.folder):
+            # It could not be renamed when its log went: nothing of it may count for the new one.
+            self.strays.take(place.folder)
 
     def get(self, topic: str, partition: int) -> Log | None:
         return self._logs.get((topic, partition))
@@ -402,6 +413,26 @@ class LogManager:
     def _is_missed(self, key: Partition) -> bool:
         """Whether the next start would miss the partition if its folder went."""
         return key in self._checkpoints.ledger and key not in self._logs
+
+    def begin_close(self) -> None:
+        """Sync everything in threads of `disk`, many logs at once; nothing may be written from here on.
+
+        `close` follows when that has settled. Without it, and for what fails here, `close` does all of it.
+        """
+        try:
+            self._fs.fsync_dir(self._log_dir)
+        except OSError as error:
+            _LOGGER.error("fsync of %s failed: %s", self._log_dir, error)
+            return
+        for log in self._logs.values():
+            log.files.syncs.folder_is_named()
+            try:
+                log.files.complete()
+            except KafkaError:
+                # `close` tries it again, and says so.
+                continue
+            if not log.files.syncs.has_all:
+                log.files.syncs.begin()
 
     def close(self) -> None:
         """Sync everything and leave the clean-shutdown marker, unless a log could not be closed (then it is logged)."""

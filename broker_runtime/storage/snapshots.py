@@ -16,13 +16,13 @@ def snapshot_offsets(fs: FileSystem, folder: Path) -> list[int]:
     return sorted(int(name[: -len(SUFFIX)]) for name in fs.listdir(folder) if name.endswith(SUFFIX))
 
 
-def take_snapshot(fs: FileSystem, folder: Path, producers: ProducerStates, offset: int, *, sync: bool) -> Path:
-    """The file. Raises OSError.
+def take_snapshot(fs: FileSystem, folder: Path, producers: ProducerStates, offset: int) -> Path:
+    """The file, which is not synced yet. Raises OSError.
 
     Older snapshots but one go: a start needs the newest, and one more should it be damaged.
     """
     path = segment_path(folder, offset, SUFFIX)
-    replace_file(fs, path, producers.encode(), sync=sync)
+    replace_file(fs, path, producers.encode(), sync=False)
     for old in snapshot_offsets(fs, folder)[:-_KEPT]:
         fs.unlink(segment_path(folder, old, SUFFIX))
     return path

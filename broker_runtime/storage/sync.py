@@ -20,8 +20,10 @@ class Sync:
     names: int
     """How many times names had come to the folder."""
     names_are_new: bool
-    folder: bool
-    """Whether the folder itself is new."""
+    metadata_is_new: bool
+    """Whether partition.metadata was never synced."""
+    folder_is_new: bool
+    """The same of the folder's own name."""
     end: int
     cuts: int
 
@@ -37,8 +39,9 @@ class Sync:
                 # A newer snapshot has taken its place meanwhile.
                 continue
             small.fsync()
-        if self.folder:
+        if self.metadata_is_new:
             fs.open(folder / PARTITION_METADATA).fsync()
+        if self.folder_is_new:
             fs.fsync_dir(folder.parent)
         if self.names_are_new or self.small_files:
             fs.fsync_dir(folder)

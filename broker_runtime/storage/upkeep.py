@@ -21,8 +21,6 @@ _LOGGER = logging.getLogger(__name__)
 _LOGS_PER_TICK = 256
 _RECOVERED_PER_TICK = 16
 _CHECKPOINT_INTERVAL_S = 60.0
-PRODUCER_EXPIRATION_MS = BrokerConfig.producer_id_expiration_ms.default
-HIGH_WATERMARK_INTERVAL_MS = BrokerConfig.replica_high_watermark_checkpoint_interval_ms.default
 
 
 class LogUpkeep:
@@ -31,8 +29,8 @@ class LogUpkeep:
     def __init__(
         self, logs: Mapping[Partition, Log], checkpoints: Checkpoints, deleted: DeletedFolders, clock: Clock
     ) -> None:
-        self.producer_expiration_ms = PRODUCER_EXPIRATION_MS
-        self.high_watermark_interval_ms = HIGH_WATERMARK_INTERVAL_MS
+        self.producer_expiration_ms = BrokerConfig.producer_id_expiration_ms.default
+        self.high_watermark_interval_ms = BrokerConfig.replica_high_watermark_checkpoint_interval_ms.default
         self._logs = logs
         self._checkpoints = checkpoints
         self._deleted = deleted

@@ -140,6 +140,10 @@ class Watcher(Protocol):
         """The log has changed since this was added to its watchers; it is told once and has to be added again."""
         ...
 
+    def high_watermark_moved(self) -> None:
+        """Of a log's followers, who are served whatever it is: told instead of `changed`, and the watcher stays."""
+        ...
+
 
 class Watchers:
     """Who wants to hear of a log's next change, whatever it is. To tell a thousand costs an append as much as one."""
@@ -168,6 +172,11 @@ class Watchers:
             told, self.members = self.members, {}
             for call in _told(told):
                 _call(call)
+
+    def tell_high_watermark(self) -> None:
+        """Nothing else has changed."""
+        for watcher in tuple(self.members):
+            _call(watcher.high_watermark_moved)
 
 
 def _told(members: dict[Watcher, None]) -> Iterator[Callback]:

@@ -67,8 +67,7 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
     liveness, readiness = Liveness(), Readiness()
     elector = LeaseElector(
         lease_client,
-        settings.lease_namespace,
-        settings.lease_name,
+        (settings.lease_namespace, settings.lease_name),
         settings.identity,
         duration_s=settings.lease_s,
         renew_every_s=settings.lease_s / 3,

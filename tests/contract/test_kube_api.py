@@ -111,7 +111,7 @@ def owned(child: dict[str, Any], name: str, owners: dict[str, str]) -> dict[str,
 
 
 def elector(client: KubeClient, name: str, identity: str) -> LeaseElector:
-    return LeaseElector(client, SYSTEM, name, identity, duration_s=DURATION_S, renew_every_s=0.3)
+    return LeaseElector(client, (SYSTEM, name), identity, duration_s=DURATION_S, renew_every_s=0.3)
 
 
 async def test_what_is_tried_out_is_judged_and_not_written(client: KubeClient, plane: ControlPlane) -> None:

@@ -1,18 +1,24 @@
-"""What a connection may rely on, whatever carries its bytes: a TCP socket, memory, or something that encrypts."""
+"""What a connection may rely on, whatever carries its bytes: a TCP socket, memory, or TLS, accepted and dialled."""
 
-import os
 import socket
+import ssl
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import pytest
 
 from broker_runtime.network.output import send
 from broker_runtime.network.transport import FileUnreadableError, PlainTransport, Transport
 from broker_runtime.wire.reply import Chunk, FileRegion
+from tests.support.certificate import make_certificate
 from tests.support.memory_transport import EncryptingTransport, MemoryTransport
+from tests.support.open_file import OpenFile
+from tests.support.tls_transport import TlsTransport, tls_contexts
+
+Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
+HOST = "broker.example"
 
 
 class Peer(Protocol):
@@ -65,42 +71,95 @@ class MemoryPeer:
         return found
 
 
+class TlsPeer:
+    """Owns the other end of a socket, and speaks TLS over it."""
+
+    def __init__(self, transport: TlsTransport, connected: socket.socket) -> None:
+        self._transport = transport
+        self._socket = connected
+
+    def send(self, data: bytes) -> None:
+        while data:
+            data = data[self._transport.write([data]) :]
+
+    def end(self) -> None:
+        self._transport.end()
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def received(self) -> bytes:
+        return receive_all(self._transport, 1 << 20)
+
+
 Ends = tuple[Transport, Peer]
 
 
-def _plain() -> Iterator[Ends]:
+@contextmanager
+def socket_pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
     with ours, theirs:
+        yield ours, theirs
+
+
+def _plain(_: Contexts) -> Iterator[Ends]:
+    with socket_pair() as (ours, theirs):
         yield PlainTransport(ours), SocketPeer(theirs)
 
 
-def _memory() -> Iterator[Ends]:
+def _memory(_: Contexts) -> Iterator[Ends]:
     transport = MemoryTransport()
     yield transport, MemoryPeer(transport)
 
 
-def _encrypting() -> Iterator[Ends]:
+def _encrypting(_: Contexts) -> Iterator[Ends]:
     transport = EncryptingTransport()
     yield transport, MemoryPeer(transport)
 
 
-@pytest.fixture(params=[_plain, _memory, _encrypting], ids=["plain", "memory", "encrypting"])
-def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
-    make: Callable[[], Iterator[Ends]] = request.param
-    yield from make()
+def _tls_accepted(contexts: Contexts) -> Iterator[Ends]:
+    with socket_pair() as (ours, theirs):
+        accepted = TlsTransport(PlainTransport(ours), contexts[0], server_name=None)
+        dialled = TlsTransport(PlainTransport(theirs), contexts[1], server_name=HOST)
+        shake_hands(accepted, dialled)
+        yield accepted, TlsPeer(dialled, theirs)
 
 
-class OpenFile:
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+def _tls_dialled(contexts: Contexts) -> Iterator[Ends]:
+    with socket_pair() as (ours, theirs):
+        dialled = TlsTransport(PlainTransport(ours), contexts[1], server_name=HOST)
+        accepted = TlsTransport(PlainTransport(theirs), contexts[0], server_name=None)
+        shake_hands(accepted, dialled)
+        yield dialled, TlsPeer(accepted, theirs)
 
-    def fileno(self) -> int:
-        return self._file.fileno()
 
-    def pread(self, size: int, offset: int) -> bytes:
-        return os.pread(self.fileno(), size, offset)
+def shake_hands(*ends: Transport) -> None:
+    """By the first calls of both sides, which have nothing to receive yet."""
+    for _ in range(3):
+        for end in ends:
+            with pytest.raises(BlockingIOError):
+                end.receive_into(memoryview(bytearray(1)))
+
+
+KINDS = {
+    "plain": _plain,
+    "memory": _memory,
+    "encrypting": _encrypting,
+    "tls accepted": _tls_accepted,
+    "tls dialled": _tls_dialled,
+}
+
+
+@pytest.fixture(scope="module")
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> Contexts:
+    made = make_certificate(tmp_path_factory.mktemp("tls"), HOST)
+    return tls_contexts(str(made.certificate), str(made.key))
+
+
+@pytest.fixture(params=KINDS)
+def ends(request: pytest.FixtureRequest, contexts: Contexts) -> Iterator[Ends]:
+    make: Callable[[Contexts], Iterator[Ends]] = KINDS[request.param]
+    yield from make(contexts)
 
 
 def receive_all(transport: Transport, space_bytes: int) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker_runtime.network.acceptor import ListenerBindError
+from broker_runtime.network.listening import ListenerBindError
 from broker_runtime.network.settings import IpAction, NetworkLimits, QuotaSettings, Strategy
 from tests.support.socket_bench import BENCHES, PING, Bench, bench_on
 

@@ -1,7 +1,7 @@
 """All kinds of clients at once, and metadata that changes meanwhile: no turn of the event loop is long, and a client
 that asks for little is answered soon.
 
-SLUICEGATE_MIXED_LOAD=full takes 5,000 consumers, 1,600 other connections and 2,000 partitions; without it there are
+SLUICEGATE_MIXED_LOAD=full takes 5,000 consumers, 2,000 other connections and 2,000 partitions; without it there are
 fewer, so that a busy machine with two cores needs less than a minute.
 """
 
@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from broker_runtime.storage.batch import encode_batch
 from tests.support.broker_process import ROOT, BrokerGroup, BrokerProcess
@@ -23,19 +23,27 @@ from tests.support.wire_client import WireClient
 FULL = os.environ.get("SLUICEGATE_MIXED_LOAD") == "full"
 PARTITIONS = 2_000 if FULL else 1_000
 LOAD = (
-    Load(consumers=5_000, idle=1_000, half_sent=500, slow_readers=20, pipelining=40, storm=400)
+    Load(consumers=5_000, idle=1_440, half_sent=500, slow_readers=20, pipelining=40, storm=400)
     if FULL
     else Load(consumers=1_000, idle=300, half_sent=150, slow_readers=10, pipelining=10, storm=200)
 )
+FULL_GARBAGE = 'python_gc_objects_collected_total{generation="2"}'
 MEASURED_S = 20.0 if FULL else 10.0
 APPEND_EVERY_S = 1.0
+BOUND_S = 0.005
+"""What no turn is to exceed on a machine that has time for it."""
 LONG_S = 0.02
-MEAN_S_MAX = 0.02
-"""A turn ends after 1 to 2 ms of its work; on a machine that is busy with other things that takes several times as
-long. Without that end applying 500 partitions is one turn of 0.2 s, and many requests are one turn without end."""
+"""What few turns exceed on one that is busy with other things: they stop this process in the middle of a turn."""
+LONG_SHARE_MAX = 0.05
+MEAN_S_MAX = 0.01
+"""A turn ends after 1 to 2 ms of its work. Without that end applying 500 partitions is one turn of 0.2 s, and many
+requests are one turn without end."""
 LONGEST_S_MAX = 1.0
-ROUND_TRIP_P99_S_MAX = 3.0
+ROUND_TRIP_P99_S_MAX = 3.0 if FULL else 1.0
 """Of which the most is waiting behind all the consumers that a record has woken."""
+GARBAGE_MAX = 1_000
+"""Objects that only a full collection frees: it does not look for what had come to stay, so they are none of those that
+there is much of."""
 
 
 @contextmanager
@@ -57,6 +65,8 @@ def mixed_load(port: int, load: Load) -> Iterator[dict[str, int]]:
 @dataclass(frozen=True, slots=True)
 class Turns:
     count: int
+    over_bound: int
+    """Longer than BOUND_S."""
     long: int
     """Longer than LONG_S."""
     mean_s: float
@@ -129,9 +139,25 @@ def turns(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
         if name.startswith(longest):
             work = name.removeprefix(longest).partition('"')[2].rpartition('"')[0]
             count = int(grown("count", work, before, after))
-            short = int(grown("bucket", work, before, after, f',le="{LONG_S}"'))
+            bound, long = (count - int(grown("bucket", work, before, after, f',le="{s}"')) for s in (BOUND_S, LONG_S))
             mean_s = grown("sum", work, before, after) / max(count, 1)
-            found[work] = Turns(count, count - short, mean_s, longest_s)
+            found[work] = Turns(count, bound, long, mean_s, longest_s)
+    return found
+
+
+def complaints(round_trip_p99_s: float, held: Mapping[str, Turns]) -> list[str]:
+    """What is worse than it may be."""
+    found = []
+    if round_trip_p99_s > ROUND_TRIP_P99_S_MAX:
+        found.append(f"a client that asks for little waits {round_trip_p99_s:.3f} s in one of a hundred requests")
+    for work, these in held.items():
+        if these.mean_s > MEAN_S_MAX:
+            found.append(f"turns of {work} take {these.mean_s * 1000:.1f} ms on average")
+        # One of a few, which another process has stopped, says nothing.
+        if these.long > max(these.count * LONG_SHARE_MAX, 3):
+            found.append(f"{these.long} of {these.count} turns of {work} take longer than {LONG_S * 1000:g} ms")
+        if these.longest_s > LONGEST_S_MAX:
+            found.append(f"a turn of {work} takes {these.longest_s:.2f} s")
     return found
 
 
@@ -162,9 +188,18 @@ def test_no_turn_is_long_and_a_client_that_asks_for_little_is_answered_soon() ->
     assert seen["fetched"] >= LOAD.consumers * min(appended, 3)
     assert seen["stormed"] > LOAD.storm
     assert seen["pipelined_bytes"] > 100_000
-    assert calm.quantile(0.99) < ROUND_TRIP_P99_S_MAX
-    assert {work for work, found in held.items() if found.mean_s > MEAN_S_MAX} == set()
-    assert {work for work, found in held.items() if found.longest_s > LONGEST_S_MAX} == set()
+    assert set(held) >= {"sockets", "requests that waited", "waking", "metadata", "tasks", "garbage collection"}
+    assert complaints(calm.quantile(0.99), held) == []
+    assert after[FULL_GARBAGE] - before[FULL_GARBAGE] < GARBAGE_MAX
+
+
+def test_long_turns_and_a_client_that_waits_are_found() -> None:
+    short = Turns(count=1_000, over_bound=20, long=5, mean_s=0.0015, longest_s=0.09)
+    assert complaints(0.03, {"sockets": short, "waking": short}) == []
+    assert complaints(ROUND_TRIP_P99_S_MAX * 1.1, {"sockets": short}) != []
+    for worse in ({"mean_s": 0.02}, {"long": 60}, {"longest_s": 1.3}):
+        (complaint,) = complaints(0.03, {"sockets": short, "waking": replace(short, **worse)})
+        assert "waking" in complaint
 
 
 def produce_for(seconds: float, port: int) -> int:
@@ -179,9 +214,19 @@ def produce_for(seconds: float, port: int) -> int:
 
 
 def report(calm: WellBehaved, held: Mapping[str, Turns], seen: Mapping[str, int]) -> None:
-    trips = ", ".join(f"p{share:g} {calm.quantile(share / 100) * 1000:.1f}" for share in (50, 99))
-    print(f"{len(calm.round_trips_s)} round trips in ms: {trips}, longest {max(calm.round_trips_s) * 1000:.1f}")
+    """As it can be quoted: a paragraph and a table."""
+    load, trips = LOAD, [calm.quantile(share) * 1000 for share in (0.5, 0.99)]
+    print(
+        f"\n{load.consumers:,} consumers of one partition; {load.others:,} other connections: {load.idle:,} idle, "
+        f"{load.half_sent} with half a request sent, {load.slow_readers} that read nothing of {load.requests_at_once} "
+        f"answers each, {load.pipelining} with {load.requests_at_once} requests under way each; a storm of "
+        f"{load.storm} connections a second; {PARTITIONS + 2:,} partitions, and {PARTITIONS // 2:,} more come, are "
+        f"configured and go in {MEASURED_S:g} s.\n"
+        f"A client that produces one record after the other waits {trips[0]:.1f} ms (median), {trips[1]:.1f} ms (p99), "
+        f"{max(calm.round_trips_s) * 1000:.1f} ms at most, in {len(calm.round_trips_s):,} requests. {dict(seen)}\n\n"
+        f"| turns of the event loop | number | mean ms | over {BOUND_S * 1000:g} ms | over {LONG_S * 1000:g} ms "
+        "| longest ms |\n|---|---|---|---|---|---|"
+    )
     for work, found in held.items():
-        lengths = f"mean {found.mean_s * 1000:.2f} ms, longest {found.longest_s * 1000:.1f} ms"
-        print(f"{work}: {found.count} turns, {found.long} of them over {LONG_S * 1000:g} ms, {lengths}")
-    print(dict(seen))
+        shares = " | ".join(f"{part / max(found.count, 1):.2%}" for part in (found.over_bound, found.long))
+        print(f"| {work} | {found.count:,} | {found.mean_s * 1000:.2f} | {shares} | {found.longest_s * 1000:.1f} |")

@@ -20,8 +20,7 @@ DURATION_S = 3
 def elector(server: OneLease, identity: str) -> LeaseElector:
     return LeaseElector(
         server,  # type: ignore[arg-type]
-        "default",
-        "test",
+        ("default", "test"),
         identity,
         duration_s=DURATION_S,
         renew_every_s=DURATION_S / 10,

@@ -18,7 +18,7 @@ from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.replication import fetcher
+from broker_runtime.replication import truncation
 from broker_runtime.replication.follower import Cut, FollowerReplica
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.checkpoints import Checkpoints
@@ -55,7 +55,7 @@ def elect_outside_the_in_sync_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def follow_without_truncation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A follower takes for granted that its log is a beginning of the new leader's."""
-    monkeypatch.setattr(fetcher, "cut_for", lambda log, epoch, end: Cut(log.log_end_offset, True))
+    monkeypatch.setattr(truncation, "cut_for", lambda log, epoch, end: Cut(log.log_end_offset, True))
 
 
 def count_a_removal_before_it_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,11 +249,11 @@ def commit_whether_or_not_the_name_is_free(monkeypatch: pytest.MonkeyPatch) -> N
     """Who holds the lease takes it for the right to write."""
 
     async def overwrite(self: KubernetesJournal, base: int, data: bytes) -> None:
-        name = self._batch_name(base)
-        if not await self._again(lambda: self._store.create(name, "batch", data)):
-            found = await self._get(name)
+        name = self._names.batch(base)
+        if not await self._patient.create(name, "batch", data):
+            found = await self._patient.get(name)
             if found is not None:
-                await self._again(lambda: self._store.replace(name, "batch", data, found.version))
+                await self._patient.replace(name, "batch", data, found.version)
 
     monkeypatch.setattr(KubernetesJournal, "_create", overwrite)
 

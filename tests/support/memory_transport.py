@@ -25,6 +25,11 @@ class MemoryTransport:
         """The peer ends its side."""
         self._ended = True
 
+    @property
+    def holds_unread(self) -> bool:
+        """Bytes have come that nobody has read."""
+        return bool(self._arrived)
+
     def receive_into(self, space: memoryview, /) -> int:
         self._check_open()
         if not self._arrived and not self._ended:

@@ -38,6 +38,11 @@ class Load:
     storm: int
     requests_at_once: int = 200
 
+    @property
+    def others(self) -> int:
+        """Connections beside the consumers' and the storm's."""
+        return self.idle + self.half_sent + self.slow_readers + self.pipelining
+
 
 @dataclass(slots=True)
 class Seen:

@@ -1,7 +1,8 @@
-"""What docs/architecture.md names is there: each `path.py:name` of its walks, and each file of its map."""
+"""What pages name is there: steps of walks and files of the map of architecture.md, modules and links in all pages."""
 
 import ast
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (ROOT / "broker_runtime", ROOT / "operator" / "sluicegate_operator")
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+PAGES = [path for path in TRACKED if path.endswith(".md") and (ROOT / path).is_file()]
 STEPS = sorted(set(re.findall(r"`([\w/]+\.py):(\w+)`", PAGE)))
 
 
@@ -49,3 +52,12 @@ def test_every_file_and_folder_of_the_map_is_there() -> None:
             assert folder.is_dir(), line
         elif named := re.match(r"  (\w+/|\w+\.py)", line):
             assert (folder / named[1]).exists(), line
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_module_and_link_of_a_page_is_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    modules = set(re.findall(r"`([\w./-]*\w+\.py)(?::\w+)?`", text))
+    assert {module for module in modules if not any(f"/{path}".endswith(f"/{module}") for path in TRACKED)} == set()
+    links = {link for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) if "://" not in link}
+    assert {link for link in links if not ((ROOT / page).parent / link).exists()} == set()

@@ -51,7 +51,9 @@ def backing(settings: BrokerSettings, metadata: Log, clock: Clock, parts: Journa
         if host in _ANY_HOST:
             host = in_api_server.own_host()
     address = "" if host in _ANY_HOST or not port else f"{f'[{host}]' if ':' in host else host}:{port}"
-    election = LeaseElection(store, f"{settings.node_id}_{parts.incarnation}", duration_ms, clock, address)
+    identity = f"{settings.node_id}_{parts.incarnation}"
+    connect_timeout_s = settings.config.sluicegate_controller_connection_setup_timeout_ms / 1000
+    election = LeaseElection(store, identity, duration_ms, clock, address, connect_timeout_s)
     return Backing(metadata, KubernetesJournal(metadata, store, name, duration_ms / 1000), election)
 
 

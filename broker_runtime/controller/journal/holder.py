@@ -11,7 +11,6 @@ import logging
 
 log = logging.getLogger(__name__)
 
-_CONNECT_TIMEOUT_S = 1.0
 _RETRY_DELAY_S = 0.1
 _RETRY_DELAY_MAX_S = 1.0
 _REFUSALS = 2
@@ -21,11 +20,12 @@ _REFUSALS = 2
 class HolderWatch:
     """Watches one holder at a time. Everything it knows is soft: a new process begins with nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, connect_timeout_s: float) -> None:
         self.news = asyncio.Event()
         """The holder's connection has ended, or the holder is gone. Whoever waits clears it."""
         self.gone = ""
         """The holder whose process has ended; empty while that of the one that is watched may run."""
+        self._connect_timeout_s = connect_timeout_s
         self._holder = ""
         self._lost_s: float | None = None
         """Since when there is no connection, if there was one."""
@@ -61,7 +61,7 @@ class HolderWatch:
         refusals, delay_s = 0, _RETRY_DELAY_S
         while refusals < _REFUSALS:
             try:
-                connection = await _connect(host, port)
+                connection = await self._connect(host, port)
             except ConnectionRefusedError:
                 # One that was never connected may have another address than it says.
                 refusals += self._lost_s is not None
@@ -81,12 +81,11 @@ class HolderWatch:
         self.gone = holder
         self.news.set()
 
-
-async def _connect(host: str, port: int) -> "_Connection":
-    """Raises OSError, TimeoutError."""
-    async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-        _, connection = await asyncio.get_running_loop().create_connection(_Connection, host, port)
-    return connection
+    async def _connect(self, host: str, port: int) -> "_Connection":
+        """Raises OSError, TimeoutError."""
+        async with asyncio.timeout(self._connect_timeout_s):
+            _, connection = await asyncio.get_running_loop().create_connection(_Connection, host, port)
+        return connection
 
 
 class _Connection(asyncio.Protocol):

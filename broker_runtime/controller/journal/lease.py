@@ -14,6 +14,7 @@ import logging
 from dataclasses import replace
 
 from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerConfig
 from broker_runtime.controller.journal.holder import HolderWatch
 from broker_runtime.controller.journal.store import LeaseRecord, ObjectStore, StoreError
 from broker_runtime.controller.journal.trouble import Trouble
@@ -30,6 +31,7 @@ _POLL_LOST_S = 0.1
 _LATE_S = 0.002
 """Timers may ring a millisecond early."""
 _RELEASE_ATTEMPTS = 3
+_CONNECT_TIMEOUT_S = BrokerConfig.sluicegate_controller_connection_setup_timeout_ms.default / 1000
 
 
 class LeaseElection:
@@ -37,7 +39,15 @@ class LeaseElection:
 
     certain = False
 
-    def __init__(self, store: ObjectStore, identity: str, duration_ms: int, clock: Clock, address: str = "") -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        identity: str,
+        duration_ms: int,
+        clock: Clock,
+        address: str = "",
+        connect_timeout_s: float = _CONNECT_TIMEOUT_S,
+    ) -> None:
         """`identity` is `<node id>_<what tells processes of that node apart>`. `address` is host:port where others
         reach this controller; empty when that is not known, and then they go by its lease alone."""
         self._store = store
@@ -51,7 +61,7 @@ class LeaseElection:
         self._lease: LeaseRecord | None = None
         self._seen_s = 0.0
         self._held_until_s: float | None = None
-        self._watch = HolderWatch()
+        self._watch = HolderWatch(connect_timeout_s)
         self._trouble = Trouble("the lease of the active controller cannot be read or written", duration_ms / 1000)
 
     @property

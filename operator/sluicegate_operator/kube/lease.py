@@ -50,8 +50,7 @@ class LeaseElector:
     def __init__(
         self,
         client: KubeClient,
-        namespace: str,
-        name: str,
+        lease: tuple[str, str],
         identity: str,
         *,
         duration_s: float = 15.0,
@@ -59,14 +58,13 @@ class LeaseElector:
         alive: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """While `alive` says no the Lease is left to run out: whoever holds it does no work."""
+        """`lease`: namespace and name. While `alive` says no it is left to run out: whoever holds it does no work."""
         if not identity:
             raise ValueError("the identity of a Lease's holder must not be empty")
         self.identity = identity
         self.lost = asyncio.Event()
         self._client = client
-        self._namespace = namespace
-        self._name = name
+        self._namespace, self._name = lease
         self._alive = alive
         self._now_s = clock
         self._duration_s = math.ceil(duration_s)

@@ -47,7 +47,7 @@ def of(sequence: str) -> list[Wanted]:
 
 ENTRY, ABSENT = "(an entry)", "(absent)"
 
-NOT_SERVED = "The API or version serves what this broker does not have (yet): groups, transactions, replication."
+NOT_SERVED = "The API or version serves what this broker does not have (yet): groups, transactions."
 TOPIC_IDS = "Newer versions name topics by id (KIP-516), which is not served."
 NO_LEADERS_TOLD = "Newer versions tell where a new leader is (KIP-951) and serve Kafka's own replicas."
 UNKNOWN_KEY = (

@@ -6,6 +6,7 @@ Its connections are the real ones, over simulated sockets.
 from collections.abc import Callable, Collection, Iterable
 
 from broker_runtime.clock import Clock
+from broker_runtime.config import SecurityProtocol
 from broker_runtime.network.connection import Connection, FrameHandler, Shared
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
 from broker_runtime.wire.reply import PendingReply, Reply
@@ -40,7 +41,7 @@ class SimulatedServer:
     def listeners(self) -> tuple[str, ...]:
         return tuple(self._doors)
 
-    def add_listener(self, name: str, host: str, port: int) -> tuple[str, int]:
+    def add_listener(self, name: str, host: str, port: int, _: SecurityProtocol) -> tuple[str, int]:
         door = self._doors[name] = _Door(self, self._owner, name, (host, port))
         self._network.listen(door.address, door)
         return door.address

@@ -18,6 +18,7 @@ from broker_runtime.metadata.quotas import IP_RATE_KEY, ClientQuotaRecord
 from broker_runtime.metadata.record import Record
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.storage.disk import Pause
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR
 from tests.support.manual_clock import ManualClock
@@ -36,7 +37,7 @@ class Scene:
         self.logs.open(lambda _topic: TopicConfig())
         client: Any = Mock()
         settings = broker_settings({"node.id": "1", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"})
-        self.node = BrokerNode(settings, clock, self.logs, "cluster", client, peers=Mock(), server=Mock())
+        self.node = BrokerNode(settings, clock, self.logs, "cluster", (client, client), peers=Mock(), server=Mock())
         self.offset = 0
 
     @classmethod
@@ -94,7 +95,7 @@ async def test_a_topic_that_fails_is_applied_again_and_the_others_at_once(
 
     def fail_once(
         self: ReplicaManager, topic_id: UUID, indexes: Collection[int], config: TopicConfig
-    ) -> Iterator[None]:
+    ) -> Iterator[Pause | None]:
         if topic_id == failing_id and failures:
             raise failures.pop()
         return real(self, topic_id, indexes, config)
@@ -111,7 +112,9 @@ async def test_a_change_of_one_partition_is_work_for_one(monkeypatch: pytest.Mon
     scene = await Scene.begun()
     real, applied = ReplicaManager.apply_partitions, list[int]()
 
-    def note(self: ReplicaManager, topic_id: UUID, indexes: Collection[int], config: TopicConfig) -> Iterator[None]:
+    def note(
+        self: ReplicaManager, topic_id: UUID, indexes: Collection[int], config: TopicConfig
+    ) -> Iterator[Pause | None]:
         applied.extend(indexes)
         return real(self, topic_id, indexes, config)
 

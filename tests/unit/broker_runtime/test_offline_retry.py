@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker_runtime.storage.disk import Pause
 from tests.unit.broker_runtime.test_broker_node import Scene, made
 
 pytestmark = pytest.mark.virtual_time
@@ -18,7 +19,7 @@ async def test_a_partition_that_could_not_be_opened_is_tried_again_less_and_less
     tries: list[str] = []
     real = scene.node.metadata._apply_topic
 
-    def again(name: str) -> Iterator[None]:
+    def again(name: str) -> Iterator[Pause | None]:
         tries.append(name)
         return real(name)
 

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from broker_runtime.apis import create_topics
 from broker_runtime.apis.create_topics import API
 from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.describe_configs import describe_topic
 from tests.support.controller import ControllerInMemory
 
 
@@ -36,6 +38,24 @@ async def test_each_topic_of_a_request_stands_for_itself(version: int) -> None:
         assert created["topic_id"] == node.image.topics["a"].id
         assert created["num_partitions"] == 3
         assert {"retention.ms"} <= {entry["name"] for entry in created["configs"]}
+
+
+async def test_what_topics_with_one_configuration_come_to_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    described: list[dict[str, str]] = []
+
+    def note(configs: dict[str, str], *more: Any) -> Any:
+        described.append(configs)
+        return describe_topic(configs, *more)
+
+    monkeypatch.setattr(create_topics, "describe_topic", note)
+    async with ControllerInMemory() as node:
+        await node.broker()
+        other = {**topic("other"), "configs": ({"name": "retention.ms", "value": "7"},)}
+        answer = await node.ask(API, 7, request(*(topic(f"t{number}") for number in range(600)), other))
+    assert described == [{}, {"retention.ms": "7"}]
+    shown = {each["name"]: {c["name"]: c["value"] for c in each["configs"]} for each in answer["topics"]}
+    assert (shown["other"].pop("retention.ms"), shown["t0"].pop("retention.ms")) == ("7", "604800000")
+    assert shown["other"] == shown["t0"]
 
 
 async def test_validating_creates_nothing() -> None:

@@ -243,7 +243,6 @@ def test_a_fetch_without_a_session_leaves_nothing_behind() -> None:
     node.append(1)
     assert (waiting.session_id, list(waiting.parts), waiting.with_records) == (0, [0, 1, 2], [1])
     assert not any(house.log.readers.members for house in node.houses)
-    assert len(node.fetch_sessions) == 0
 
 
 @pytest.mark.parametrize(
@@ -276,10 +275,10 @@ def test_a_full_request_that_names_a_session_ends_it() -> None:
     before = client.id
     client.begin(ALL)
     assert client.id != before
-    assert len(node.fetch_sessions) == 1
+    assert node.fetch_sessions.get(before) is None
     client.epoch = -1
     assert client.send(ALL).session_id == 0
-    assert len(node.fetch_sessions) == 0
+    assert node.fetch_sessions.get(client.id) is None
 
 
 def test_a_session_without_partitions_is_over() -> None:
@@ -287,7 +286,7 @@ def test_a_session_without_partitions_is_over() -> None:
     client = Client(node)
     client.begin({0: 0})
     assert client.go_on(forget=[0]).session_id == 0
-    assert len(node.fetch_sessions) == 0
+    assert node.fetch_sessions.get(client.id) is None
 
 
 # Followers
@@ -303,6 +302,26 @@ def test_a_follower_in_a_session_moves_the_high_watermark_and_hears_of_it() -> N
     answer = follower.go_on({1: 1})
     assert (node.houses[1].log.high_watermark, answer.parts[1].high_watermark) == (1, 1)
     assert follower.go_on().parts == {}
+
+
+def test_a_follower_that_waits_is_not_looked_after_for_the_high_watermark_and_hears_of_it_with_its_next_answer() -> (
+    None
+):
+    node = Node(1, 2)
+    leader = node.leaders[1]
+    leader.update(Partition((1, 2, 3), (1, 2, 3), 1, 4, 1), brokers(1, 2, 3), 0.0)
+    follower = Client(node, replica=2)
+    follower.begin(ALL)
+    node.append(1)
+    waiting = follower.go_on({1: 1}, wait_ms=60_000)
+    node.looked_at.clear()
+    leader.on_fetch(3, -1, 1, 0.0)
+    assert leader.log.high_watermark == 1
+    assert (node.looked_at, waiting.is_there) == ([], False)
+    node.append(0)
+    assert {index: part.high_watermark for index, part in waiting.parts.items()} == {0: 0, 1: 1}
+    node.append(1)
+    assert follower.go_on().with_records == [0, 1], "the log is still watched"
 
 
 def test_a_follower_of_an_idle_partition_is_in_sync_when_a_record_comes() -> None:
@@ -340,6 +359,18 @@ def test_the_end_of_a_followers_session_is_no_reason_to_leave() -> None:
     node.fetch_sessions.remove(follower.id)
     node.append(0)
     assert wanted_change(node.leaders[0], brokers(1, 2), node.clock.monotonic(), 5.0, 11) is None
+
+
+def test_a_follower_that_forgets_a_partition_with_records_for_it_is_not_caught_up() -> None:
+    node = Node(1, 2)
+    follower = Client(node, replica=2)
+    follower.begin(ALL)
+    node.append(0)
+    node.clock.advance(100)  # type: ignore[attr-defined]
+    follower.go_on(forget=[0])
+    change = wanted_change(node.leaders[0], brokers(1, 2), node.clock.monotonic(), 5.0, 11)
+    assert change is not None
+    assert change.isr == (1,)
 
 
 def test_what_a_follower_has_is_taken_down_again_when_the_leader_has_forgotten_it() -> None:
@@ -458,7 +489,7 @@ def test_a_session_that_grows_beyond_the_room_is_over_with_its_next_answer() -> 
     assert session is not None
     session.add([_asked(index) for index in range(60, 101)])
     kept_as = session.id
-    assert not cache.cache.touch(session)
+    cache.cache.touch(session)
     assert session.id == 0
     assert cache.cache.get(kept_as) is None
     assert cache.keep(100, 0.0) is not None

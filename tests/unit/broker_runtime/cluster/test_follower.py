@@ -15,7 +15,7 @@ import pytest
 from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.loopback_link import LoopbackLink
-from broker_runtime.config import TopicConfig, broker_settings
+from broker_runtime.config import SecurityProtocol, TopicConfig, broker_settings
 from broker_runtime.controller.journal.choice import JournalParts
 from broker_runtime.controller_node import ControllerNode
 from broker_runtime.errors import ErrorCode
@@ -42,7 +42,7 @@ TOPIC = UUID(int=9)
 class NoServer:
     """The frames come by the loopback link."""
 
-    def add_listener(self, name: str, host: str, port: int) -> tuple[str, int]:
+    def add_listener(self, name: str, host: str, port: int, _: SecurityProtocol) -> tuple[str, int]:
         return host, port
 
     def start(self) -> None: ...

@@ -10,22 +10,17 @@ import pytest
 
 from broker_runtime.cluster.lifecycle import BrokerState, Phase
 from broker_runtime.cluster.link import ControllerClient
-from broker_runtime.cluster.membership import (
-    Identity,
-    Membership,
-    MembershipError,
-    RegistrationTimeoutError,
-    ReplacedError,
-    Timing,
-)
-from broker_runtime.config import Endpoint
+from broker_runtime.cluster.membership import Membership, Timing
+from broker_runtime.cluster.registration import Identity, MembershipError, RegistrationTimeoutError, ReplacedError
+from broker_runtime.config import Endpoint, SecurityProtocol
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from tests.support.manual_clock import ManualClock
 from tests.support.virtual_time import run
 
-ME = Identity(7, "cluster", UUID(int=1), None, [Endpoint("PLAINTEXT", "here", 9092)])
+OPEN, SECURE = Endpoint("PLAINTEXT", "here", 9092), Endpoint("SECURE", "here", 9093, SecurityProtocol.SSL)
+ME = Identity(7, "cluster", UUID(int=1), None, [OPEN, SECURE])
 TIMING = Timing(heartbeat_interval_s=2.0, session_timeout_s=9.0, registration_timeout_s=60.0)
 Fields = Mapping[str, object]
 
@@ -131,6 +126,10 @@ def test_it_registers_and_is_let_in_within_a_moment(bench: Bench) -> None:
     assert bench.membership.state is BrokerState.RUNNING
     assert bench.membership.epoch == 100
     assert bench.controller.asked[0][1]["previous_broker_epoch"] == -1
+    assert bench.controller.asked[0][1]["listeners"] == [
+        {"name": "PLAINTEXT", "host": "here", "port": 9092, "security_protocol": 0},
+        {"name": "SECURE", "host": "here", "port": 9093, "security_protocol": 1},
+    ]
 
 
 def test_the_epoch_since_which_its_data_is_whole_is_told_and_the_new_one_noted_before_a_heartbeat(bench: Bench) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from broker_runtime.cluster.reactions import Reactions
+from broker_runtime.storage.disk import Pause
 from tests.support.manual_clock import ManualClock
 
 
@@ -237,3 +238,36 @@ async def test_a_stop_that_waits_goes_on_when_everything_is_done() -> None:
     reactions.run_over_turns("a", step)
     await reactions.finish(60.0)
     assert len(log) == 100
+
+
+def test_a_step_that_pauses_lets_the_others_go_on_and_is_not_done_before_it_is_resumed() -> None:
+    scene = Scene()
+    resume: list[Callable[[], None]] = []
+
+    def pausing() -> Iterator[Pause | None]:
+        scene.log.append("begun")
+        yield resume.append
+        scene.log.append("over")
+
+    scene.reactions.run_over_turns("a", pausing)
+    scene.reactions.when_done("told", lambda: scene.log.append("told"))
+    scene.add("b")
+    assert scene.done() == ["begun", "b0", "b1"]
+    scene.reactions.run_over_turns("a", pausing)
+    assert scene.done() == [], "it waits for the one of its name"
+    resume.pop()()
+    assert scene.done() == ["over", "told", "begun"]
+    scene.reactions.close()
+    resume.pop()()
+    assert scene.done() == []
+
+
+def test_a_pause_that_is_over_at_once_is_none() -> None:
+    scene = Scene()
+
+    def pausing() -> Iterator[Pause | None]:
+        yield lambda resume: resume()
+        scene.log.append("over")
+
+    scene.reactions.run_over_turns("a", pausing)
+    assert scene.done() == ["over"]

@@ -2,9 +2,13 @@
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable
+from itertools import accumulate
+from random import Random
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection import Connection, Shared
@@ -59,6 +63,8 @@ class Served:
         self.transport = transport
         self.loop, self.poller = Loop(), NotedPoller()
         self.promises: list[PendingReply] = []
+        self.numbers: list[int] = []
+        """Of the requests that promises were made for, where they have one."""
         self.ended = 0
         self.refusals: list[str] = []
         self.clock = ManualClock()
@@ -76,6 +82,7 @@ class Served:
             raise ProtocolError("bad", "the test says so")
         if bytes(frame).endswith(b"later"):
             self.promises.append(PendingReply())
+            self.numbers.append(int(bytes(frame).split()[1]) if len(bytes(frame).split()) == 3 else 0)
             if bytes(frame).startswith(b"batch"):
                 self.promises[-1].admits = _is_batch
             return self.promises[-1]
@@ -433,3 +440,42 @@ def test_a_client_that_does_not_read_its_answers_is_not_read_either() -> None:
     served.connection.on_writable()
     assert served.taken() == request(b"0")
     assert served.poller.watched == (True, False)
+
+
+@given(
+    st.lists(st.sampled_from([b"batch later", b"batch", b"fetch later", b"metadata"]), max_size=30),
+    st.lists(st.one_of(st.none(), st.integers(1, 40)), min_size=1, max_size=20),
+    st.randoms(use_true_random=False),
+    st.integers(1, 5),
+)
+def test_answers_come_in_the_order_of_requests_whatever_waits_and_however_the_stream_is_cut(
+    kinds: list[bytes], cuts: list[int | None], choices: Random, limit: int
+) -> None:
+    served = Served(MemoryTransport(), NetworkLimits(connection_turn_requests=limit))
+    bodies = [b"%s %d%s" % (kind.split()[0], number, kind[len(kind.split()[0]) :]) for number, kind in enumerate(kinds)]
+    stream, number, sent = b"".join(map(request, bodies)), 0, 0
+    ends = list(accumulate(len(request(body)) for body in bodies))
+
+    def answer_one() -> None:
+        open_ones = [promise for promise in served.promises if not promise.done]
+        if open_ones:
+            promise = choices.choice(open_ones)
+            promise.complete((request(b"answer to %d" % served.numbers[served.promises.index(promise)]),))
+
+    for _ in range(1_000):
+        if stream:
+            size = cuts[number % len(cuts)] or next(end for end in ends if end > sent) - sent
+            sent += size
+            served.transport.arrive(stream[:size])
+            stream = stream[size:]
+            number += 1
+        if served.poller.watched == (True, False):
+            served.connection.on_readable()
+        if not stream or choices.random() < 0.5:
+            answer_one()
+        served.loop.run()
+        if not stream and not served.transport.holds_unread and all(promise.done for promise in served.promises):
+            break
+    expected = [b"answer to %d" % number if b"later" in body else body for number, body in enumerate(bodies)]
+    assert served.taken() == b"".join(map(request, expected))
+    assert served.connection._machine.state is ConnectionState.READING

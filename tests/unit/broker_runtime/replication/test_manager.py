@@ -13,7 +13,8 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
-from tests.support.logs import TOPIC_ID, LogHouse
+from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse
+from tests.support.manual_disk import ManualDisk
 
 ME = 1
 
@@ -105,3 +106,57 @@ def test_what_a_removed_partition_was_made_of_is_freed_without_the_garbage_colle
         assert replica() is None
     finally:
         gc.enable()
+
+
+def test_files_of_new_logs_are_made_beside_the_loop_before_they_are_served() -> None:
+    disk = ManualDisk()
+    house = LogHouse(disk=disk)
+    manager = manager_of(house)
+    image = manager._image
+    image.apply(TopicRecord("many", NEW_ID), image.next_offset)
+    for index in range(3):
+        image.apply(PartitionRecord(NEW_ID, index, (ME,), (ME,), ME, 0, 0), image.next_offset)
+    steps = manager.apply_partitions(NEW_ID, range(3), TopicConfig())
+    pause = next(steps)
+    assert pause is not None
+    resumed: list[None] = []
+    pause(lambda: resumed.append(None))
+    assert (resumed, disk.busy, house.fs.exists(LOG_DIR / "many-0")) == ([], 1, False)
+    disk.finish_all()
+    assert resumed == [None]
+    house.fs.before_change = _nothing_is_to_change
+    assert list(steps) == [None] * 3
+    assert manager.led("many", 2).log.log_end_offset == 0
+
+
+def _nothing_is_to_change() -> None:
+    raise AssertionError("the event loop is not to wait for the disk")
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_topic_that_goes_while_its_files_are_made_leaves_none(is_made_again: bool) -> None:
+    disk = ManualDisk()
+    house = LogHouse(disk=disk)
+    manager = manager_of(house)
+    image = manager._image
+    image.apply(TopicRecord("short", NEW_ID), image.next_offset)
+    image.apply(PartitionRecord(NEW_ID, 0, (ME,), (ME,), ME, 0, 0), image.next_offset)
+    steps = manager.apply_partitions(NEW_ID, [0], TopicConfig())
+    pause = next(steps)
+    assert pause is not None
+    pause(lambda: None)
+    image.apply(RemoveTopic(NEW_ID), image.next_offset)
+    if is_made_again:
+        image.apply(TopicRecord("short", UUID(int=78)), image.next_offset)
+        image.apply(PartitionRecord(UUID(int=78), 0, (ME,), (ME,), ME, 0, 0), image.next_offset)
+    disk.slow = False
+    disk.finish_all()
+    assert list(steps) == []
+    house.clock.advance(61)
+    for _ in range(3):
+        house.logs.tick()
+    assert not [name for name in house.fs.listdir(LOG_DIR) if name.startswith("short")]
+    if is_made_again:
+        list(manager.apply_partitions(UUID(int=78), [0], TopicConfig()))
+        assert manager.led("short", 0).topic_id == UUID(int=78)
+    assert len(house.logs.strays) == 0

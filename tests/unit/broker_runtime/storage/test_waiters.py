@@ -123,6 +123,7 @@ def test_few_who_wait_are_not_behind_many() -> None:
 class Told:
     def __init__(self, loop: Loop, name: str) -> None:
         self.changed = loop.of(name)
+        self.high_watermark_moved = loop.of(f"{name}, moved")
 
 
 def test_watchers_are_told_once_unless_they_are_added_again() -> None:

@@ -17,8 +17,7 @@ DURATION_S = 15
 def elector(server: OneLease, clock: ManualClock, **options: Any) -> LeaseElector:
     return LeaseElector(
         server,  # type: ignore[arg-type]
-        "default",
-        "test",
+        ("default", "test"),
         "one",
         duration_s=DURATION_S,
         renew_every_s=DURATION_S / 3,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker_runtime.controller.journal.kube_store import find_account, owner_reference
+from broker_runtime.controller.journal.kube_account import find_account
+from broker_runtime.controller.journal.kube_store import owner_reference
 from broker_runtime.errors import ConfigError
 
 

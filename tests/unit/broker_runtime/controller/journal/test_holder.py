@@ -177,7 +177,7 @@ def test_who_takes_connections_and_hangs_up_is_not_asked_again_and_again() -> No
 
 
 async def test_nothing_of_a_watch_is_left_when_it_stops() -> None:
-    watch = HolderWatch()
+    watch = HolderWatch(1.0)
     await watch.follow("0_a", "127.0.0.1:1")
     await watch.stop()
     assert len(asyncio.all_tasks()) == 1

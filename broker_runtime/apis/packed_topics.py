@@ -1,0 +1,89 @@
+"""Topics as Metadata's answer has them, versions 0 to 12, packed by hand: kio takes ten times as long. Pure.
+
+After each change all clients ask about all topics, so this is the answer that thousands of partitions are in.
+"""
+
+from collections.abc import Sequence
+from functools import cache, partial
+from struct import Struct, pack
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topics import Topic
+from broker_runtime.wire.writer import array_length, string
+
+OPERATIONS_NOT_ASKED = -(2**31)
+_INTERNAL_SINCE, _OFFLINE_SINCE, _LEADER_EPOCH_SINCE, _OPERATIONS_SINCE, _ID_SINCE = 1, 5, 7, 8, 10
+_FLEXIBLE_SINCE = 9
+_CLUSTER_OPERATIONS_IN = range(8, 11)
+_LISTENER_NOT_FOUND_SINCE = 6
+_NO_ERROR = b"\x00\x00"
+_OPERATIONS = OPERATIONS_NOT_ASKED.to_bytes(4, "big", signed=True)
+_PARTITION_V0 = Struct(">hii")
+_PARTITION_V7 = Struct(">hiii")
+
+
+def visible_leader(leader: int, listener: str, image: MetadataImage, version: int) -> tuple[int, ErrorCode]:
+    """The leader that clients of a listener are told, and the error where they cannot reach it."""
+    broker = image.brokers.get(leader)
+    if broker is None or broker.fenced:
+        return -1, ErrorCode.LEADER_NOT_AVAILABLE
+    if broker.endpoint(listener) is None:
+        told = version >= _LISTENER_NOT_FOUND_SINCE
+        return -1, ErrorCode.LISTENER_NOT_FOUND if told else ErrorCode.LEADER_NOT_AVAILABLE
+    return leader, ErrorCode.NONE
+
+
+def offline(replicas: Sequence[int], image: MetadataImage) -> list[int]:
+    return [r for r in replicas if (b := image.brokers.get(r)) is None or b.fenced]
+
+
+class PackedTopics:
+    """Packs the topics of one image for one version and listener; `error` is the first that one of them has."""
+
+    def __init__(self, image: MetadataImage, listener: str, version: int) -> None:
+        self.error = 0
+        self._version = version
+        self._flexible = flexible = version >= _FLEXIBLE_SINCE
+        # Thousands of partitions have few leaders, and few sets of replicas.
+        self._leader = cache(lambda leader: visible_leader(leader, listener, image, version))
+        self._replicas = cache(partial(_packed, flexible=flexible))
+        self._offline = cache(lambda replicas: _packed(offline(replicas, image), flexible))
+
+    def in_place_of_none(self, answer: bytes, topics: Sequence[Topic]) -> bytes:
+        """`answer` is a whole body that names no topic."""
+        behind = self._flexible + (4 if self._version in _CLUSTER_OPERATIONS_IN else 0)
+        end = len(answer) - behind
+        begin = end - (1 if self._flexible else 4)
+        packed = (part for topic in topics for part in self._pack(topic))
+        return b"".join((answer[:begin], array_length(len(topics), self._flexible), *packed, answer[end:]))
+
+    def _pack(self, topic: Topic) -> list[bytes]:
+        version, flexible = self._version, self._flexible
+        found = [_NO_ERROR, string(topic.name, flexible)]
+        if version >= _ID_SINCE:
+            found.append(topic.id.bytes)
+        if version >= _INTERNAL_SINCE:
+            found.append(b"\x00")
+        found.append(array_length(len(topic.partitions), flexible))
+        end = b"\x00" if flexible else b""
+        for index, part in sorted(topic.partitions.items()):
+            leader, code = self._leader(part.leader)
+            if code and not self.error:
+                self.error = code
+            if version >= _LEADER_EPOCH_SINCE:
+                found.append(_PARTITION_V7.pack(code, index, leader, part.leader_epoch))
+            else:
+                found.append(_PARTITION_V0.pack(code, index, leader))
+            found += (self._replicas(part.replicas), self._replicas(part.isr))
+            if version >= _OFFLINE_SINCE:
+                found.append(self._offline(part.replicas))
+            found.append(end)
+        if version >= _OPERATIONS_SINCE:
+            found.append(_OPERATIONS)
+        found.append(end)
+        return found
+
+
+def _packed(ids: Sequence[int], flexible: bool) -> bytes:
+    return array_length(len(ids), flexible) + pack(f">{len(ids)}i", *ids)

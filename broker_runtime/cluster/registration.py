@@ -1,0 +1,79 @@
+"""What a broker tells the controller when it registers, and what the controller's refusals mean. Pure (KIP-631)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from broker_runtime.config import Endpoint
+from broker_runtime.errors import ErrorCode, KafkaError
+
+
+class MembershipError(Exception):
+    """This broker cannot be, or is no longer, a member of its cluster: the process must end."""
+
+
+class RegistrationTimeoutError(MembershipError):
+    """The controller did not take the registration within initial.broker.registration.timeout.ms."""
+
+
+class ReplacedError(MembershipError):
+    """Another live process is registered with this broker's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a broker registers with; the incarnation is that of this process."""
+
+    broker_id: int
+    cluster_id: str
+    incarnation: UUID
+    rack: str | None
+    endpoints: Sequence[Endpoint]
+    features: Sequence[tuple[str, int, int]] = ()
+    """(name, lowest, highest level) of each feature that this broker knows."""
+
+    def registration(self, previous_epoch: int) -> dict[str, object]:
+        """The content of the request. `previous_epoch` is the newest since which nothing was lost, or -1."""
+        return {
+            "broker_id": self.broker_id,
+            "cluster_id": self.cluster_id,
+            "incarnation_id": self.incarnation,
+            "listeners": [
+                {"name": e.listener, "host": e.host, "port": e.port, "security_protocol": int(e.security_protocol)}
+                for e in self.endpoints
+            ],
+            "features": [
+                {"name": name, "min_supported_version": low, "max_supported_version": high}
+                for name, low, high in self.features
+            ],
+            "rack": self.rack,
+            "is_migrating_zk_broker": False,
+            "log_dirs": [],
+            "previous_broker_epoch": previous_epoch,
+        }
+
+
+def final_refusal(error: KafkaError, broker_id: int) -> MembershipError | None:
+    """What ends the process, since trying again is of no use; None for what may pass."""
+    if error.code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        return MembershipError(f"this broker's data belongs to another cluster: {error}")
+    if error.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REGISTRATION):
+        return MembershipError(f"the controller does not take broker {broker_id}: {error}")
+    return None
+
+
+def replaced(broker_id: int) -> ReplacedError:
+    return ReplacedError(
+        f"broker id {broker_id} has been taken by another process while this one was away; "
+        "this one ends, so that only one serves (give each broker its own node.id)"
+    )
+
+
+def explained(error: KafkaError, broker_id: int, session_timeout_s: float) -> str:
+    if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+        return (
+            f"another process is registered with broker id {broker_id} and was heard of within "
+            f"broker.session.timeout.ms ({session_timeout_s:g} s); if that is this broker before it "
+            "was killed, its session ends soon"
+        )
+    return str(error)

@@ -1,0 +1,25 @@
+"""The names of a journal's objects: they sort by offset, and say it. Pure."""
+
+from broker_runtime.controller.journal.seam import JournalDamagedError
+
+
+class ObjectNames:
+    """`prefix` begins all of them."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self.manifest = f"{prefix}-manifest"
+
+    def batch(self, base: int) -> str:
+        return f"{self._prefix}-batch-{base:020d}"
+
+    def chunk(self, end_offset: int, epoch: int, number: int) -> str:
+        return f"{self._prefix}-snapshot-{end_offset:020d}-{epoch:010d}-{number:04d}"
+
+    def offset_of(self, name: str) -> int:
+        """Of a batch its first offset, of a chunk its snapshot's end offset. Raises JournalDamagedError."""
+        kind, _, rest = name.removeprefix(f"{self._prefix}-").partition("-")
+        digits = rest.partition("-")[0]
+        if kind not in ("batch", "snapshot") or not digits.isdecimal():
+            raise JournalDamagedError(f"the object {name} carries the journal's labels and is none of its objects")
+        return int(digits)

@@ -1,0 +1,55 @@
+"""A store whose requests are repeated until they are answered: each that a journal makes may be made twice."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from broker_runtime.controller.journal.seam import JournalUnavailableError
+from broker_runtime.controller.journal.store import ObjectStore, Part, StoredObject, StoreError
+from broker_runtime.controller.journal.trouble import Trouble
+
+T = TypeVar("T")
+
+_RETRY_DELAY_S = 0.05
+_RETRY_DELAY_MAX_S = 0.5
+
+
+class PatientStore:
+    """Owns nothing but its patience: after `patience_s` without an answer a method raises JournalUnavailableError."""
+
+    def __init__(self, store: ObjectStore, patience_s: float) -> None:
+        self._store = store
+        self._patience_s = patience_s
+        self._trouble = Trouble("the journal's store does not do what is asked", patience_s)
+
+    async def create(self, name: str, part: Part, data: bytes) -> bool:
+        """False when an object of that name exists, perhaps from an attempt of ours that was not answered."""
+        return await self._again(lambda: self._store.create(name, part, data))
+
+    async def get(self, name: str) -> StoredObject | None:
+        return await self._again(lambda: self._store.get(name))
+
+    async def replace(self, name: str, part: Part, data: bytes, version: str) -> bool:
+        return await self._again(lambda: self._store.replace(name, part, data, version))
+
+    async def list(self, part: Part) -> Sequence[StoredObject]:
+        return await self._again(lambda: self._store.list(part))
+
+    async def delete(self, name: str) -> None:
+        await self._again(lambda: self._store.delete(name))
+
+    async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + self._patience_s
+        delay_s = _RETRY_DELAY_S
+        while True:
+            try:
+                found = await ask()
+                self._trouble.ended()
+                return found
+            except StoreError as error:
+                self._trouble.failed(error, loop.time())
+                if loop.time() + delay_s >= give_up_s:
+                    raise JournalUnavailableError(f"the journal's store does not answer: {error}") from error
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)

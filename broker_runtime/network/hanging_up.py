@@ -1,0 +1,66 @@
+"""Hangs up on thousands of clients over turns of the event loop, and serves none of them meanwhile. Shell."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from broker_runtime.network.connection import Connection, FrameHandler
+from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.wire.reply import PendingReply, Reply
+
+TURN_S = 0.001
+
+
+class Served(Protocol):
+    """The part of `Shared` that is used."""
+
+    handler: FrameHandler
+
+    @property
+    def now(self) -> Callable[[], float]: ...
+
+    @property
+    def loop(self) -> "Loop": ...
+
+
+class Loop(Protocol):
+    """The part of an event loop that is used."""
+
+    def call_soon(self, callback: Callable[[], None]) -> object: ...
+
+
+class HangingUp:
+    """Owns those that are still to be closed. While there are some it stands before the handler of `shared`: whoever of
+    them asks for something is closed instead, so that from `begin` on nobody is served who should not be."""
+
+    def __init__(self, shared: Served) -> None:
+        self._shared = shared
+        self._handler = shared.handler
+        self._left: dict[int, Connection] = {}
+        self.lengths = TurnLengths("hanging up")
+
+    def begin(self, connections: Iterable[Connection]) -> None:
+        is_new = not self._left
+        self._left.update((connection.id, connection) for connection in connections)
+        if self._left and is_new:
+            self._handler, self._shared.handler = self._shared.handler, self._answer
+            self._shared.loop.call_soon(self._turn)
+
+    def _answer(self, frame: memoryview, connection: Connection) -> Reply | PendingReply:
+        if connection.id not in self._left:
+            return self._handler(frame, connection)
+        nothing = PendingReply()
+        nothing.complete(None)
+        return nothing
+
+    def _turn(self) -> None:
+        now, left = self._shared.now, self._left
+        begin_s = now_s = now()
+        while left and now_s < begin_s + TURN_S:
+            # It may have ended meanwhile, which makes no difference.
+            left.popitem()[1].close()
+            now_s = now()
+        self.lengths.note(now_s - begin_s, now_s)
+        if left:
+            self._shared.loop.call_soon(self._turn)
+        else:
+            self._shared.handler = self._handler

@@ -1,0 +1,44 @@
+"""Listening sockets: opened, and how many clients wait in the kernel's queue. Shell."""
+
+import socket
+import struct
+
+from broker_runtime.network.settings import NetworkLimits
+
+
+class ListenerBindError(OSError):
+    """A listener's address cannot be used; the message names both."""
+
+
+def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits) -> socket.socket:
+    """A bound, listening, non-blocking socket; what it is set to, the accepted ones inherit."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ListenerBindError(f"listener {listener}: cannot use {host}:{port}: {error}") from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if limits.receive_buffer_bytes >= 0:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
+        if limits.send_buffer_bytes >= 0:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+        listening.setblocking(False)
+        listening.bind(address)
+        listening.listen(limits.listen_backlog)
+    except OSError as error:
+        listening.close()
+        raise ListenerBindError(f"listener {listener}: cannot listen on {host}:{port}: {error.strerror}") from error
+    return listening
+
+
+def waiting_clients(listening: socket.socket) -> int:
+    """Connections in the kernel's queue: tcpi_unacked, which of a listening socket counts them; 0 where none tells."""
+    if not hasattr(socket, "TCP_INFO"):
+        return 0
+    waiting: int = struct.unpack_from("=I", listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0]
+    return waiting

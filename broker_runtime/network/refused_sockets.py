@@ -1,0 +1,58 @@
+"""Sockets of refused clients, held open for a while so that the clients back off (`delayed_closes`). Shell."""
+
+import os
+import socket
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable
+
+from broker_runtime.network.delayed_closes import DelayedCloses
+
+
+class RefusedSockets:
+    """Owns the sockets that were given to it, as bare descriptors, and closes each at its time; `now` is in seconds."""
+
+    __slots__ = ("_closes", "_loop", "_now", "_timer", "_timer_ms")
+
+    def __init__(self, loop: AbstractEventLoop, now: Callable[[], float], limit: int) -> None:
+        self._loop = loop
+        self._now = now
+        self._closes = DelayedCloses(limit)
+        self._timer: TimerHandle | None = None
+        self._timer_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._closes)
+
+    def set_limit(self, limit: int) -> None:
+        self._closes.set_limit(limit)
+
+    def add(self, refused: socket.socket, close_at_ms: int) -> None:
+        """Beyond the limit it is closed at once."""
+        if self._closes.add(refused.fileno(), close_at_ms):
+            refused.detach()
+            self._arm(close_at_ms)
+        else:
+            refused.close()
+
+    def _arm(self, at_ms: int) -> None:
+        if self._timer is not None:
+            if self._timer_ms <= at_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = at_ms
+        # Loops' timers count whole milliseconds and may be early by a fraction: one more spares a second try.
+        self._timer = self._loop.call_later(max(at_ms + 1 - self._now() * 1000, 0) / 1000, self._close_due)
+
+    def _close_due(self) -> None:
+        self._timer = None
+        for fd in self._closes.due(int(self._now() * 1000)):
+            os.close(fd)
+        if self._closes.next_ms is not None:
+            self._arm(self._closes.next_ms)
+
+    def close_all(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for fd in self._closes.take_all():
+            os.close(fd)

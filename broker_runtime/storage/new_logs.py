@@ -1,0 +1,110 @@
+"""The files of new logs: made beside the event loop for many at once, or when they are needed.
+
+On a busy disk each of a folder's four files takes milliseconds, as the file system's journal has to take it in.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from uuid import UUID
+
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.checkpoint import Partition, write_topic_id
+from broker_runtime.storage.deleted import remove_folder
+from broker_runtime.storage.disk import Disk
+from broker_runtime.storage.loader import new_segment
+from broker_runtime.storage.place import LogPlace
+from broker_runtime.storage.segment import Segment
+
+
+class NewLogs:
+    """Owns the files that were made and that no log has taken yet; after a crash they are logs without records.
+
+    `place_of` is None where no log is to be made; `clear` makes a name free on disk, and raises OSError and KafkaError;
+    `remove` is for what was made and is not wanted any more.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        place_of: Callable[[Partition, UUID], LogPlace | None],
+        clear: Callable[[LogPlace], None],
+        remove: Callable[[LogPlace], None],
+    ) -> None:
+        self._disk = disk
+        self._place_of = place_of
+        self._clear = clear
+        self._remove = remove
+        self._made: dict[Partition, tuple[LogPlace, Segment]] = {}
+        self._waiting: deque[tuple[Sequence[LogPlace], Callable[[], None]]] = deque()
+        self._is_making = False
+
+    def make_soon(self, logs: Iterable[tuple[Partition, UUID]], done: Callable[[], None]) -> None:
+        """Those that are not there, in a thread, for `LogManager.create` to take; then call `done`, in any case.
+
+        What fails is left to `create`, which tells why. `drop` follows once all were created that still have to be.
+        """
+        wanted = []
+        for key, topic_id in logs:
+            place = self._place_of(key, topic_id)
+            if place is None or key in self._made:
+                continue
+            try:
+                self._clear(place)
+            except (OSError, KafkaError):
+                continue
+            wanted.append(place)
+        if wanted:
+            self._waiting.append((wanted, done))
+            self._next()
+        else:
+            done()
+
+    def _next(self) -> None:
+        """One thread at a time: several would keep the event loop from the interpreter for longer."""
+        if self._waiting and not self._is_making:
+            self._is_making = True
+            wanted, done = self._waiting.popleft()
+            made: list[tuple[LogPlace, Segment]] = []
+            self._disk.submit(partial(_make_all, wanted, made), partial(self._are_made, made, done))
+
+    def _are_made(
+        self, made: Sequence[tuple[LogPlace, Segment]], done: Callable[[], None], _error: Exception | None
+    ) -> None:
+        self._is_making = False
+        self._made |= {(place.topic, place.partition): (place, segment) for place, segment in made}
+        done()
+        self._next()
+
+    def take(self, place: LogPlace) -> Segment:
+        """The first segment; made now where it was not before. Raises OSError, KafkaError."""
+        place_made, segment = self._made.pop((place.topic, place.partition), (None, None))
+        if segment is not None and place_made is not None:
+            if place_made.topic_id == place.topic_id:
+                return segment
+            remove_folder(place.fs, place.folder)
+        self._clear(place)
+        return _make(place)
+
+    def drop(self, topic_id: UUID) -> None:
+        """The topic may have gone before all its logs were created."""
+        for place in [place for place, _ in self._made.values() if place.topic_id == topic_id]:
+            del self._made[place.topic, place.partition]
+            self._remove(place)
+
+
+def _make_all(places: Sequence[LogPlace], made: list[tuple[LogPlace, Segment]]) -> None:
+    """Raises OSError at the first that fails."""
+    for place in places:
+        made.append((place, _make(place)))
+
+
+def _make(place: LogPlace) -> Segment:
+    """Raises OSError, with nothing made."""
+    place.fs.mkdir(place.folder)
+    try:
+        write_topic_id(place.fs, place.folder, place.topic_id)
+        return new_segment(place, 0)
+    except OSError:
+        remove_folder(place.fs, place.folder)
+        raise

@@ -1,0 +1,15 @@
+"""A file that regions of replies are parts of, without a log around it."""
+
+import os
+from typing import BinaryIO
+
+
+class OpenFile:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def pread(self, size: int, offset: int) -> bytes:
+        return os.pread(self.fileno(), size, offset)

@@ -1,0 +1,54 @@
+"""Topics that are packed by hand are byte for byte what the message's schema makes of their fields."""
+
+import gc
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker_runtime.apis import metadata
+from broker_runtime.apis.metadata import API
+from broker_runtime.apis.packed_topics import PackedTopics
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topics import PartitionRecord
+from broker_runtime.wire.messages import encode_response_body
+from tests.support.calls import a_call
+from tests.support.controller import Metadata
+
+VERSIONS = range(API.versions[0], API.versions[1] + 1)
+
+
+def a_cluster() -> Metadata:
+    """With every state that a partition may be in."""
+    cluster = Metadata()
+    cluster.broker(1, rack="a")
+    cluster.broker(2, "INTERNAL")
+    cluster.broker(3, fenced=True)
+    for number in range(200):
+        topic_id = cluster.topic(f"topic-{number}", (1, 2, 3))
+        for index, leader in enumerate((1, 2, 3, -1, 9)):
+            record = PartitionRecord(topic_id, index, (1, 2, 3, 9), (1,), leader, 7, 8)
+            cluster.write(record)
+    return cluster
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("cluster", [Metadata(), a_cluster()], ids=["empty", "of all kinds"])
+def test_it_is_what_the_schema_makes_of_the_fields(cluster: Metadata, version: int) -> None:
+    call = a_call(API, version)
+    context: Any = SimpleNamespace(image=cluster.image, cluster_id="c")
+    topics = [metadata._topic(topic, call, cluster.image) for _, topic in sorted(cluster.image.topics.items())]
+    expected = encode_response_body(API.key, version, metadata._answer(topics, call, context))
+    assert metadata._about_all(call, context) == expected
+    parts: list[Any] = [part for topic in topics for part in topic["partitions"]]  # type: ignore[attr-defined]
+    assert call.error == next((part["error_code"] for part in parts if part["error_code"]), 0)
+
+
+def test_nothing_of_it_is_left_to_the_garbage_collector() -> None:
+    gc.disable()
+    try:
+        packed = weakref.ref(PackedTopics(MetadataImage(), "PLAINTEXT", 12))
+        assert packed() is None
+    finally:
+        gc.enable()
