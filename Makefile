@@ -40,6 +40,14 @@ kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: min
 s3: venv  ## versitygw, an S3 server over a folder: a minute of Go once, then a cache
 	@$(BIN)/python -m tests.support.s3_server
 
+.PHONY: observer-plugin
+observer-plugin: .observer-plugin/.installed  ## somebody else's observer (examples/), installed as its user would
+
+.observer-plugin/.installed: $(shell find examples/observer-plugin -name '*.py' -o -name '*.toml') | venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade --target .observer-plugin \
+	  ./examples/observer-plugin
+	@touch $@
+
 .PHONY: check
 check: venv  ## formatting, lint, types, layers
 	$(BIN)/ruff format --check .
@@ -90,4 +98,4 @@ crds: venv  ## write crds/ and the generated reference pages
 
 .PHONY: clean
 clean:  ## remove .venv and caches
-	rm -rf .venv .venv.lock .venv-runtime .venv-runtime.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .observer-plugin .venv .venv.lock .venv-runtime .venv-runtime.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,75 @@
+"""Messages for the tests of whoever writes an observer: a struct like those that a broker shows, without a broker."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from broker_runtime.apis.call import Call, Completion, Ending
+from broker_runtime.apis.table import BROKER_APIS
+from broker_runtime.observers.context import LazyContext
+from broker_runtime.observers.layout import view_of
+from broker_runtime.observers.source import Source
+from broker_runtime.observers.view import Struct
+from broker_runtime.wire.messages import Fields, encode_request_body, encode_response_body, message_type
+
+_APIS = {api.key: api for api in BROKER_APIS}
+
+
+class _Ended:
+    def add(self, observer: object) -> None: ...
+
+    def remove(self, observer: object) -> None: ...
+
+
+class _Connection:
+    """A client that there is not."""
+
+    id = 1
+    listener = "PLAINTEXT"
+    peer = ("192.0.2.7", 50_000)
+    closed = _Ended()
+
+    def __init__(self) -> None:
+        self.state: object = None
+        self.throttle_s = 0.0
+
+    def push(self, frame: bytes) -> bool:
+        del frame
+        return False
+
+    def refuse(self, kind: str, text: str) -> None: ...
+
+
+@contextmanager
+def sample_request(api_key: int, version: int, fields: Fields, *, client_id: str | None = None) -> Iterator[Struct]:
+    """A request of these fields, by kio's names; it is valid within the `with` statement, as it is during a call."""
+    body = encode_request_body(api_key, version, fields)
+    yield from _shown(_call(api_key, version, client_id, len(body)), "Request", body, ended=False)
+
+
+@contextmanager
+def sample_response(
+    api_key: int, version: int, fields: Fields, *, client_id: str | None = None, duration_s: float = 0.0
+) -> Iterator[Struct]:
+    """The same of a response, which took so long."""
+    body = encode_response_body(api_key, version, fields)
+    call = _call(api_key, version, client_id, 0)
+    call.fields, call.reply, call.ending = fields, (body,), Ending.ANSWERED
+    call.completed_s = duration_s
+    yield from _shown(call, "Response", body, ended=True)
+
+
+def _call(api_key: int, version: int, client_id: str | None, size: int) -> Call:
+    call = Call(_APIS[api_key], version, 1, client_id, _Connection(), Completion(lambda: 0.0))
+    call.request_bytes = size
+    call.received_s = 0.0
+    return call
+
+
+def _shown(call: Call, direction: str, body: bytes, *, ended: bool) -> Iterator[Struct]:
+    context = LazyContext(call, lambda _: None, ended=ended)
+    source = Source(body, context=context.get)
+    try:
+        yield view_of(message_type(call.api.key, call.version, direction), source, 0)
+    finally:
+        context.end()
+        source.end()
