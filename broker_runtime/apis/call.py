@@ -110,10 +110,12 @@ _ANSWERED, _REFUSED, _HUNG_UP, _CANCELLED = Ending
 
 
 class RequestObserver(Protocol):
-    """Is told of each request of a dispatcher, in this order. None of it may raise, or take long."""
+    """Is told of each request of a dispatcher, in this order. None of it may take long, or raise, but as it says."""
 
     def begun(self, call: "Call", frame: memoryview, body_at: int, /) -> None:
         """The handler is about to get the request, whose body begins at `body_at`; `frame` is valid during this call.
+
+        Raises ProtocolError to have the request refused.
 
         Who wants to know at the end what was done to partitions asks for it now, by `Call.keep_details`.
         """

@@ -114,6 +114,21 @@ class CallObserver(Configured, Protocol):
         ...
 
 
+@runtime_checkable
+class RefusingObserver(Protocol):
+    """Would rather have a request refused than not record what becomes of it."""
+
+    @property
+    def rejects(self) -> bool:
+        """Whether it ever does; asked when it comes into service."""
+        ...
+
+    @property
+    def refuses(self) -> bool:
+        """Whether requests are to be refused now."""
+        ...
+
+
 class HeldPartition(NamedTuple):
     """A partition that this broker has."""
 

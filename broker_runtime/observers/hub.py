@@ -7,7 +7,7 @@ from broker_runtime.apis.call import Call, Ending
 from broker_runtime.apis.observed import principal
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection_notices import ConnectionNotice
-from broker_runtime.observers.base import NoResponse
+from broker_runtime.observers.base import NoResponse, RefusingObserver
 from broker_runtime.observers.context import LazyContext, TopicName
 from broker_runtime.observers.in_service import ObserverInService
 from broker_runtime.observers.layout import layout_of
@@ -41,7 +41,8 @@ class _Wanting:
 class ObserverHub:
     """Tells each observer of what it wants. Owns the tables that say who wants what; nothing of it is durable.
 
-    It is the dispatcher's RequestObserver, and takes a server's ConnectionNotices. None of its methods raises.
+    It is the dispatcher's RequestObserver, and takes a server's ConnectionNotices. None of its methods raises, but
+    `begun` where an observer refuses requests.
     """
 
     def __init__(self, topic_name: TopicName, now: Callable[[], float]) -> None:
@@ -50,6 +51,7 @@ class ObserverHub:
         self._by_api: dict[int, _Wanting] = {}
         self._accounts: Several = ()
         self._connections: Several = ()
+        self._refusing: tuple[RefusingObserver, ...] = ()
 
     def serve(self, observers: Sequence[ObserverInService]) -> None:
         """These are in service from here on, and no others."""
@@ -61,6 +63,8 @@ class ObserverHub:
         self._by_api = {key: _Wanting(services) for key, services in by_api.items() if services}
         self._accounts = tuple(one for one in observers if one.account is not None)
         self._connections = tuple(one for one in observers if one.connections is not None)
+        instances = [one.instance for one in observers]
+        self._refusing = tuple(one for one in instances if isinstance(one, RefusingObserver) and one.rejects)
 
     @property
     def wants_requests(self) -> bool:
@@ -83,6 +87,8 @@ class ObserverHub:
     def begun(self, call: Call, frame: memoryview, body_at: int) -> None:
         if self._accounts:
             call.keep_details()
+        if self._refusing and any(one.refuses for one in self._refusing):
+            raise ProtocolError("not-recorded", "what becomes of requests cannot be recorded, and must be")
         wanting = self._by_api.get(call.api.key)
         if wanting is not None:
             self._request(wanting, call, frame, body_at)

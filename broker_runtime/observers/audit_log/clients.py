@@ -6,7 +6,6 @@ look-up.
 
 import hashlib
 from collections import deque
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -56,8 +55,8 @@ def keyed_hash(key: bytes, text: str) -> str:
 class ClientRules:
     """Whom to leave out, by exact names, and what to hash; `hash_key` may have up to 64 bytes, none hashes nothing."""
 
-    excluded_listeners: Collection[str] = ()
-    excluded_principals: Collection[str] = ()
+    excluded_listeners: frozenset[str] = frozenset()
+    excluded_principals: frozenset[str] = frozenset()
     hash_key: bytes = b""
 
     def shown(self, text: str) -> str:

@@ -71,6 +71,10 @@ class AuditLogObserver:
         self._log.record_connection(notice)
 
     @property
+    def rejects(self) -> bool:
+        return self._settings.rejects
+
+    @property
     def refuses(self) -> bool:
         """See `AuditLog.refuses`."""
         return self._log.refuses

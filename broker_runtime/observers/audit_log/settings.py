@@ -126,7 +126,11 @@ def read_settings(given: Mapping[str, str]) -> AuditSettings:
     unknown = sorted(given.keys() - KEYS.keys())
     if unknown:
         raise AuditConfigError(f"the audit log has no key {unknown[0]}; it has {', '.join(sorted(KEYS))}")
-    value = {key: parse(key, given.get(key, default)) for key, (parse, default, _) in KEYS.items()}
+    value: dict[str, Any] = {key: parse(key, given.get(key, default)) for key, (parse, default, _) in KEYS.items()}
+    if value["spool.bytes"] < 2 * value["segment.bytes"]:
+        raise AuditConfigError(
+            "spool.bytes must be twice segment.bytes at least: a spool is landed when it is complete"
+        )
     return AuditSettings(
         level=value["level"],
         rejects=value["queue.full"],

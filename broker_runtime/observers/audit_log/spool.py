@@ -57,7 +57,7 @@ class Spool:
         fs.open(lock).write_at([packed_block("header", SCHEMA_VERSION, *identity, 0, 1, 0, api_names)], 0)
         self._segment = 0
         self._file: File
-        self._end = 0
+        self._begin = self._end = 0
         self._others_bytes = 0
 
     def begin(self, first_seq: int, reserved: int, wall_us: int) -> None:
@@ -77,7 +77,7 @@ class Spool:
             # The file that follows says the same: on a full disk this may be missing.
             with suppress(OSError):
                 before.write_at([packed_block("end", first_seq - 1, wall_us, "next")], self._end)
-        self._end = HEAD_BYTES + len(header)
+        self._end = self._begin = HEAD_BYTES + len(header)
         self._others_bytes = self._used() - self._end
 
     def reserve(self, seq: int) -> None:
@@ -86,10 +86,8 @@ class Spool:
 
     def append(self, block: bytes) -> None:
         end = self._end + len(block)
-        if self._others_bytes + end > self._limit_bytes:
-            self._others_bytes = self._used() - self._end
-            if self._others_bytes + end > self._limit_bytes:
-                raise SpoolFullError(f"the spools in {self._folder} take {self._limit_bytes} bytes: nobody lands them")
+        if self._others_bytes + end > self._limit_bytes and not self._fits(end):
+            raise SpoolFullError(f"the spools in {self._folder} take {self._limit_bytes} bytes: nobody lands them")
         self._file.write_at([block], self._end)
         self._end = end
 
@@ -105,6 +103,12 @@ class Spool:
     def let_go(self) -> None:
         """Nothing is written any more: as far as others can see, the boot has ended."""
         self._lock = None
+
+    def _fits(self, end: int) -> bool:
+        """As far as is seen now. The first block fits always, or one that is too large would be in the way for ever."""
+        self._others_bytes = self._used() - self._end
+        is_first = self._end == self._begin and not self._others_bytes
+        return is_first or self._others_bytes + end <= self._limit_bytes
 
     def _used(self) -> int:
         """What all spools in the folder take; one that was landed meanwhile takes nothing."""

@@ -170,6 +170,19 @@ def test_spools_that_nobody_lands_have_a_limit() -> None:
     assert any(reason == "queue full" for *_, reason in gaps)
 
 
+def test_a_block_that_is_larger_than_the_limit_is_written_when_all_others_are_landed() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, spool_bytes="3000", segment_bytes="1500")
+    for _ in range(3):
+        for _ in range(100):
+            bench.request()
+        bench.settle()
+    assert [block.last_seq for content in contents(fs) for block in content.blocks] == [100]
+    fs.unlink(FOLDER / "0001-00000001.spool")
+    bench.timers.advance(2)
+    assert [block.last_seq for content in contents(fs) for block in content.blocks] == [200]
+
+
 def test_a_clock_that_jumps_moves_the_times_of_later_blocks_and_no_number() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER)
