@@ -36,7 +36,7 @@ QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart"
 LAPTOP = Path(__file__).parents[1] / "examples" / "laptop"
 """For pods that are processes on this machine."""
 CRDS = Path(__file__).parents[1] / "crds"
-KINDS = ("brokerclusters", "brokerlisteners", "connectionquotas", "topics", "brokerregistrations")
+KINDS = ("brokerclusters", "brokerlisteners", "connectionquotas", "observerplugins", "topics", "brokerregistrations")
 UNLIMITED = 2147483647
 
 READY_TIMEOUT_S = 120.0
@@ -250,6 +250,15 @@ class Shop:
         async def read(broker: BrokerHandle) -> int:
             configs = await broker.describe_broker_configs(pod.id, [key])
             return int((configs[key].value if key in configs else None) or UNLIMITED)
+
+        return self.admin(pod, read)
+
+    def observers(self, pod: BrokerPod) -> str:
+        """observer.class.names as the broker has it."""
+
+        async def read(broker: BrokerHandle) -> str:
+            configs = await broker.describe_broker_configs(pod.id, ["observer.class.names"])
+            return configs["observer.class.names"].value or ""
 
         return self.admin(pod, read)
 

@@ -8,6 +8,7 @@ from broker_runtime.config.definition import ConfigKey, Key, Type, UpdateMode, V
 
 OBSERVER_PREFIX = "observer."
 OBSERVERS_MAX = 16
+BUILT_IN_OBSERVERS = ("audit-log", "json-log", "prometheus")
 _NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 _SECRETS = ("password", "secret", "token", "hash.key")
@@ -44,7 +45,8 @@ def observer_names_problem(value: Value) -> str | None:
 
 
 def _class_problem(value: Value) -> str | None:
-    return None if is_class_name(str(value)) else "must be package.module.Class"
+    known = is_class_name(str(value)) or value in BUILT_IN_OBSERVERS
+    return None if known else "must be package.module.Class, or the name of a built-in observer"
 
 
 def _filter(doc: str) -> tuple[Type, str, Validator | None]:
@@ -52,7 +54,11 @@ def _filter(doc: str) -> tuple[Type, str, Validator | None]:
 
 
 _KNOWN: dict[str, tuple[Type, str, Validator | None]] = {
-    "class": (Type.CLASS, "The class of this observer, as package.module.Class.", _class_problem),
+    "class": (
+        Type.CLASS,
+        "The class of this observer, as package.module.Class, or the name of a built-in one.",
+        _class_problem,
+    ),
     "budget.us": (
         Type.INT,
         "Microseconds that one call of this observer may take; instead of sluicegate.observer.budget.us.",

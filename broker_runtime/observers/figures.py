@@ -43,8 +43,8 @@ def observer_families(
         yield family
     dropped = MetricFamily(_PREFIX + "dropped_total", "counter", "What it has dropped as its own queue was full")
     for observer, service in services.items():
-        lost = getattr(service.instance, "dropped", None)
-        if isinstance(lost, int):
+        lost = service.dropped
+        if lost is not None:
             dropped.add(lost, observer=observer)
     yield dropped
     yield gauge(_PREFIX + "left_behind", "Threads of observers that have not come to an end in time", left_behind)

@@ -83,8 +83,10 @@ class ObserversInForce:
         wanted, bad = wanted_observers(config, effective.values)
         for name, problem in bad.items():
             self._failed(name, problem)
-        for name in self._problems.keys() - wanted.keys() - bad.keys():
-            del self._problems[name]
+        for name in self._problems.keys() - bad.keys():
+            loaded = self._loaded.get(name)
+            if name not in wanted or (loaded is not None and loaded[0] == wanted[name]):
+                del self._problems[name]
         # One that was loaded and cannot be what it is to be now stays what it was.
         kept = {name: spec for name, (spec, _) in self._loaded.items() if name in bad}
         before, self._wanted = self._wanted, {**wanted, **kept}
@@ -219,7 +221,9 @@ class ObserversInForce:
         now_s = self._now()
         for name in sorted(self._wanted.keys() | self._loaded.keys() | self._problems.keys()):
             problem = self._problems.get(name)
-            if problem is not None:
+            if name in self._changing:
+                found[name] = ObserverState.LOADING, "it is being loaded"
+            elif problem is not None:
                 found[name] = ObserverState.FAILED, problem
             elif name not in self._loaded:
                 found[name] = ObserverState.LOADING, "it is being loaded"
@@ -268,8 +272,11 @@ def _state_of(service: ObserverInService, now_s: float) -> tuple[ObserverState, 
     left_s = service.budget.resumes_s - now_s
     if left_s > 0:
         return ObserverState.SUSPENDED, f"its calls take longer than its budget; for {left_s:.0f} s more"
-    last = service.figures.last_error
-    return ObserverState.LOADED, "" if last is None else f"{service.figures.errors} errors, the last: {last}"
+    last, lost = service.figures.last_error, service.dropped
+    remarks = [] if last is None else [f"{service.figures.errors} errors, the last: {last.splitlines()[0]}"]
+    if lost:
+        remarks.append(f"{lost} dropped, as its own queue was full")
+    return ObserverState.LOADED, "; ".join(remarks)
 
 
 def _because(why: str) -> str:

@@ -73,6 +73,16 @@ class ObserverInService:
         self.figures.skipped += 1
         return True
 
+    @property
+    def dropped(self) -> int | None:
+        """How many items the observer says that it has dropped as its own queue was full."""
+        try:
+            lost = getattr(self.instance, "dropped", None)
+        except Exception as error:  # noqa: BLE001 - somebody else's property
+            self.failed(error)
+            return None
+        return lost if isinstance(lost, int) else None
+
     def call(self, method: Callable[..., object], *arguments: Any) -> None:
         """Call it, whatever comes of it; the time that it takes is counted."""
         figures, now = self.figures, self._now

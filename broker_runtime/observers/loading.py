@@ -70,11 +70,12 @@ def _own(name: str, values: Mapping[str, Value]) -> dict[str, str]:
 
 
 def _spec(item: str, name: str, config: BrokerConfig, own: dict[str, str]) -> ObserverSpec:
-    class_name = own.pop(_CLASS, None) or BUILT_IN.get(item) or (item if is_class_name(item) else None)
-    if class_name is None:
+    known = own.pop(_CLASS, item)
+    class_name = BUILT_IN.get(known, known)
+    if not is_class_name(class_name):
         raise ConfigError(
-            f"{OBSERVER_PREFIX}{name}.{_CLASS} is missing: it says which class {name} is, as package.module.Class "
-            f"({', '.join(sorted(BUILT_IN))} need none)"
+            f"{OBSERVER_PREFIX}{name}.{_CLASS} must say which class {name} is: package.module.Class, or one of "
+            f"{', '.join(sorted(BUILT_IN))}, which need none under their own name"
         )
     budget_us = int(own.pop(_BUDGET, config.sluicegate_observer_budget_us))
     wanted = Filter.of(own)

@@ -201,6 +201,19 @@ def test_a_broken_change_leaves_the_observer_as_it_was(broker: BrokerProcess, tm
         before = len(notes(path))
         use(broker, 1)
         assert len(notes(path)) > before
+        set_default_config(broker, "observer.Noting.path", str(path))
+        until(lambda: state(broker, "Noting") == "Loaded", "it is told no longer that the change was refused")
+
+
+def test_a_built_in_observer_may_have_another_name(broker: BrokerProcess) -> None:
+    set_default_config(broker, "observer.mine.class", "prometheus")
+    set_default_config(broker, NAMES, "mine")
+    try:
+        until(lambda: state(broker, "mine") == "Loaded", "the observer is loaded")
+        assert documentation(broker, "observer.mine.class").endswith("On this broker: mine: Loaded")
+    finally:
+        set_default_config(broker, NAMES, None)
+        set_default_config(broker, "observer.mine.class", None)
 
 
 def test_a_configuration_that_makes_no_sense_is_refused_with_a_sentence(broker: BrokerProcess) -> None:

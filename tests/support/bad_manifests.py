@@ -71,6 +71,12 @@ def topic(name: str = "orders", **spec: Any) -> Json:
     return manifest("Topic", {"clusterRef": {"name": "shop"}, "partitions": 6} | spec, name)
 
 
+def observer(metadata_name: str = "orders", /, **spec: Any) -> Json:
+    """Of a class, where nothing else is said."""
+    which = {} if {"class", "builtIn"} & spec.keys() else {"class": "acme.observers.Orders"}
+    return manifest("ObserverPlugin", {"clusterRef": {"name": "shop"}} | which | spec, metadata_name)
+
+
 def registration(name: str = "shop-2", **spec: Any) -> Json:
     return manifest("BrokerRegistration", {"clusterRef": {"name": "shop"}, "brokerId": 2} | spec, name)
 
@@ -146,6 +152,24 @@ GOOD = (
     GoodManifest(
         "a topic with everything",
         topic(topicName="Orders_v1.eu", replicas=3, config={"retention.ms": "60000"}, deletionPolicy="Delete"),
+    ),
+    GoodManifest("an observer that says the least", observer()),
+    GoodManifest("a built-in observer", observer("who", builtIn="audit-log")),
+    GoodManifest(
+        "an observer with everything",
+        observer(
+            "orders.eu",
+            name="Orders_eu-1",
+            config={"path": "/tmp/x", "audit.queue.full": "permit"},
+            filter={
+                "apiKeys": ["Produce", "1"],
+                "listeners": ["EXTERNAL"],
+                "principals": ["User:ANONYMOUS"],
+                "topicPrefixes": ["orders.", "a"],
+            },
+            budgetMicroseconds=200,
+            enabled=False,
+        ),
     ),
 )
 
@@ -379,6 +403,41 @@ BAD = (
         "spec",
         "say maxConnectionCreationRate, maxConnections or both",
     ),
+    BadManifest("an observer of no class", without(observer(), "spec", "class"), "spec", "say exactly one of class"),
+    BadManifest(
+        "an observer of two classes", observer(builtIn="audit-log", **{"class": "a.B"}), "spec", "exactly one of"
+    ),
+    BadManifest("a class without a module", observer(**{"class": "Orders"}), "spec.class", "package.module.Class"),
+    BadManifest("an unknown built-in observer", observer(builtIn="tape"), "spec.builtIn"),
+    BadManifest("an observer with a dot in its name", observer(name="a.b"), "spec.name", "name must be 1 to 64"),
+    BadManifest("an observer called class", observer(name="class"), "spec.name", "other than class"),
+    BadManifest("an observer whose object has a dot", observer("a.b"), "", "spec.name is absent"),
+    BadManifest(
+        "a budget among the configuration",
+        observer(config={"budget.us": "3"}),
+        "spec.config",
+        "config holds a key with a field of its own: budget.us",
+    ),
+    BadManifest(
+        "a secret of an observer",
+        observer(config={"api.token": "x"}),
+        "spec.config",
+        "config holds a key whose value is secret: api.token",
+    ),
+    BadManifest(
+        "a key of an observer that is no name",
+        observer(config={"a b": "x"}),
+        "spec.config",
+        "config holds a key that is no name: a b",
+    ),
+    BadManifest("a budget of nothing", observer(budgetMicroseconds=0), "spec.budgetMicroseconds"),
+    BadManifest("a comma in a filter", observer(filter={"apiKeys": ["a,b"]}), "spec.filter", "must be without commas"),
+    BadManifest(
+        "config that loads an observer",
+        cluster(config={"observer.class.names": "a.B"}),
+        "spec.config",
+        "use an ObserverPlugin instead",
+    ),
     BadManifest("a rate of zero", quota(maxConnectionCreationRate=0), "spec.maxConnectionCreationRate"),
     BadManifest("a negative rate", quota(maxConnectionCreationRate=-5), "spec.maxConnectionCreationRate"),
     BadManifest(
@@ -473,6 +532,12 @@ BAD_CHANGES = (
         listener(),
         listener(clusterRef={"name": "bank"}),
         "clusterRef cannot be changed",
+    ),
+    BadChange(
+        "an observer moves to another cluster",
+        observer(),
+        observer(clusterRef={"name": "bank"}),
+        "clusterRef cannot be changed: delete this ObserverPlugin",
     ),
     BadChange(
         "a quota moves to another cluster",

@@ -61,6 +61,8 @@ class ScriptedCluster:
         self.overrides: dict[int, Layer] = {number: {} for number in range(brokers)}
         self.ip_rates: dict[str | None, float] = {}
         self.lags: set[int] = set()
+        self.documentation: dict[int, Layer] = {}
+        """By broker and key: what it says to whoever asks for documentation."""
         self.refused, self.refused_rates = {REFUSED}, {-1.0}
         self.alterations = 0
         self._altered = asyncio.Event()
@@ -107,9 +109,12 @@ class ScriptedCluster:
             error_message=None,
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
-            configs=tuple(_entry(name, layers) for name in wanted),
+            configs=tuple(_entry(name, layers, self._said(number, name, request)) for name in wanted),
         )
         return DescribeConfigsResponse(throttle_time=NO_THROTTLE, results=(result,))
+
+    def _said(self, number: int, name: str, request: DescribeConfigsRequest) -> str | None:
+        return self.documentation.get(number, {}).get(name) if request.include_documentation else None
 
     def _alter(self, number: int, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
         self.alterations += 1
@@ -165,7 +170,7 @@ class ScriptedCluster:
         return answer
 
 
-def _entry(name: str, layers: list[tuple[ConfigSource, Layer]]) -> DescribeConfigsResourceResult:
+def _entry(name: str, layers: list[tuple[ConfigSource, Layer]], said: str | None) -> DescribeConfigsResourceResult:
     synonyms = tuple(
         DescribeConfigsSynonym(name=name, value=layer[name], source=i8(source))
         for source, layer in layers
@@ -178,5 +183,5 @@ def _entry(name: str, layers: list[tuple[ConfigSource, Layer]]) -> DescribeConfi
         config_source=synonyms[0].source,
         is_sensitive=False,
         synonyms=synonyms,
-        documentation=None,
+        documentation=said,
     )

@@ -14,6 +14,7 @@ from sluicegate_operator.api.manifests import (
     validate,
 )
 from sluicegate_operator.api.metadata import API_VERSION, GROUP, VERSION, Condition
+from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.topic import Topic
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "InvalidManifest",
     "ManifestError",
     "Manifests",
+    "ObserverPlugin",
     "Resource",
     "Topic",
     "load_manifests",

@@ -241,14 +241,21 @@ _CONFIG_RULES = (
         "use a ConnectionQuota instead",
     ),
     config_key_rule(
+        f"k.startsWith('{keys.OBSERVER_PREFIX}')",
+        lambda key: key.startswith(keys.OBSERVER_PREFIX),
+        "a key of an observer (observer...)",
+        "use an ObserverPlugin instead",
+    ),
+    config_key_rule(
         f"k in {cel_list(keys.WINDOW_KEYS)}",
         lambda key: key in keys.WINDOW_KEYS,
         "a key of the quota window",
         "use spec.connectionQuota instead (strategy, ipAction, windowNum, windowSizeSeconds)",
     ),
     config_key_rule(
-        f"!(k in {cel_list(_ALL_KEYS)} || k.startsWith('{keys.LISTENER_PREFIX}'))",
-        lambda key: key not in _ALL_KEYS and not _is_limit(key),
+        f"!(k in {cel_list(_ALL_KEYS)} || k.startsWith('{keys.LISTENER_PREFIX}')"
+        f" || k.startsWith('{keys.OBSERVER_PREFIX}'))",
+        lambda key: key not in _ALL_KEYS and not _is_limit(key) and not key.startswith(keys.OBSERVER_PREFIX),
         "a key that the broker does not know",
         "docs/reference/broker-configuration.md lists them",
     ),

@@ -57,7 +57,9 @@ WINDOW_KEYS = (
 """Set through spec.connectionQuota of the BrokerCluster."""
 
 OBSERVER_KEYS = ("observer.class.names",)
-"""Set for whoever observes requests, as is everything that begins with `observer.`."""
+"""Set through ObserverPlugin, as is everything that begins with `observer.`."""
+
+OBSERVER_PREFIX = "observer."
 
 BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "auto.create.topics.enable": FLAG,

@@ -19,15 +19,17 @@ from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.broker_registration import BrokerRegistration
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.metadata import API_VERSION, Kind
+from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.rules import Problem, broken_rules
 from sluicegate_operator.api.topic import Topic
 
-Resource = BrokerCluster | BrokerListener | BrokerRegistration | ConnectionQuota | Topic
+Resource = BrokerCluster | BrokerListener | BrokerRegistration | ConnectionQuota | ObserverPlugin | Topic
 KINDS: Final[Mapping[str, type[Kind]]] = {
     "BrokerCluster": BrokerCluster,
     "BrokerListener": BrokerListener,
     "BrokerRegistration": BrokerRegistration,
     "ConnectionQuota": ConnectionQuota,
+    "ObserverPlugin": ObserverPlugin,
     "Topic": Topic,
 }
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -63,6 +65,7 @@ class Manifests:
     listeners: tuple[BrokerListener, ...] = ()
     quotas: tuple[ConnectionQuota, ...] = ()
     topics: tuple[Topic, ...] = ()
+    observers: tuple[ObserverPlugin, ...] = ()
     errors: tuple[ManifestError, ...] = field(default=())
 
     @classmethod
@@ -72,12 +75,13 @@ class Manifests:
             listeners=tuple(r for r in resources if isinstance(r, BrokerListener)),
             quotas=tuple(r for r in resources if isinstance(r, ConnectionQuota)),
             topics=tuple(r for r in resources if isinstance(r, Topic)),
+            observers=tuple(r for r in resources if isinstance(r, ObserverPlugin)),
             errors=tuple(errors),
         )
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        return (*self.clusters, *self.listeners, *self.quotas, *self.topics)
+        return (*self.clusters, *self.listeners, *self.quotas, *self.topics, *self.observers)
 
 
 def parse_resource(mapping: Mapping[str, Any], old: Resource | None = None) -> Resource:

@@ -7,13 +7,22 @@ rules of transition, which compare a resource with its predecessor.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, Manifests, Resource, Topic
+from sluicegate_operator.api import (
+    BrokerCluster,
+    BrokerListener,
+    ConnectionQuota,
+    Manifests,
+    ObserverPlugin,
+    Resource,
+    Topic,
+)
 from sluicegate_operator.api.rules import broken_rules
 from sluicegate_operator.fleet.local_life import ClusterTarget
 from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
+from sluicegate_operator.planning.observers import ObserverPlan, PluginOutcome, plan_observers
 from sluicegate_operator.planning.quotas import Limits, QuotaPlan, TargetKey, plan_quotas
 
-Dependent = BrokerListener | ConnectionQuota | Topic
+Dependent = BrokerListener | ConnectionQuota | ObserverPlugin | Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +31,7 @@ class DesiredCluster:
 
     target: ClusterTarget
     quotas: QuotaPlan
+    observers: ObserverPlan
     topics: Mapping[str, Topic]
     """By Kafka's name."""
     resync_s: float
@@ -63,7 +73,7 @@ def plan(manifests: Manifests) -> Desired:
 
 
 def _dependents(manifests: Manifests) -> list[Dependent]:
-    return [*manifests.listeners, *manifests.quotas, *manifests.topics]
+    return [*manifests.listeners, *manifests.quotas, *manifests.topics, *manifests.observers]
 
 
 def _plan_cluster(cluster: BrokerCluster, manifests: Manifests) -> tuple[DesiredCluster, list[Complaint]]:
@@ -75,6 +85,12 @@ def _plan_cluster(cluster: BrokerCluster, manifests: Manifests) -> tuple[Desired
         for verdict in quotas.verdicts.values()
         if not verdict.target_found or verdict.conflicts
     ]
+    observers = plan_observers(cluster, manifests.observers)
+    complaints += [
+        Complaint("ObserverPlugin", name, verdict.message)
+        for name, verdict in observers.verdicts.items()
+        if verdict.outcome not in (PluginOutcome.ACCEPTED, PluginOutcome.DISABLED)
+    ]
     topics: dict[str, Topic] = {}
     for topic in manifests.topics:
         if (topic.spec.cluster_ref.name, topic.namespace) != (cluster.name, cluster.namespace):
@@ -85,7 +101,7 @@ def _plan_cluster(cluster: BrokerCluster, manifests: Manifests) -> tuple[Desired
         else:
             topics[topic.topic_name] = topic
     target = ClusterTarget(cluster, tuple(cluster_listeners(cluster, manifests.listeners)))
-    return DesiredCluster(target, quotas, topics, float(cluster.spec.resync_seconds)), complaints
+    return DesiredCluster(target, quotas, observers, topics, float(cluster.spec.resync_seconds)), complaints
 
 
 def _complaint(resource: Resource, message: str) -> Complaint:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate_operator.cli.desired import Desired, DesiredCluster, changed_limits, removed_topics
+from sluicegate_operator.cli.local_observers import LocalObservers
 from sluicegate_operator.cli.topics import apply_topic, delete_topics
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, enforce
@@ -46,6 +47,7 @@ class LocalRun:
         self._lives: dict[str, ClusterLife] = {}
         self._desired: Desired | None = None
         self._clusters: dict[str, _Cluster] = {}
+        self._observers = LocalObservers(say)
         self._last_change: dict[str, Any] | None = None
         self._changes = 0
         self._open = True
@@ -68,6 +70,7 @@ class LocalRun:
                 self._say_addresses(name)
             previous = before.clusters.get(name) if before else None
             await self._apply_topics(name, previous, cluster)
+            await self._keep_observers(name, cluster)
         self.write_state()
 
     async def _begin(self, name: str, cluster: DesiredCluster) -> None:
@@ -82,6 +85,7 @@ class LocalRun:
     async def _remove(self, name: str) -> None:
         await self._lives.pop(name).aclose()
         await self._drop([name])
+        self._observers.forget(name)
         await self._fleet.remove(name)
 
     async def tend(self) -> None:
@@ -94,6 +98,9 @@ class LocalRun:
             if self._clusters[name].pool.brokers != await self._fleet.broker_addresses(name):
                 # Brokers came or went.
                 await self._connect(name)
+            if self._observers.is_due(name, now_s):
+                await self._keep_observers(name, cluster)
+                self.write_state()
             known = self._clusters[name]
             if now_s < known.due_s:
                 continue
@@ -163,6 +170,11 @@ class LocalRun:
         known.due_s = asyncio.get_running_loop().time() + wait_s
         return result
 
+    async def _keep_observers(self, name: str, cluster: DesiredCluster) -> None:
+        assert self._desired is not None
+        plugins, pool = self._desired.manifests.observers, self._clusters[name].pool
+        await self._observers.enforce(name, pool, cluster.observers, plugins, cluster.resync_s)
+
     async def _apply_topics(self, name: str, before: DesiredCluster | None, cluster: DesiredCluster) -> None:
         known = self._clusters[name]
         problems = {}
@@ -224,6 +236,8 @@ class LocalRun:
             shortfalls = "; ".join(_shortfalls(known.result))
             enforced = f"enforced on {_brokers(known.result)} brokers"
             return {"ready": known.result.is_complete, "message": shortfalls or enforced}
+        if kind == "ObserverPlugin":
+            return self._observers.judge(owner, name)
         if kind == "BrokerCluster":
             nodes = self._fleet.describe(owner)
             up = sum(node["pid"] is not None for node in nodes)

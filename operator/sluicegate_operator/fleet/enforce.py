@@ -145,8 +145,8 @@ async def observe_limits(
         configs = {} if keys is not None and not keys else await handle.describe_broker_configs(broker.broker_id, asked)
         listeners = configs.get(LISTENERS)
         return ObservedLimits(
-            default=_layer(configs, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
-            own=_layer(configs, ConfigSource.DYNAMIC_BROKER_CONFIG),
+            default=config_layer(configs, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            own=config_layer(configs, ConfigSource.DYNAMIC_BROKER_CONFIG),
             ip_rates=rates,
             listeners=frozenset(listener_ports(listeners.value)) if listeners is not None else None,
         )
@@ -154,7 +154,7 @@ async def observe_limits(
     return await pool.ask_each(look, brokers)
 
 
-def _layer(configs: Configs, source: ConfigSource) -> dict[str, str]:
+def config_layer(configs: Configs, source: ConfigSource) -> dict[str, str]:
     """What one layer sets. The synonyms of a listener's key name the broker-wide key as well, which is another key."""
     return {
         entry.name: synonym.value

@@ -9,6 +9,7 @@ from sluicegate_operator.handlers.configs import ConfigReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.health import Readiness
 from sluicegate_operator.handlers.kopf_thread import KopfThread
+from sluicegate_operator.handlers.observers import ObserverReconciler
 from sluicegate_operator.handlers.quotas import QuotaReconciler
 from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
@@ -43,6 +44,7 @@ async def lead(
         "racks": RackReconciler(context).reconcile,
         "rolls": RollReconciler(context).reconcile,
         "configs": ConfigReconciler(context).reconcile,
+        "observers": ObserverReconciler(context).reconcile,
     }
     queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in reconcilers.items()}
     context.mark = lambda name, key: queues[name].mark(key)

@@ -12,9 +12,17 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.connection_quota import ConnectionQuota
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
+from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.topic import FINALIZER, Topic
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC, Kind
+from sluicegate_operator.kube.kinds import (
+    BROKER_CLUSTER,
+    BROKER_LISTENER,
+    CONNECTION_QUOTA,
+    OBSERVER_PLUGIN,
+    TOPIC,
+    Kind,
+)
 
 ClusterKey = tuple[str, str]
 """Namespace and name of a BrokerCluster, whether or not it exists."""
@@ -69,7 +77,8 @@ class LeavingTopic:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`listeners`, `quotas` and `topics` are those that name this cluster and can be read, `unreadable` the others."""
+    """`listeners`, `quotas`, `topics` and `observers` are those that name this cluster and can be read; `unreadable`
+    are the others."""
 
     cluster: BrokerCluster | None
     listeners: tuple[BrokerListener, ...]
@@ -77,6 +86,7 @@ class Snapshot:
     topics: tuple[Topic, ...]
     unreadable: tuple[Unreadable, ...] = ()
     leaving_topics: tuple[LeavingTopic, ...] = ()
+    observers: tuple[ObserverPlugin, ...] = ()
 
     def unreadable_of(self, *kinds: Kind) -> tuple[Unreadable, ...]:
         return tuple(item for item in self.unreadable if item.kind in kinds)
@@ -90,11 +100,12 @@ async def gather_snapshot(kube: KubeClient, key: ClusterKey, kinds: Collection[K
     async def listed(kind: Kind) -> list[Mapping[str, Any]]:
         return _of_cluster(name, await kube.list(kind, namespace)) if kind in kinds else []
 
-    found, listeners, quotas, topics = await asyncio.gather(
+    found, listeners, quotas, topics, observers = await asyncio.gather(
         kube.get(BROKER_CLUSTER, namespace, name),
         listed(BROKER_LISTENER),
         listed(CONNECTION_QUOTA),
         listed(TOPIC),
+        listed(OBSERVER_PLUGIN),
     )
     unreadable: list[Unreadable] = []
     return Snapshot(
@@ -102,8 +113,9 @@ async def gather_snapshot(kube: KubeClient, key: ClusterKey, kinds: Collection[K
         await _read_in_turns(BrokerListener, BROKER_LISTENER, listeners, unreadable),
         await _read_in_turns(ConnectionQuota, CONNECTION_QUOTA, quotas, unreadable),
         await _read_in_turns(Topic, TOPIC, topics, unreadable),
-        tuple(unreadable),
-        tuple(_leaving(topic) for topic in topics if _is_leaving(topic)),
+        observers=await _read_in_turns(ObserverPlugin, OBSERVER_PLUGIN, observers, unreadable),
+        unreadable=tuple(unreadable),
+        leaving_topics=tuple(_leaving(topic) for topic in topics if _is_leaving(topic)),
     )
 
 

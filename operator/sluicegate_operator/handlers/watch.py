@@ -17,7 +17,14 @@ from sluicegate_operator.fleet.pods import NodePod, node_pod
 from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.snapshot import ClusterKey, cluster_keys
 from sluicegate_operator.handlers.work_queue import WorkQueue
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC, Kind
+from sluicegate_operator.kube.kinds import (
+    BROKER_CLUSTER,
+    BROKER_LISTENER,
+    CONNECTION_QUOTA,
+    OBSERVER_PLUGIN,
+    TOPIC,
+    Kind,
+)
 from sluicegate_operator.planning.fencing import ContainerEnd
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK
 
@@ -86,7 +93,7 @@ class Watch:
             for queue in ("registrations", "racks", "rolls", "clusters"):
                 self._queues[queue].mark(key)
         if now.reachable != before.reachable:
-            for queue in ("quotas", "topics", "configs"):
+            for queue in ("quotas", "topics", "configs", "observers"):
                 self._queues[queue].mark(key)
 
 
@@ -97,9 +104,10 @@ def _written(body: Mapping[str, Any]) -> int:
 
 
 _CONCERNED: Mapping[Kind, Sequence[str]] = {
-    BROKER_CLUSTER: ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs"),
+    BROKER_CLUSTER: ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs", "observers"),
     BROKER_LISTENER: ("quotas", "clusters", "rolls"),
     CONNECTION_QUOTA: ("quotas",),
+    OBSERVER_PLUGIN: ("observers",),
     TOPIC: ("topics",),
 }
 

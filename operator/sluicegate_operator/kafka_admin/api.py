@@ -89,9 +89,11 @@ class BrokerAdmin(Caller):
         """Those under way."""
         return await self.call(partitions.reassignments())
 
-    async def describe_broker_configs(self, broker_id: int, keys: Collection[str] | None = None) -> Configs:
+    async def describe_broker_configs(
+        self, broker_id: int, keys: Collection[str] | None = None, *, with_documentation: bool = False
+    ) -> Configs:
         """What is in force on that broker. Only the broker itself knows: ask it through its own handle."""
-        return await self.call(configs.describe_broker(broker_id, keys))
+        return await self.call(configs.describe_broker(broker_id, keys, with_documentation=with_documentation))
 
     async def incremental_alter_configs(self, broker_id: int | None, change: configs.ConfigChange) -> None:
         """Alters one broker's dynamic configuration; None stands for the default of all brokers."""

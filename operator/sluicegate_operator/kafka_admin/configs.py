@@ -39,8 +39,10 @@ class ConfigChange:
     delete: Collection[str] = ()
 
 
-def describe_broker(broker_id: int, keys: Collection[str] | None) -> Exchange[DescribeConfigsResponse, Configs]:
-    return _describe(ResourceType.BROKER, str(broker_id), keys)
+def describe_broker(
+    broker_id: int, keys: Collection[str] | None, *, with_documentation: bool = False
+) -> Exchange[DescribeConfigsResponse, Configs]:
+    return _describe(ResourceType.BROKER, str(broker_id), keys, with_documentation)
 
 
 def describe_topic(name: str, keys: Collection[str] | None) -> Exchange[DescribeConfigsResponse, Configs]:
@@ -80,14 +82,16 @@ def alter_topic(name: str, change: ConfigChange) -> Exchange[IncrementalAlterCon
 
 
 def _describe(
-    kind: ResourceType, name: str, keys: Collection[str] | None
+    kind: ResourceType, name: str, keys: Collection[str] | None, with_documentation: bool = False
 ) -> Exchange[DescribeConfigsResponse, Configs]:
     resource = DescribeConfigsResource(
         resource_type=i8(kind),
         resource_name=name,
         configuration_keys=None if keys is None else tuple(keys),
     )
-    request = DescribeConfigsRequest(resources=(resource,), include_synonyms=True, include_documentation=False)
+    request = DescribeConfigsRequest(
+        resources=(resource,), include_synonyms=True, include_documentation=with_documentation
+    )
     subject = f"describing the configuration of {_shown(kind, name)}"
 
     def read(reply: DescribeConfigsResponse) -> Configs:
@@ -108,6 +112,7 @@ def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
         is_sensitive=entry.is_sensitive,
         read_only=entry.read_only,
         synonyms=tuple(ConfigSynonym(s.name, s.value, ConfigSource(s.source)) for s in entry.synonyms),
+        documentation=entry.documentation or "",
     )
 
 

@@ -54,7 +54,8 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """`value` is None for a sensitive key; `synonyms` lists every layer that sets it, the one in force first."""
+    """`value` is None for a sensitive key; `synonyms` lists every layer that sets it, the one in force first;
+    `documentation` is empty where it was not asked for."""
 
     name: str
     value: str | None
@@ -62,6 +63,7 @@ class ConfigEntry:
     is_sensitive: bool = False
     read_only: bool = False
     synonyms: tuple[ConfigSynonym, ...] = ()
+    documentation: str = ""
 
 
 Configs = Mapping[str, ConfigEntry]

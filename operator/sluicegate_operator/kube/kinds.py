@@ -29,8 +29,9 @@ class Kind:
 BROKER_CLUSTER = Kind(API_VERSION, "BrokerCluster", "brokerclusters")
 BROKER_LISTENER = Kind(API_VERSION, "BrokerListener", "brokerlisteners")
 CONNECTION_QUOTA = Kind(API_VERSION, "ConnectionQuota", "connectionquotas")
+OBSERVER_PLUGIN = Kind(API_VERSION, "ObserverPlugin", "observerplugins")
 TOPIC = Kind(API_VERSION, "Topic", "topics")
-CUSTOM = (BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC)
+CUSTOM = (BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN, TOPIC)
 """People write these, and each change of one is news."""
 BROKER_REGISTRATION = Kind(API_VERSION, "BrokerRegistration", "brokerregistrations")
 

@@ -8,7 +8,14 @@ import pytest
 from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.watch import Watch
-from sluicegate_operator.kube.kinds import BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, TOPIC, Kind
+from sluicegate_operator.kube.kinds import (
+    BROKER_CLUSTER,
+    BROKER_LISTENER,
+    CONNECTION_QUOTA,
+    OBSERVER_PLUGIN,
+    TOPIC,
+    Kind,
+)
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK, ROLE_LABEL
 
 SHOP = ("default", "shop")
@@ -36,9 +43,12 @@ def pod(ip: str, ready: bool) -> dict[str, Any]:
     }
 
 
+QUEUES = ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs", "observers")
+
+
 @pytest.fixture
 def queues() -> dict[str, Marks]:
-    return {name: Marks() for name in ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs")}
+    return {name: Marks() for name in QUEUES}
 
 
 def watch_of(queues: dict[str, Marks]) -> Watch:
@@ -53,7 +63,8 @@ REF = {"clusterRef": {"name": "shop"}}
     [
         (CONNECTION_QUOTA, "q", REF, {"quotas"}),
         (BROKER_LISTENER, "l", REF, {"quotas", "clusters", "rolls"}),
-        (BROKER_CLUSTER, "shop", {}, {"quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs"}),
+        (BROKER_CLUSTER, "shop", {}, set(QUEUES)),
+        (OBSERVER_PLUGIN, "o", REF, {"observers"}),
         (TOPIC, "t", REF, {"topics"}),
     ],
 )

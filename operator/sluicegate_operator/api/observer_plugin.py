@@ -1,0 +1,195 @@
+"""ObserverPlugin: who sees the requests and connections of a cluster's brokers (KIP-388)."""
+
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from sluicegate_operator.api.config_values import config_key_rule
+from sluicegate_operator.api.metadata import (
+    AGE_COLUMN,
+    CLUSTER_COLUMN,
+    READY_COLUMN,
+    REASON_COLUMN,
+    ClusterRef,
+    Kind,
+    PrinterColumn,
+    Status,
+)
+from sluicegate_operator.api.rules import Model, Rule, TransitionRule
+
+BUILT_IN = ("audit-log", "json-log", "prometheus")
+NAME_PATTERN = "^[A-Za-z0-9_-]{1,64}$"
+CLASS_PATTERN = "^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)+$"
+KEY_PATTERN = "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$"
+_SECRET_PATTERN = "(password|secret|token|hash[.]key)$"
+"""The broker shows nobody the values of such keys, so the operator could not tell whether they are in force."""
+_OWN_PATTERN = "^(class|budget[.]us|filter[.].*)$"
+_NAME_MESSAGE = "must be 1 to 64 letters, digits, '_' and '-', other than class"
+STATES_MAX = 100
+
+_Item = Annotated[str, Field(min_length=1, max_length=249)]
+_Items = Annotated[tuple[_Item, ...], Field(max_length=100)]
+_ITEM_PATTERN = "^[^, ]([^,]*[^, ])?$"
+_LISTS = ("apiKeys", "listeners", "principals", "topicPrefixes")
+
+
+def is_observer_name(text: str) -> bool:
+    return re.fullmatch(NAME_PATTERN, text) is not None and text != "class"
+
+
+class ObserverFilter(Model):
+    """A list that is absent lets everything through."""
+
+    rules: ClassVar = (
+        Rule(
+            cel=" && ".join(
+                f"(!has(self.{name}) || self.{name}.all(x, x.matches('{_ITEM_PATTERN}')))" for name in _LISTS
+            ),
+            message="each item of a filter must be without commas, and without a blank at its ends",
+            holds=lambda model: all(re.fullmatch(_ITEM_PATTERN, item) for items in model.lists for item in items or ()),
+        ),
+    )
+
+    api_keys: _Items | None = None
+    """APIs by Kafka's names (Produce) or numbers."""
+    listeners: _Items | None = None
+    """spec.name of BrokerListeners."""
+    principals: _Items | None = None
+    """Principals, such as User:ANONYMOUS."""
+    topic_prefixes: _Items | None = None
+    """Beginnings of names of topics: requests and responses that name one."""
+
+    @property
+    def lists(self) -> tuple[_Items | None, ...]:
+        return (self.api_keys, self.listeners, self.principals, self.topic_prefixes)
+
+
+class ObserverPluginSpec(Model):
+    rules: ClassVar = (
+        Rule(
+            cel="has(self.class) != has(self.builtIn)",
+            message="say exactly one of class (package.module.Class) and builtIn",
+            holds=lambda spec: (spec.class_name is None) != (spec.built_in is None),
+        ),
+        Rule(
+            cel=f"!has(self.class) || self.class.matches('{CLASS_PATTERN}')",
+            message="class must be package.module.Class, as Python imports it",
+            holds=lambda spec: spec.class_name is None or re.fullmatch(CLASS_PATTERN, spec.class_name) is not None,
+            field="class",
+        ),
+        Rule(
+            cel=f"!has(self.name) || (self.name.matches('{NAME_PATTERN}') && self.name != 'class')",
+            message=f"name {_NAME_MESSAGE}",
+            holds=lambda spec: spec.name is None or is_observer_name(spec.name),
+            field="name",
+        ),
+        config_key_rule(
+            f"!k.matches('{KEY_PATTERN}') || k.size() > 128",
+            lambda key: re.fullmatch(KEY_PATTERN, key) is None or len(key) > 128,
+            "a key that is no name",
+            "keys are words of letters, digits, _ and -, with dots between them",
+        ),
+        config_key_rule(
+            f"k.matches('{_OWN_PATTERN}')",
+            lambda key: re.fullmatch(_OWN_PATTERN, key) is not None,
+            "a key with a field of its own",
+            "use spec.class, spec.budgetMicroseconds and spec.filter",
+        ),
+        config_key_rule(
+            f"k.matches('{_SECRET_PATTERN}')",
+            lambda key: re.search(_SECRET_PATTERN, key) is not None,
+            "a key whose value is secret",
+            "this object is no place for secrets; let the observer read it from a file",
+        ),
+    )
+    transitions: ClassVar = (
+        TransitionRule(
+            cel="self.clusterRef.name == oldSelf.clusterRef.name",
+            message="clusterRef cannot be changed: delete this ObserverPlugin and make a new one",
+            holds=lambda old, new: old.cluster_ref.name == new.cluster_ref.name,
+            field="clusterRef",
+        ),
+    )
+
+    cluster_ref: ClusterRef
+    """The BrokerCluster whose brokers load the observer."""
+    name: str | None = Field(default=None, min_length=1, max_length=64)
+    """The observer's name on the brokers, in their configuration, log and metrics, where it differs from
+    metadata.name."""
+    class_name: str | None = Field(default=None, alias="class", min_length=3, max_length=512)
+    """The observer's class as package.module.Class, which the brokers' image has."""
+    built_in: Literal["audit-log", "json-log", "prometheus"] | None = None
+    """An observer that every broker has."""
+    config: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=50)] | None = None
+    """What the observer is configured with, every value a string. No secrets: everybody who may read the brokers'
+    configuration sees it."""
+    filter: ObserverFilter | None = None
+    """What the observer sees; everything when absent. What it does not see costs nothing."""
+    budget_microseconds: int | None = Field(default=None, ge=1, le=1_000_000)
+    """How long one call may take; sluicegate.observer.budget.us of the brokers when absent. An observer that keeps
+    taking longer is suspended for a while."""
+    enabled: bool = True
+    """While false no broker has the observer."""
+
+
+class BrokerObserverState(Model):
+    """What has become of the observer on one broker."""
+
+    model_config = Status.model_config
+
+    broker_id: int
+    """The broker."""
+    state: str = Field(max_length=32)
+    """Loaded, Loading, Suspended, Failed, or Unknown where the broker does not say."""
+    message: str = Field(default="", max_length=1024)
+    """Why, in the broker's words: the first line of an exception, errors, what was dropped."""
+
+
+class ObserverPluginStatus(Status):
+    observes: str = Field(default="", max_length=512)
+    """Which observer: its class, or the name of a built-in one."""
+    state: str = Field(default="", max_length=32)
+    """Loaded when all brokers have it; otherwise the worst that a broker says: Failed, Suspended, Unknown, Loading."""
+    brokers: str = Field(default="", max_length=32)
+    """Brokers that have loaded it as it is now, of those that should: 3/3."""
+    broker_states: tuple[BrokerObserverState, ...] = Field(default=(), max_length=STATES_MAX)
+    """Each broker, those that need a look first."""
+
+
+class ObserverPlugin(Kind):
+    """An observer of requests and connections, loaded by every broker of a cluster without a restart."""
+
+    plural: ClassVar = "observerplugins"
+    short_name: ClassVar = "op"
+    columns: ClassVar = (
+        CLUSTER_COLUMN,
+        PrinterColumn(name="Observes", json_path=".status.observes"),
+        PrinterColumn(name="State", json_path=".status.state"),
+        PrinterColumn(name="Brokers", json_path=".status.brokers"),
+        READY_COLUMN,
+        REASON_COLUMN,
+        AGE_COLUMN,
+    )
+    rules: ClassVar = (
+        Rule(
+            cel=f"has(self.spec.name) || (self.metadata.name.matches('{NAME_PATTERN}')"
+            " && self.metadata.name != 'class')",
+            message=f"spec.name is absent, so the name of the ObserverPlugin {_NAME_MESSAGE}",
+            holds=lambda model: model.spec.name is not None or is_observer_name(model.metadata.name),
+        ),
+    )
+
+    kind: Literal["ObserverPlugin"] = "ObserverPlugin"
+    spec: ObserverPluginSpec
+    """The observer."""
+    status: ObserverPluginStatus = Field(default_factory=ObserverPluginStatus)
+    """What the brokers say of it."""
+
+    @property
+    def observer_name(self) -> str:
+        return self.spec.name or self.metadata.name
+
+    @property
+    def observes(self) -> str:
+        return self.spec.class_name or self.spec.built_in or ""

@@ -1,0 +1,77 @@
+"""ObserverPlugins of one cluster: loaded by the running brokers, and what each broker says of them in their status."""
+
+import asyncio
+from collections.abc import Sequence
+
+from sluicegate_operator.api.observer_plugin import ObserverPlugin, ObserverPluginStatus
+from sluicegate_operator.fleet.observers import ObserversResult, enforce_observers, plugin_reports
+from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
+from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.kube.kinds import BROKER_LISTENER, OBSERVER_PLUGIN
+from sluicegate_operator.planning.cluster_layout import plan_cluster
+from sluicegate_operator.planning.conditions import STALLED
+from sluicegate_operator.planning.observer_status import observer_status
+from sluicegate_operator.planning.observers import ObserverPlan, plan_observers
+
+UNSETTLED_RETRY = Retry(1.0, 10.0)
+STATUSES_A_TURN = 25
+
+
+class ObserverReconciler:
+    """Keeps the observers of brokers as the ObserverPlugins say. Raises KubeError, which is tried again."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def reconcile(self, key: ClusterKey) -> Again:
+        context = self._context
+        snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER, OBSERVER_PLUGIN])
+        unreadable = snapshot.unreadable_of(OBSERVER_PLUGIN)
+        await context.say_unreadable(unreadable)
+        cluster = snapshot.cluster
+        plan = plan_observers(cluster, snapshot.observers)
+        if cluster is None or cluster.spec.brokers is None:
+            await self._write(snapshot.observers, plan, (), ObserversResult())
+            return None
+        if cluster.spec.paused:
+            return context.resync_s(cluster)
+        pool = await context.pool(cluster)
+        expected = plan_cluster(cluster, snapshot.listeners).broker_ids
+        if pool is None:
+            result = ObserversResult()
+        else:
+            result = await enforce_observers(pool, plan, hold=bool(unreadable))
+        settled = await self._write(snapshot.observers, plan, expected, result)
+        return context.resync_s(cluster) if settled and not result.failures and not result.unseen else UNSETTLED_RETRY
+
+    async def _write(
+        self,
+        plugins: Sequence[ObserverPlugin],
+        plan: ObserverPlan,
+        expected: Sequence[int],
+        result: ObserversResult,
+    ) -> bool:
+        """Whether there is nothing that passes by itself in seconds."""
+        settled = True
+        for number, plugin in enumerate(plugins):
+            if number % STATUSES_A_TURN == 0:
+                await asyncio.sleep(0)
+            verdict = plan.verdicts.get(plugin.name)
+            if verdict is None:
+                continue
+            reports = plugin_reports(plan, verdict, expected, result)
+            settled = settled and reports.settled
+            status = observer_status(plugin, verdict, reports, now())
+            if await self._context.write_status(plugin, status):
+                await self._say(plugin, status)
+        return settled
+
+    async def _say(self, plugin: ObserverPlugin, status: ObserverPluginStatus) -> None:
+        """Once it is loaded everywhere, and when a person is needed."""
+        ready, stalled = status.condition("Ready"), status.condition(STALLED)
+        before_ready, before = plugin.status.condition("Ready"), plugin.status.condition(STALLED)
+        if ready is not None and ready.status == "True" and (before_ready is None or before_ready.status != "True"):
+            await self._context.post(plugin, "Normal", ready.reason, ready.message)
+        if stalled is not None and stalled.status == "True" and (before is None or before.reason != stalled.reason):
+            await self._context.post(plugin, "Warning", stalled.reason, stalled.message)

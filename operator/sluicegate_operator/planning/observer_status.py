@@ -1,0 +1,116 @@
+"""The status of an ObserverPlugin, from its verdict and from what each broker says of the observer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sluicegate_operator.api.observer_plugin import (
+    STATES_MAX,
+    BrokerObserverState,
+    ObserverPlugin,
+    ObserverPluginStatus,
+)
+from sluicegate_operator.planning.conditions import (
+    Progress,
+    conditions,
+    observed_generation,
+    ready,
+    stalled,
+    working,
+)
+from sluicegate_operator.planning.observers import (
+    FAILED,
+    LOADED,
+    LOADING,
+    SUSPENDED,
+    UNKNOWN,
+    ObserverReport,
+    PluginOutcome,
+    PluginVerdict,
+)
+
+_WORST_FIRST = (FAILED, SUSPENDED, UNKNOWN, LOADING, LOADED)
+_MESSAGE_MAX = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PluginReports:
+    """`expected` brokers should have the observer; `reports` is what those that answer say. `refused`: what brokers say
+    of configuration that they will not take, whenever they are asked; `error`: why others did not answer."""
+
+    expected: Sequence[int] = ()
+    reports: Mapping[int, ObserverReport] = field(default_factory=dict)
+    refused: str = ""
+    error: str = ""
+
+    @property
+    def by_broker(self) -> list[tuple[int, ObserverReport]]:
+        """All of `expected`, those that need a look first."""
+        silent = ObserverReport(UNKNOWN, "the broker does not answer")
+        found = [(broker_id, self.reports.get(broker_id, silent)) for broker_id in self.expected]
+        return sorted(found, key=lambda pair: (_rank(pair[1].state), pair[0]))
+
+    @property
+    def loaded(self) -> int:
+        return sum(report.state == LOADED for report in self.reports.values())
+
+    @property
+    def counted(self) -> str:
+        return f"{self.loaded}/{len(self.expected)}"
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing that passes by itself in seconds."""
+        return len(self.reports) == len(self.expected) and all(
+            report.state in (LOADED, FAILED) for report in self.reports.values()
+        )
+
+
+def _rank(state: str) -> int:
+    return _WORST_FIRST.index(state) if state in _WORST_FIRST else 0
+
+
+def observer_status(
+    plugin: ObserverPlugin, verdict: PluginVerdict, reports: PluginReports, now: datetime
+) -> ObserverPluginStatus:
+    """Compare the result with plugin.status before it is written."""
+    old, progress = plugin.status, _progress(verdict, reports)
+    accepted = verdict.outcome is PluginOutcome.ACCEPTED
+    rows = reports.by_broker if accepted else []
+    return ObserverPluginStatus(
+        observed_generation=observed_generation(plugin, old, progress),
+        conditions=conditions(plugin, old, progress.findings, now),
+        observes=plugin.observes,
+        state=rows[0][1].state if rows else ("" if accepted else verdict.outcome.value),
+        brokers=reports.counted if accepted else "",
+        broker_states=tuple(
+            BrokerObserverState(broker_id=broker_id, state=report.state, message=report.message[:_MESSAGE_MAX])
+            for broker_id, report in rows[:STATES_MAX]
+        ),
+    )
+
+
+def _progress(verdict: PluginVerdict, reports: PluginReports) -> Progress:
+    if verdict.outcome is PluginOutcome.DISABLED:
+        return ready(PluginOutcome.DISABLED, verdict.message)
+    if verdict.outcome is not PluginOutcome.ACCEPTED:
+        return stalled(verdict.outcome, verdict.message)
+    if reports.refused:
+        return stalled("Refused", reports.refused)
+    if not reports.expected:
+        return working("WaitingForBrokers", "the cluster has no brokers yet")
+    broker_id, worst = reports.by_broker[0]
+    if worst.state == LOADED:
+        return ready(LOADED, _sentence(reports, f"loaded by all {len(reports.expected)} brokers, none was restarted"))
+    said = _sentence(reports, f"loaded by {reports.counted} brokers; broker {broker_id}: {worst.message}")
+    if worst.state == FAILED:
+        return stalled(FAILED, f"{said}; traffic goes on without it")
+    if worst.state == UNKNOWN:
+        return working("Applying", f"{said} ({reports.error})" if reports.error else said)
+    return working(worst.state, said)
+
+
+def _sentence(reports: PluginReports, said: str) -> str:
+    """With what brokers that have loaded it say all the same: errors, what was dropped."""
+    remarks = [(broker_id, r.message) for broker_id, r in reports.by_broker if r.state == LOADED and r.message]
+    return f"{said}; broker {remarks[0][0]}: {remarks[0][1]}" if remarks else said

@@ -1,0 +1,177 @@
+"""Which observers the brokers should have, and which requests bring them there.
+
+Owns who of two ObserverPlugins with one name is loaded, the translation to the broker's keys, and the comparison with
+what each broker says. It knows neither the admin client nor time. As with limits, the keys are set as the cluster's
+default, so that a broker that is away learns them when it comes back, and whatever observer no ObserverPlugin names is
+somebody's hand and is taken away.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.observer_plugin import ObserverPlugin
+from sluicegate_operator.planning.quotas import SetBrokerConfigs
+
+NAMES = "observer.class.names"
+PREFIX = "observer."
+OBSERVERS_MAX = 16
+"""The broker loads no more."""
+LOADED, LOADING, SUSPENDED, FAILED, UNKNOWN = "Loaded", "Loading", "Suspended", "Failed", "Unknown"
+"""What a broker says of an observer; Unknown where it does not answer."""
+
+
+class PluginOutcome(StrEnum):
+    """What became of an ObserverPlugin; also the reason in its conditions."""
+
+    ACCEPTED = "Accepted"
+    DISABLED = "Disabled"
+    NAME_TAKEN = "Conflicted"
+    TOO_MANY = "TooMany"
+    CLUSTER_MISSING = "ClusterMissing"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginVerdict:
+    """On one ObserverPlugin; `observer` is its name on the brokers."""
+
+    observer: str
+    outcome: PluginOutcome
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverPlan:
+    """`configs`: the cluster's default dynamic configuration of observers. `keys`: by observer, which of them are its
+    own. `verdicts` by the ObserverPlugin's metadata.name."""
+
+    configs: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    verdicts: Mapping[str, PluginVerdict] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverReport:
+    """What a broker says of one observer."""
+
+    state: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedObservers:
+    """What one broker says: its dynamic configuration of observers on both levels, and of each observer in
+    `observer.class.names` that has a class what has become of it."""
+
+    default: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
+    reports: Mapping[str, ObserverReport] = field(default_factory=dict)
+
+
+def is_observer_key(key: str) -> bool:
+    return key.startswith(PREFIX)
+
+
+def class_key(observer: str) -> str:
+    """It is set of every observer, of built-in ones as well: what a broker says of an observer stands with it."""
+    return f"{PREFIX}{observer}.class"
+
+
+def plan_observers(cluster: BrokerCluster | None, plugins: Sequence[ObserverPlugin]) -> ObserverPlan:
+    """`plugins` of other clusters are left out; without a cluster all of them miss theirs."""
+    living = [plugin for plugin in plugins if plugin.metadata.deletion_timestamp is None]
+    if cluster is None:
+        return ObserverPlan(verdicts={plugin.name: _cluster_missing(plugin) for plugin in living})
+    own = [p for p in living if (p.spec.cluster_ref.name, p.namespace) == (cluster.name, cluster.namespace)]
+    accepted: dict[str, ObserverPlugin] = {}
+    verdicts: dict[str, PluginVerdict] = {}
+    for plugin in sorted(own, key=_seniority):
+        verdicts[plugin.name] = _judge(plugin, accepted)
+        if verdicts[plugin.name].outcome is PluginOutcome.ACCEPTED:
+            accepted[plugin.observer_name] = plugin
+    of_each = {name: _configs(plugin) for name, plugin in accepted.items()}
+    configs = {key: value for own_configs in of_each.values() for key, value in own_configs.items()}
+    if accepted:
+        configs[NAMES] = ",".join(sorted(accepted))
+    return ObserverPlan(configs, {name: tuple(found) for name, found in of_each.items()}, verdicts)
+
+
+def _seniority(plugin: ObserverPlugin) -> tuple[float, str]:
+    created = plugin.metadata.creation_timestamp
+    return (created.timestamp() if created else 0.0, plugin.name)
+
+
+def _cluster_missing(plugin: ObserverPlugin) -> PluginVerdict:
+    name = plugin.spec.cluster_ref.name
+    message = f"there is no BrokerCluster {name} in namespace {plugin.namespace}; create it or correct clusterRef"
+    return PluginVerdict(plugin.observer_name, PluginOutcome.CLUSTER_MISSING, message)
+
+
+def _judge(plugin: ObserverPlugin, accepted: Mapping[str, ObserverPlugin]) -> PluginVerdict:
+    name = plugin.observer_name
+    if not plugin.spec.enabled:
+        return PluginVerdict(name, PluginOutcome.DISABLED, "spec.enabled is false, so no broker has it")
+    if name in accepted:
+        other = accepted[name].name
+        message = f"ObserverPlugin {other} is older and has the name {name}, too; give this one another spec.name"
+        return PluginVerdict(name, PluginOutcome.NAME_TAKEN, message)
+    if len(accepted) >= OBSERVERS_MAX:
+        message = f"a broker has {OBSERVERS_MAX} observers at most, and older ones are that many; delete one"
+        return PluginVerdict(name, PluginOutcome.TOO_MANY, message)
+    return PluginVerdict(name, PluginOutcome.ACCEPTED)
+
+
+def _configs(plugin: ObserverPlugin) -> dict[str, str]:
+    spec, prefix = plugin.spec, f"{PREFIX}{plugin.observer_name}."
+    configs = {class_key(plugin.observer_name): plugin.observes}
+    configs |= {prefix + key: value for key, value in (spec.config or {}).items()}
+    if spec.budget_microseconds is not None:
+        configs[prefix + "budget.us"] = str(spec.budget_microseconds)
+    if spec.filter is not None:
+        names = ("api.keys", "listeners", "principals", "topic.prefixes")
+        lists = zip(names, spec.filter.lists, strict=True)
+        configs |= {f"{prefix}filter.{name}": ",".join(items) for name, items in lists if items}
+    return configs
+
+
+def diff_observers(
+    desired: Mapping[str, str], observed: Mapping[int, ObservedObservers], *, hold: bool = False
+) -> list[SetBrokerConfigs]:
+    """What brings every broker that was seen to `desired`; nothing when all are there.
+
+    `hold`: an ObserverPlugin cannot be read, so nothing that may be of it is taken away.
+    """
+    views = list(observed.values())
+    if hold:
+        desired = {**desired, **_held(desired, views)}
+    stale = {key: value for key, value in desired.items() if any(view.default.get(key) != value for view in views)}
+    surplus = {key for view in views for key in view.default if key not in desired and not hold}
+    actions = []
+    if stale or surplus:
+        actions.append(SetBrokerConfigs(None, dict(sorted(stale.items())), tuple(sorted(surplus))))
+    for broker_id, view in sorted(observed.items()):
+        if view.own and not hold:
+            actions.append(SetBrokerConfigs(broker_id, {}, tuple(sorted(view.own))))
+    return actions
+
+
+def _held(desired: Mapping[str, str], views: Sequence[ObservedObservers]) -> dict[str, str]:
+    listed = [desired.get(NAMES, ""), *(view.default.get(NAMES, "") for view in views)]
+    names = sorted({name for text in listed for name in text.split(",") if name})
+    return {NAMES: ",".join(names)} if names else {}
+
+
+def reports_on(
+    plan: ObserverPlan, observer: str, expected: Sequence[int], observed: Mapping[int, ObservedObservers]
+) -> dict[int, ObserverReport]:
+    """What has become of an observer on each broker of `expected`; a broker that was not seen is left out."""
+    return {broker_id: _report(plan, observer, observed[broker_id]) for broker_id in expected if broker_id in observed}
+
+
+def _report(plan: ObserverPlan, observer: str, seen: ObservedObservers) -> ObserverReport:
+    listed = seen.own.get(NAMES, seen.default.get(NAMES, "")).split(",")
+    in_force = all(seen.own.get(key, seen.default.get(key)) == plan.configs[key] for key in plan.keys[observer])
+    if observer not in listed or not in_force:
+        return ObserverReport(LOADING, "the broker does not have this configuration yet")
+    return seen.reports.get(observer, ObserverReport(LOADING, "the broker does not say what has become of it"))

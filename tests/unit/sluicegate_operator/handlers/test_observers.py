@@ -1,0 +1,97 @@
+"""ObserverPlugins of one cluster: their status, and what people are told."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.observers import ObserverReconciler
+from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import cluster, observer
+from tests.support.memory_kube import MemoryKube
+from tests.support.scripted_cluster import ScriptedCluster
+
+pytestmark = pytest.mark.virtual_time
+
+SHOP = ("default", "shop")
+KIND = "ObserverPlugin"
+
+
+class Shop:
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        self.kube = MemoryKube(*objects)
+        self.brokers = ScriptedCluster(3)
+        self.context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+        pool = self.brokers.pool()
+
+        async def the_pool(_: object) -> object:
+            return pool
+
+        self.context.pool = the_pool  # type: ignore[method-assign, assignment]
+        self._reconciler = ObserverReconciler(self.context)
+
+    def say(self, text: str, *brokers: int) -> None:
+        for number in brokers or range(3):
+            self.brokers.documentation[number] = {"observer.orders.class": f"Doc. On this broker: orders: {text}"}
+
+    async def reconcile(self) -> Again:
+        return await self._reconciler.reconcile(SHOP)
+
+    def status(self) -> Any:
+        return self.kube.take(KIND, "orders")["status"]
+
+
+async def test_it_is_loaded_by_all_brokers_and_an_event_says_so_once() -> None:
+    shop = Shop(cluster(), observer())
+    shop.say("Loaded")
+    for _ in range(2):
+        assert not isinstance(await shop.reconcile(), Retry)
+    assert (shop.status()["state"], shop.status()["brokers"]) == ("Loaded", "3/3")
+    assert shop.kube.condition(KIND, "orders")["status"] == "True"
+    assert len(shop.kube.events("Loaded")) == 1
+
+
+async def test_a_broken_class_is_a_matter_for_a_person_and_named() -> None:
+    shop = Shop(cluster(), observer())
+    shop.say("Loaded")
+    shop.say("Failed (ImportError: no module named acme)", 1)
+    assert not isinstance(await shop.reconcile(), Retry), "the broker itself tries again"
+    assert (shop.status()["state"], shop.status()["brokers"]) == ("Failed", "2/3")
+    assert shop.status()["brokerStates"][0] == {
+        "brokerId": 1,
+        "state": "Failed",
+        "message": "ImportError: no module named acme",
+    }
+    assert "ImportError: no module named acme" in shop.kube.condition(KIND, "orders", "Stalled")["message"]
+    assert len(shop.kube.events("Failed")) == 1
+
+
+async def test_what_is_still_loading_is_looked_at_again_soon() -> None:
+    shop = Shop(cluster(), observer())
+    shop.say("Loading (it is being loaded)")
+    assert isinstance(await shop.reconcile(), Retry)
+    assert shop.status()["state"] == "Loading"
+    shop.say("Loaded")
+    assert not isinstance(await shop.reconcile(), Retry)
+    assert shop.status()["state"] == "Loaded"
+
+
+async def test_a_deleted_one_is_taken_off_the_brokers_and_an_unreadable_one_is_not() -> None:
+    shop = Shop(cluster(), observer())
+    shop.say("Loaded")
+    await shop.reconcile()
+    before = dict(shop.brokers.defaults)
+    assert before["observer.class.names"] == "orders"
+    shop.kube.put(observer() | {"spec": {"clusterRef": {"name": "shop"}, "class": "no class"}})
+    await shop.reconcile()
+    assert shop.brokers.defaults == before
+    shop.kube.remove(KIND, "orders")
+    await shop.reconcile()
+    assert shop.brokers.defaults == {}
+
+
+async def test_one_without_a_cluster_says_so() -> None:
+    shop = Shop(observer())
+    assert await shop.reconcile() is None
+    assert "there is no BrokerCluster shop" in shop.kube.condition(KIND, "orders", "Stalled")["message"]
