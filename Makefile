@@ -75,6 +75,10 @@ simulate: venv  ## whole clusters on virtual time under seeded faults: make simu
 integration: setup  ## real sockets, processes and clients; Apache Kafka beside ours
 	$(PYTEST) -q -p no:randomly tests/contract tests/integration
 
+.PHONY: soak
+soak: setup  ## what takes long: brokers and landers of the audit log killed twenty times
+	SLUICEGATE_AUDIT_ROUNDS=20 $(PYTEST) -q -p no:randomly tests/integration/test_audit_kills.py
+
 .PHONY: e2e
 e2e: venv kubernetes  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
 	$(PYTEST) -q -p no:randomly e2e
