@@ -58,11 +58,11 @@ def _measure(broker: BrokerProcess, batch: bytes) -> Mapping[str, list[float]]:
         for _ in range(ROUNDS):
             for setting in SETTINGS:
                 frame = produce_request(setting, batch)
-                figures[setting].append(_microseconds(broker.pid, times, lambda: _send(client, frame)))  # noqa: B023
+                figures[setting].append(_microseconds(broker.pid, times, lambda: send(client, frame)))  # noqa: B023
     return figures
 
 
-def _send(client: socket.socket, frame: bytes) -> None:
+def send(client: socket.socket, frame: bytes) -> None:
     client.sendall(frame)
     size = int.from_bytes(_exactly(client, 4), "big")
     _exactly(client, size)
@@ -75,13 +75,13 @@ def _exactly(client: socket.socket, size: int) -> bytes:
 
 
 def _microseconds(pid: int, times: int, send: Callable[[], None]) -> float:
-    before = _processor_s(pid)
+    before = processor_s(pid)
     for _ in range(times):
         send()
-    return (_processor_s(pid) - before) / times * 1e6
+    return (processor_s(pid) - before) / times * 1e6
 
 
-def _processor_s(pid: int) -> float:
+def processor_s(pid: int) -> float:
     """Of all threads, in nanoseconds first."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9

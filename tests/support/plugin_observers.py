@@ -64,6 +64,18 @@ def _sleep(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
+class TopicSizes(Silent):
+    """What most people want: how much goes to which topic."""
+
+    def __init__(self) -> None:
+        self._bytes: dict[str, int] = {}
+
+    def record_request(self, struct: Struct, *_: Any) -> None:
+        for topic in struct.get_array("topic_data"):
+            size = sum(partition.records.size for partition in topic.partition_data)
+            self._bytes[topic.name] = self._bytes.get(topic.name, 0) + size
+
+
 class Raising(Silent):
     def record_request(self, *_: Any) -> None:
         raise RuntimeError("I cannot stand requests")
