@@ -5,29 +5,30 @@ from uuid import UUID
 
 from broker_runtime.apis.call import Call, ClientSoftware
 from broker_runtime.apis.observed import answer_bytes, client_software, error_code, principal
-from broker_runtime.observers.source import OutlivedError
+from broker_runtime.observers.source import OutlivedError, Source
 
 TopicName = Callable[[UUID], str | None]
+About = tuple[Call, TopicName, bool]
+"""The call, who knows the names of topics, and whether it has ended: what a context is made of when it is asked for."""
 
 
 class RequestContext:
     """Of one request, and with its response of that, too. Valid during the call, as the struct is."""
 
-    __slots__ = ("_call", "_ended", "_topic_name")
+    __slots__ = ("_source",)
 
-    def __init__(self, call: Call, topic_name: TopicName, *, ended: bool) -> None:
-        self._call: Call | None = call
-        self._topic_name = topic_name
-        self._ended = ended
-
-    def end(self) -> None:
-        """The call to the observers is over."""
-        self._call = None
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
     def _valid(self) -> Call:
-        if self._call is None:
+        about: About | None = self._source.about
+        if about is None:
             raise OutlivedError("this context was valid during the call that it was given to, and that is over")
-        return self._call
+        return about[0]
+
+    @property
+    def _ended(self) -> bool:
+        return bool(self._source.about[2])
 
     @property
     def api_name(self) -> str:
@@ -62,7 +63,8 @@ class RequestContext:
     @property
     def response_bytes(self) -> int:
         """0 with a request."""
-        return answer_bytes(self._valid()) if self._ended else 0
+        call = self._valid()
+        return answer_bytes(call) if self._ended else 0
 
     @property
     def duration_s(self) -> float:
@@ -79,25 +81,5 @@ class RequestContext:
     def topic_name(self, topic_id: UUID | None) -> str | None:
         """Of a topic that the message names by its id; None when this broker does not know it."""
         self._valid()
-        return None if topic_id is None else self._topic_name(topic_id)
-
-
-class LazyContext:
-    """Makes the context when somebody asks for it, and ends it with the call."""
-
-    __slots__ = ("_call", "_ended", "_made", "_topic_name")
-
-    def __init__(self, call: Call, topic_name: TopicName, *, ended: bool) -> None:
-        self._call = call
-        self._topic_name = topic_name
-        self._ended = ended
-        self._made: RequestContext | None = None
-
-    def get(self) -> RequestContext:
-        if self._made is None:
-            self._made = RequestContext(self._call, self._topic_name, ended=self._ended)
-        return self._made
-
-    def end(self) -> None:
-        if self._made is not None:
-            self._made.end()
+        found: str | None = None if topic_id is None else self._source.about[1](topic_id)
+        return found

@@ -8,7 +8,7 @@ from broker_runtime.apis.observed import principal
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.base import NoResponse, RefusingObserver
-from broker_runtime.observers.context import LazyContext, TopicName
+from broker_runtime.observers.context import TopicName
 from broker_runtime.observers.in_service import ObserverInService
 from broker_runtime.observers.layout import layout_of
 from broker_runtime.observers.source import Source
@@ -104,8 +104,12 @@ class ObserverHub:
 
     def _request(self, candidates: _Wanting, call: Call, frame: memoryview, body_at: int) -> None:
         key, version, now_s = call.api.key, call.version, call.received_s
-        kind = _kind(call, "Request")
-        if kind is None or (len(frame) > REQUEST_BYTES_MAX and key != PRODUCE):
+        low, high = call.api.versions
+        if not low <= version <= high:
+            # It is answered without being read.
+            return
+        kind: Any = message_type(key, version, "Request")
+        if len(frame) > REQUEST_BYTES_MAX and key != PRODUCE:
             return
         connection, who = call.connection, principal(call)
         source = Source(frame)
@@ -120,15 +124,13 @@ class ObserverHub:
         told: list[ObserverInService] = []
         call.observation = (correlation_id, told, undecided if key == FETCH else ())
         if seen:
-            context = LazyContext(call, self._topic_name, ended=False)
-            source.context = context.get
+            source.about = (call, self._topic_name, False)
             struct = layout_of(kind).view_class(source, body_at)
             address = connection.peer[0]
             for one in seen:
                 if not one.suspended(now_s):
                     told.append(one)
                     one.call(one.record_request, struct, address, who, key, version, correlation_id)
-            context.end()
         source.end()
 
     def _by_topic(
@@ -166,20 +168,18 @@ class ObserverHub:
                 one.call(one.unanswered.record_no_response, why, call.version, correlation_id)
 
     def _response(self, observation: _Observation, call: Call) -> None:
-        kind = _kind(call, "Response")
+        kind: Any = message_type(call.api.key, call.version, "Response")
         correlation_id, seen, undecided = observation
         at = _RESPONSE_HEADER_BYTES + (call.flexible and call.api.key != API_VERSIONS)
         source = _source(call.reply)
         if undecided:
             seen = (*seen, *self._by_topic(undecided, kind, source, at)[0])
         if seen:
-            context = LazyContext(call, self._topic_name, ended=True)
-            source.context = context.get
+            source.about = (call, self._topic_name, True)
             struct = layout_of(kind).view_class(source, at)
             for one in seen:
                 if not one.suspended(call.completed_s):
                     one.call(one.record_response, struct, call.version, correlation_id)
-            context.end()
         source.end()
 
 
@@ -189,12 +189,6 @@ def _unmeasured(one: ObserverInService, method: Callable[[Any], None], told: Cal
         method(told)
     except Exception as error:  # noqa: BLE001 - it is counted and logged
         one.failed(error)
-
-
-def _kind(call: Call, direction: str) -> Any:
-    """None for a version that is not served: such a request is answered without being read."""
-    low, high = call.api.versions
-    return message_type(call.api.key, call.version, direction) if low <= call.version <= high else None
 
 
 def _source(reply: Reply) -> Source:

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from kio.serial import entity_writer
 
 from broker_runtime.observers.source import Source, compact, counted
-from broker_runtime.observers.view import Array, Place, Records, Struct, end_of_struct, struct_class
+from broker_runtime.observers.view import Array, FieldLayout, Place, Records, Struct, end_of_struct, struct_class
 from broker_runtime.wire.primitives import (
     Buffer,
     Part,
@@ -31,7 +31,7 @@ _INT8 = Packed(">b")
 
 
 class PlainField:
-    """A value that is not made of others."""
+    """A value that is not made of others; `size` is None where it varies."""
 
     __slots__ = ("_length", "_read", "size")
 
@@ -43,16 +43,18 @@ class PlainField:
         self.size = None if part.length is not None else part.least
 
     def show(self, source: Source, at: int) -> Any:
-        return self._read(source.bytes(), at)[0]
+        return self._read(source.buffer or source.bytes(), at)[0]
 
     def after(self, source: Source, at: int, shown: Any) -> int:
         del shown
-        buffer = source.bytes()
+        buffer = source.buffer or source.bytes()
         if self._length is None:
             assert self.size is not None
             return end_of(buffer, at, self.size)
         size, at = self._length(buffer, at)
-        return end_of(buffer, at, size) if size > 0 else at
+        if size > 0:
+            at += size
+        return at if at <= len(buffer) else end_of(buffer, at, 0)
 
 
 class PlainArray:
@@ -94,11 +96,25 @@ class PlainArray:
 
 
 class StructLayout:
-    """The fields of one struct of one version; `fixed` has how far each lies behind the struct's beginning, as far as
-    all fields before it are of one size. `size` is the whole struct's, where nothing of it varies.
+    """The fields of one struct of one version.
+
+    Where a field lies is known when the ends of all fields before it are known whose size varies: `places_of` has how
+    many those are, and how many bytes lie between, for each field and for what follows the last one. `size` is the
+    whole struct's, where nothing of it varies.
     """
 
-    __slots__ = ("fixed", "flexible", "least", "name", "places", "plain", "size", "tagged", "version", "view_class")
+    __slots__ = (
+        "flexible",
+        "least",
+        "name",
+        "places",
+        "places_of",
+        "plain",
+        "size",
+        "varying",
+        "version",
+        "view_class",
+    )
 
     def __init__(self, kind: Any) -> None:
         self.name: str = kind.__name__
@@ -106,7 +122,6 @@ class StructLayout:
         self.flexible = bool(kind.__flexible__)
         hints = get_type_hints(kind)
         self.plain: list[Any] = []
-        self.tagged: dict[int, Place] = {}
         self.places: dict[str, Place] = {}
         self.least = int(self.flexible)
         for field in fields(kind):
@@ -119,28 +134,31 @@ class StructLayout:
                 self.least += least
             else:
                 place = Place(field.name, layout, tag=int(tag), default=_default(field), time_bytes=time_bytes)
-                self.tagged[place.tag] = place
             self.places[field.name] = place
-        self.fixed = self._fixed()
+        self._arrange()
+        self.size = None if self.varying or self.flexible else self.places_of[-1][1]
         self.view_class = struct_class(self)
-        self.size = self.fixed[-1] if len(self.fixed) == len(self.plain) + 1 and not self.flexible else None
 
-    def _fixed(self) -> list[int]:
-        found = [0]
-        for layout in self.plain:
+    def _arrange(self) -> None:
+        self.varying: list[tuple[int, FieldLayout, int]] = []
+        """Number, layout, and how far it lies behind the one before, or behind the beginning."""
+        self.places_of: list[tuple[int, int]] = [(0, 0)]
+        for number, layout in enumerate(self.plain):
+            count, behind = self.places_of[-1]
             if layout.size is None:
-                break
-            found.append(found[-1] + layout.size)
-        return found
+                self.varying.append((number, layout, behind))
+                self.places_of.append((count + 1, 0))
+            else:
+                self.places_of.append((count, behind + layout.size))
 
     def after(self, source: Source, at: int) -> int:
         """Where a struct ends that nobody looks into."""
         if self.size is not None:
             return end_of(source.bytes(), at, self.size)
-        at += self.fixed[-1]
-        for layout in self.plain[len(self.fixed) - 1 :]:
-            at = layout.after(source, at, None)
-        return self.after_tags(source.bytes(), at, None) if self.flexible else at
+        for _, layout, behind in self.varying:
+            at = layout.after(source, at + behind, None)
+        at += self.places_of[-1][1]
+        return self.after_tags(source.bytes(), at, None) if self.flexible else end_of(source.bytes(), at, 0)
 
     def after_tags(self, buffer: Buffer, at: int, found: dict[int, int] | None) -> int:
         """Where the tagged fields end; `found` gets where each of them begins."""

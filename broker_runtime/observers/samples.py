@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 from broker_runtime.apis.call import Call, Completion, Ending
 from broker_runtime.apis.table import BROKER_APIS
-from broker_runtime.observers.context import LazyContext
 from broker_runtime.observers.layout import view_of
 from broker_runtime.observers.source import Source
 from broker_runtime.observers.view import Struct
@@ -66,10 +65,8 @@ def _call(api_key: int, version: int, client_id: str | None, size: int) -> Call:
 
 
 def _shown(call: Call, direction: str, body: bytes, *, ended: bool) -> Iterator[Struct]:
-    context = LazyContext(call, lambda _: None, ended=ended)
-    source = Source(body, context=context.get)
+    source = Source(body, about=(call, lambda _: None, ended))
     try:
         yield view_of(message_type(call.api.key, call.version, direction), source, 0)
     finally:
-        context.end()
         source.end()

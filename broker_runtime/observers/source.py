@@ -1,6 +1,6 @@
 """The bytes of a message for as long as they may be looked at. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from broker_runtime.errors import ProtocolError
@@ -12,16 +12,14 @@ Regions = Mapping[int, FileRegion]
 
 
 class Source:
-    """The bytes that views look at, for as long as they may; `context` makes what there is to know beside them."""
+    """The bytes that views look at, for as long as they may; `about` is what there is to know beside them."""
 
-    __slots__ = ("buffer", "context", "regions")
+    __slots__ = ("about", "buffer", "regions")
 
-    def __init__(
-        self, buffer: Buffer, regions: Regions | None = None, context: Callable[[], Any] | None = None
-    ) -> None:
+    def __init__(self, buffer: Buffer, regions: Regions | None = None, about: Any = None) -> None:
         self.buffer: Buffer | None = buffer
         self.regions = regions
-        self.context = context or _nothing
+        self.about = about
 
     def bytes(self) -> Buffer:
         """Raises OutlivedError when the call is over that they were valid in."""
@@ -34,11 +32,7 @@ class Source:
 
     def end(self) -> None:
         """Nobody looks at them any more."""
-        self.buffer = self.regions = None
-
-
-def _nothing() -> None:
-    """There is no context."""
+        self.buffer = self.regions = self.about = None
 
 
 class OutlivedError(RuntimeError):

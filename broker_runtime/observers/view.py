@@ -14,6 +14,7 @@ from struct import Struct as Packed
 from typing import Any, ClassVar, NoReturn, Protocol, overload
 from uuid import UUID
 
+from broker_runtime.observers.context import RequestContext
 from broker_runtime.observers.source import Source
 from broker_runtime.wire.primitives import Buffer, end_of, unpack
 from broker_runtime.wire.uuids import encode_uuid
@@ -73,7 +74,8 @@ class StructShape(Protocol):
     flexible: bool
     least: int
     plain: list[FieldLayout]
-    fixed: list[int]
+    varying: list[tuple[int, FieldLayout, int]]
+    places_of: list[tuple[int, int]]
     places: dict[str, Place]
     size: int | None
     view_class: "type[Struct]"
@@ -82,13 +84,13 @@ class StructShape(Protocol):
 
 
 class _Walk:
-    """How far one struct has been looked at: where its fields begin, as far as that is known."""
+    """How far one struct has been looked at."""
 
-    __slots__ = ("end", "shown", "starts", "tags")
+    __slots__ = ("end", "ends", "shown", "tags")
 
-    def __init__(self, first: int) -> None:
-        self.starts = [first]
-        """Of the first field whose place is not fixed behind another one, and of those behind it."""
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+        """Of the fields whose size varies, as far as they are known."""
         self.shown: dict[int, Any] = {}
         """Arrays and structs that were asked for, which know how far they have been walked themselves."""
         self.tags: dict[int, int] | None = None
@@ -140,10 +142,10 @@ class Struct:
         return tuple(self._shape.places)
 
     @property
-    def context(self) -> Any:
-        """Who has sent the message and how, see `context.RequestContext`."""
+    def context(self) -> RequestContext:
+        """Who has sent the message and how."""
         self._source.bytes()
-        return self._source.context()
+        return RequestContext(self._source)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in plain values: times in ms under Kafka's names, ids as text, records as their size and count.
@@ -184,7 +186,7 @@ _set_walk: Any = Struct.__dict__["_walk"].__set__
 def _walked(struct: Struct) -> _Walk:
     walk = struct._walk
     if walk is None:
-        walk = _Walk(struct._at + struct._shape.fixed[-1])
+        walk = _Walk()
         _set_walk(struct, walk)
     return walk
 
@@ -192,15 +194,17 @@ def _walked(struct: Struct) -> _Walk:
 def _start(struct: Struct, number: int) -> int:
     """Where the field with so many before it begins, or the part behind the last one."""
     shape = struct._shape
-    first = len(shape.fixed) - 1
-    if number <= first:
-        return struct._at + shape.fixed[number]
-    walk = _walked(struct)
-    starts, source = walk.starts, struct._source
-    while first + len(starts) <= number:
-        behind = first + len(starts) - 1
-        starts.append(shape.plain[behind].after(source, starts[-1], walk.shown.get(behind)))
-    return starts[number - first]
+    count, behind = shape.places_of[number]
+    if not count:
+        return struct._at + behind
+    walk = struct._walk or _walked(struct)
+    ends = walk.ends
+    while len(ends) < count:
+        known = len(ends)
+        which, layout, gap = shape.varying[known]
+        begins = ends[-1] if known else struct._at
+        ends.append(layout.after(struct._source, begins + gap, walk.shown.get(which)))
+    return ends[count - 1] + behind
 
 
 def end_of_struct(struct: Struct) -> int:
@@ -210,7 +214,8 @@ def end_of_struct(struct: Struct) -> int:
         shape = struct._shape
         at = _start(struct, len(shape.plain))
         walk.tags = {}
-        walk.end = shape.after_tags(struct._source.bytes(), at, walk.tags) if shape.flexible else at
+        buffer = struct._source.bytes()
+        walk.end = shape.after_tags(buffer, at, walk.tags) if shape.flexible else end_of(buffer, at, 0)
     return walk.end
 
 
@@ -227,15 +232,16 @@ def _plain_property(place: Place, offset: int) -> property:
 
 
 def _value_property(place: Place) -> property:
-    number, layout = place.number, place.layout
+    number, show, is_view = place.number, place.layout.show, place.layout.is_view
 
     def value(struct: Struct) -> Any:
-        struct._source.bytes()
-        shown = _walked(struct).shown.get(number)
-        if shown is None:
-            shown = layout.show(struct._source, _start(struct, number))
-            if isinstance(shown, Array | Struct):
-                _walked(struct).shown[number] = shown
+        source = struct._source
+        walk = struct._walk or _walked(struct)
+        shown = walk.shown.get(number)
+        if shown is None or source.buffer is None:
+            shown = show(source, _start(struct, number))
+            if is_view:
+                walk.shown[number] = shown
         return shown
 
     return property(value)
@@ -266,8 +272,8 @@ def struct_class(shape: StructShape) -> type[Struct]:
     for place in shape.places.values():
         if place.number < 0:
             attributes[place.name] = _tagged_property(place)
-        elif place.number < len(shape.fixed) and not place.layout.is_view:
-            attributes[place.name] = _plain_property(place, shape.fixed[place.number])
+        elif not shape.places_of[place.number][0] and not place.layout.is_view:
+            attributes[place.name] = _plain_property(place, shape.places_of[place.number][1])
         else:
             attributes[place.name] = _value_property(place)
         if place.time_bytes:

@@ -205,7 +205,7 @@ def test_a_filter_says_who_sees_what(wanted: dict[str, str], sees: bool) -> None
 
 def test_what_nobody_wants_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     scene, noting = observed(topic_prefixes="pay")
-    monkeypatch.setattr("broker_runtime.observers.hub.LazyContext", lambda *_: pytest.fail("made for nobody"))
+    monkeypatch.setattr("broker_runtime.observers.hub.layout_of", lambda _: pytest.fail("made for nobody"))
     scene.produce(LEADER)
     assert noting.told == []
 
