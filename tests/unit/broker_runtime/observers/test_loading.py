@@ -48,7 +48,7 @@ def test_a_name_of_ones_own_says_its_class() -> None:
     assert found["orders"].class_name == "acme.audit.Orders"
     found, problems = wanted(observer_class_names="orders,json-log")
     assert list(found) == ["json-log"], "the others go on"
-    assert problems["orders"].startswith("observer.orders.class is missing: it says which class orders is")
+    assert problems["orders"].startswith("observer.orders.class must say which class orders is: package.module.Class")
 
 
 @pytest.mark.parametrize(
