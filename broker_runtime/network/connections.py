@@ -6,12 +6,14 @@ import socket
 from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
-from broker_runtime.network.connection import Connection, Shared
+from broker_runtime.network.connection import Connection
 from broker_runtime.network.hanging_up import HangingUp
 from broker_runtime.network.metrics import NetworkFigures
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
+from broker_runtime.network.shared import OwnedConnection, Shared
 from broker_runtime.network.transport import TransportFactory
+from broker_runtime.wire.handler import ServedConnection
 
 _log = logging.getLogger(__name__)
 
@@ -69,18 +71,18 @@ class Connections:
         for connection_id in waiting:
             self._open[connection_id].ask_turn()
 
-    def connection_closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: OwnedConnection) -> None:
         del self._open[connection.id]
         self._quotas.on_closed(connection.listener, connection.peer[0], self._now_ms())
         if self._emptied is not None and not self._open:
             self._emptied.set()
 
-    def connection_refused(self, connection: Connection, kind: str, text: str) -> None:
+    def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         line = self._refusals.note(kind, _origin(connection, text), self._now_ms())
         if line is not None:
             _log.warning("%s", line)
 
-    def handler_failed(self, connection: Connection, error: Exception) -> None:
+    def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         line = self._refusals.note("handler-failed", _origin(connection, repr(error)), self._now_ms())
         if line is not None:
             _log.error("%s", line, exc_info=error)
@@ -145,5 +147,5 @@ class Connections:
             self._sweep_timer = None
 
 
-def _origin(connection: Connection, text: str) -> str:
+def _origin(connection: ServedConnection, text: str) -> str:
     return f"closing {connection.peer[0]}:{connection.peer[1]} of {connection.listener}: {text}"
