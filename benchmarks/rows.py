@@ -47,7 +47,7 @@ def production_python(checkout: Path) -> str:
 
 
 def compile_broker(checkout: Path) -> None:
-    """As an image has it: what is compiled at a start stays in the memory of that process, 4 MB of it."""
+    """As an image has it: a process that compiles modules at its start needs memory for it."""
     command = [production_python(checkout), "-m", "compileall", "-q", "broker_runtime"]
     subprocess.run(command, cwd=checkout, check=True)
 

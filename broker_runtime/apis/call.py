@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.reply import PendingReply, Reply
 
@@ -30,49 +31,6 @@ A plain tuple: where somebody listens, one is made for each partition of each su
 
 NO_ACKS = -128
 """A Call's `acks` where its API has none."""
-
-
-class ConnectionEnd(Protocol):
-    """Tells of the end of a connection, each observer once; at once where it has ended already."""
-
-    def add(self, observer: Callable[[], None], /) -> None: ...
-
-    def remove(self, observer: Callable[[], None], /) -> None: ...
-
-
-class ClientConnection(Protocol):
-    """What handlers may know of the connection that a request came on, and do to it."""
-
-    state: object
-    """Belongs to the handlers: a ClientSoftware once the client has told it, else None."""
-    throttle_s: float
-    """Set by `Call.throttle`: once the answer that is being made has been sent the client is left alone for so long."""
-
-    @property
-    def id(self) -> int:
-        """No other connection to this process has it, nor ever had."""
-        ...
-
-    @property
-    def listener(self) -> str: ...
-
-    @property
-    def peer(self) -> tuple[str, int]:
-        """Address and port of the client."""
-        ...
-
-    @property
-    def closed(self) -> ConnectionEnd:
-        """For whoever keeps something for this client beyond a call."""
-        ...
-
-    def push(self, frame: bytes, /) -> bool:
-        """Send a whole frame, size field included, that answers nothing; False when the connection has ended."""
-        ...
-
-    def refuse(self, kind: str, text: str) -> None:
-        """End the connection, counted by `kind` and logged now and then."""
-        ...
 
 
 class Api(Protocol):
@@ -213,7 +171,7 @@ class Call(PendingReply):
         version: int,
         correlation_id: int,
         client_id: str | None,
-        connection: ClientConnection,
+        connection: ServedConnection,
         completion: Completion,
     ) -> None:
         self.api = api

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
-from broker_runtime.apis.call import Call, ClientConnection, Completion, RequestObserver
+from broker_runtime.apis.call import Call, Completion, RequestObserver
 from broker_runtime.apis.context import ApiSpec, Gate, NodeContext
 from broker_runtime.errors import KafkaError, ProtocolError
+from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import read_header
 from broker_runtime.wire.messages import Fields, decode_request, encode_response
 from broker_runtime.wire.reader import RequestReader
@@ -50,7 +51,7 @@ class Dispatcher(Generic[C]):
         """Tell `requests` of every request from here on, or nobody."""
         self._completion.observe(requests)
 
-    def handle(self, frame: memoryview, connection: ClientConnection) -> Reply | PendingReply:
+    def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         """`frame` excludes its size field and is valid only during the call. Raises ProtocolError, see there."""
         key, version, correlation_id, client_id, body = read_header(frame)
         api = self._served.get(key)

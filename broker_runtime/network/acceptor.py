@@ -16,13 +16,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker_runtime.config.addresses import peer_host
-from broker_runtime.network.connection import Shared
 from broker_runtime.network.connection_notices import BACKLOG, ConnectionNotice, NoticeKind
 from broker_runtime.network.limit_met import limit_met
 from broker_runtime.network.listening import waiting_clients
 from broker_runtime.network.quotas import ConnectionQuotas, Outcome
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.refused_sockets import RefusedSockets
+from broker_runtime.network.shared import Shared
 
 _log = logging.getLogger(__name__)
 

@@ -2,34 +2,23 @@
 
 What a connection may do when is the machine's matter (`machine`, `connection_states`). Requests beyond what one turn
 allows wait in `Turns`. Knows neither APIs nor quotas.
-
-A handler's `frame` (without the size field) is valid during the call only: it must copy what it keeps, and its
-reply must not point into it. Its Reply begins with the size field.
 """
 
 import errno
-from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import Callable, Iterable
 from math import inf
-from typing import Protocol
 
-from broker_runtime.clock import Clock
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.closed_observers import ClosedObservers
-from broker_runtime.network.connection_notices import ConnectionNotices
 from broker_runtime.network.connection_states import ConnectionEvent, ConnectionState
-from broker_runtime.network.machine import Buffers, ConnectionMachine
+from broker_runtime.network.machine import ConnectionMachine
 from broker_runtime.network.output import send
 from broker_runtime.network.owed_replies import OwedReplies
-from broker_runtime.network.poller import Poller
-from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.network.shared import Shared
 from broker_runtime.network.transport import FileUnreadableError, Transport
-from broker_runtime.network.turns import Turns
 from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
 
 _OUTPUT_TURN_BYTES = 256 * 1024
 """Replies are sent when they add up to so much, so that many small requests cannot pile up huge replies."""
-_DEAL_S = 0.01
 _GONE = frozenset(
     {errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.ECONNABORTED}
 )
@@ -45,88 +34,10 @@ Origin = tuple[int, str, tuple[str, int], float]
 """Connection id, listener, peer, time of the accept in seconds."""
 
 
-class FrameHandler(Protocol):
-    """Answers one frame, now or later."""
-
-    def __call__(self, frame: memoryview, connection: "Connection") -> Reply | PendingReply:
-        """ProtocolError ends the connection."""
-        ...
-
-
-class ConnectionHost(Protocol):
-    """What the owner of the connections is told."""
-
-    def memory_freed(self, waiting: Iterable[int]) -> None:
-        """These connections, by id, may go on with requests that there was no memory for."""
-        ...
-
-    def connection_closed(self, connection: "Connection") -> None: ...
-
-    def connection_refused(self, connection: "Connection", kind: str, text: str) -> None:
-        """The connection is about to be closed for `kind`; to be counted, and logged now and then."""
-        ...
-
-    def handler_failed(self, connection: "Connection", error: Exception) -> None:
-        """A mistake of ours, not of the client."""
-        ...
-
-
-class Shared:
-    """What all connections of one event loop have in common."""
-
-    __slots__ = (
-        "_dealing",
-        "buffers",
-        "clock",
-        "connection_turn_s",
-        "established_used_s",
-        "handler",
-        "host",
-        "limits",
-        "loop",
-        "notices",
-        "now",
-        "poller",
-        "throttle_ends",
-        "turns",
-    )
-
-    def __init__(
-        self, loop: AbstractEventLoop, poller: Poller, clock: Clock, limits: NetworkLimits, handler: FrameHandler
-    ) -> None:
-        self.loop = loop
-        self.poller = poller
-        self.clock = clock
-        self.now: Callable[[], float] = clock.monotonic
-        self.limits = limits
-        self.connection_turn_s = limits.connection_turn_s
-        self.handler = handler
-        self.host: ConnectionHost
-        self.notices = ConnectionNotices()
-        self.turns = Turns(loop, self.now, limits.turn_s, poller.is_behind)
-        self.buffers = Buffers(limits, self._deal_memory)
-        self._dealing = False
-        self.throttle_ends: dict[int, TimerHandle] = {}
-        """By the ids of connections."""
-        self.established_used_s = float("-inf")
-        """When a connection that is no new one last sent something."""
-
-    def _deal_memory(self) -> None:
-        """Some was given back: those that wait for it ask again, soon and all at once."""
-        if len(self.buffers.memory) and not self._dealing:
-            self._dealing = True
-            self.loop.call_later(_DEAL_S, self._deal)
-
-    def _deal(self) -> None:
-        self._dealing = False
-        self.host.memory_freed(self.buffers.memory.waiting)
-
-
 class Connection:
     """Owns `transport`. `state` belongs to the API layer. Times are seconds of the clock given in `Shared`.
 
-    `throttle_s` is for handlers: the client is over a quota, and once the answer that is being made has been sent it is
-    neither read nor answered for so long (KIP-219).
+    What handlers may know of it and do to it is `wire.handler.ServedConnection`.
     """
 
     __slots__ = (

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Collection, Iterable
 from heapq import nsmallest
 
-from broker_runtime.network.connection import Connection, Shared
+from broker_runtime.network.connection import Connection
 from broker_runtime.network.connection_notices import (
     EVICTED,
     IDLE,
@@ -20,7 +20,9 @@ from broker_runtime.network.hanging_up import HangingUp
 from broker_runtime.network.metrics import NetworkFigures
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
+from broker_runtime.network.shared import OwnedConnection, Shared
 from broker_runtime.network.transport import TransportFactory
+from broker_runtime.wire.handler import ServedConnection
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +92,7 @@ class Connections:
         for connection_id in waiting:
             self._open[connection_id].ask_turn()
 
-    def connection_closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: OwnedConnection) -> None:
         del self._open[connection.id]
         self._quotas.on_closed(connection.listener, connection.peer[0], self._now_ms())
         tell = self._shared.notices.tell
@@ -101,7 +103,7 @@ class Connections:
         if self._emptied is not None and not self._open:
             self._emptied.set()
 
-    def _closed_notice(self, connection: Connection) -> ConnectionNotice:
+    def _closed_notice(self, connection: OwnedConnection) -> ConnectionNotice:
         reason = self._reasons.pop(connection.id, None) or reason_of(connection.ended_by)
         accepted_s = connection.established_from_s - self._shared.limits.established_after_s
         return ConnectionNotice(
@@ -113,14 +115,14 @@ class Connections:
             open_s=self._now() - accepted_s,
         )
 
-    def connection_refused(self, connection: Connection, kind: str, text: str) -> None:
+    def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         if self._shared.notices.tell is not None:
             self._reasons[connection.id] = kind
         line = self._refusals.note(kind, _origin(connection, text), self._now_ms())
         if line is not None:
             _log.warning("%s", line)
 
-    def handler_failed(self, connection: Connection, error: Exception) -> None:
+    def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         line = self._refusals.note("handler-failed", _origin(connection, repr(error)), self._now_ms())
         if line is not None:
             _log.error("%s", line, exc_info=error)
@@ -185,5 +187,5 @@ class Connections:
             self._sweep_timer = None
 
 
-def _origin(connection: Connection, text: str) -> str:
+def _origin(connection: ServedConnection, text: str) -> str:
     return f"closing {connection.peer[0]}:{connection.peer[1]} of {connection.listener}: {text}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from functools import partial
 
 from broker_runtime.config.endpoints import ServerAddress
 from broker_runtime.network.poller import LoopPoller, Poller
@@ -19,15 +20,24 @@ class SocketDialler:
         transport = TRANSPORTS.get(address.security_protocol)
         if transport is None:
             raise OSError(f"this broker does not have the security protocol {address.security_protocol.name} yet")
-        found = await self._loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, target = found[0]
-        connected = socket.socket(family, kind, protocol)
+        # Python's look-up, not the event loop's own, which knows nothing of who has replaced it.
+        look_up = partial(socket.getaddrinfo, address.host, address.port, type=socket.SOCK_STREAM)
+        found = await self._loop.run_in_executor(None, look_up)
+        for number, (family, kind, protocol, _, target) in enumerate(found, start=1):
+            try:
+                return transport(await self._connected(socket.socket(family, kind, protocol), target))
+            except OSError:
+                if number == len(found):
+                    raise
+        raise OSError(f"{address.host} has no address")
+
+    async def _connected(self, opened: socket.socket, target: tuple[object, ...]) -> socket.socket:
         try:
-            connected.setblocking(False)
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            await self._loop.sock_connect(connected, target)
+            opened.setblocking(False)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            await self._loop.sock_connect(opened, target)
         except BaseException:
-            connected.close()
+            opened.close()
             raise
-        return transport(connected)
+        return opened

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from broker_runtime.network.connection import Connection, FrameHandler
+from broker_runtime.network.connection import Connection
 from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 
 TURN_S = 0.001
@@ -35,18 +36,18 @@ class HangingUp:
     def __init__(self, shared: Served) -> None:
         self._shared = shared
         self._handler = shared.handler
-        self._left: dict[int, Connection] = {}
+        self._left: dict[ServedConnection, Connection] = {}
         self.lengths = TurnLengths("hanging up")
 
     def begin(self, connections: Iterable[Connection]) -> None:
         is_new = not self._left
-        self._left.update((connection.id, connection) for connection in connections)
+        self._left.update((connection, connection) for connection in connections)
         if self._left and is_new:
             self._handler, self._shared.handler = self._shared.handler, self._answer
             self._shared.loop.call_soon(self._turn)
 
-    def _answer(self, frame: memoryview, connection: Connection) -> Reply | PendingReply:
-        if connection.id not in self._left:
+    def _answer(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        if connection not in self._left:
             return self._handler(frame, connection)
         nothing = PendingReply()
         nothing.complete(None)

@@ -11,7 +11,6 @@ from functools import partial
 from broker_runtime.clock import Clock
 from broker_runtime.config.endpoints import SecurityProtocol
 from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime
-from broker_runtime.network.connection import FrameHandler, Shared
 from broker_runtime.network.connections import Connections
 from broker_runtime.network.listening import listening_socket
 from broker_runtime.network.metrics import NetworkFigures, Sample, collect
@@ -19,8 +18,10 @@ from broker_runtime.network.poller import Poller, default_poller
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.shared import Shared
 from broker_runtime.network.transport import TRANSPORTS
 from broker_runtime.turn_lengths import TurnLengths
+from broker_runtime.wire.handler import FrameHandler
 
 
 class SocketServer:

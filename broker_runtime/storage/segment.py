@@ -48,8 +48,9 @@ class Segment(SegmentReader):
         self._hints.clear()
 
     def create(self) -> None:
-        self.file = self.fs.open(self.path, create=True)
+        """The log's file last: where it cannot be made, indexes are left over, and those are no segment to a start."""
         self.indexes.create()
+        self.file = self.fs.open(self.path, create=True)
 
     def open(self) -> None:
         self.file = self.fs.open(self.path)

@@ -11,10 +11,12 @@ import pytest
 from broker_runtime.clock import SystemClock
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.network.client_connection import ClientConnection
-from broker_runtime.network.connection import Connection, Shared
+from broker_runtime.network.connection import Connection
 from broker_runtime.network.poller import LoopPoller, Poller, default_poller
 from broker_runtime.network.settings import ClientLimits, NetworkLimits
+from broker_runtime.network.shared import Shared
 from broker_runtime.network.transport import PlainTransport, Transport
+from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.header import prefix, read_header
 from broker_runtime.wire.reply import FileRegion, Reply
 from broker_runtime.wire.versions import FETCH
@@ -43,7 +45,7 @@ class Server:
         self.connection = Connection(transport, (1, "EXTERNAL", ("127.0.0.1", 1), clock.monotonic()), shared)
         self.connection.start()
 
-    def _answer(self, frame: memoryview, connection: Connection) -> Reply:
+    def _answer(self, frame: memoryview, connection: ServedConnection) -> Reply:
         correlation_id, end = read_header(frame)[2], read_header(frame)[4] + 1
         body = bytes(frame[end:])
         if self._file is None:
@@ -53,13 +55,13 @@ class Server:
     def memory_freed(self, waiting: Iterable[int]) -> None:
         self.connection.ask_turn()
 
-    def connection_closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: ServedConnection) -> None:
         self.ended.set()
 
-    def connection_refused(self, connection: Connection, kind: str, text: str) -> None:
+    def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         self.problems.append(f"{kind}: {text}")
 
-    def handler_failed(self, connection: Connection, error: Exception) -> None:
+    def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         self.problems.append(repr(error))
 
 

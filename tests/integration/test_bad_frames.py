@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.connection import Connection
 from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.socket_bench import BENCHES, PING, Bench, bench_on, echo
 
@@ -71,7 +71,7 @@ def test_a_bad_size_after_good_requests_leaves_their_replies(bench: Bench) -> No
 
 
 def test_a_request_that_the_handler_refuses(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    def refuse(frame: memoryview, connection: Connection) -> Reply:
+    def refuse(frame: memoryview, connection: ServedConnection) -> Reply:
         if bytes(frame) == b"bad!":
             raise ProtocolError("unknown-api-key", "no such request")
         return echo(frame, connection)
@@ -87,10 +87,10 @@ def test_a_request_that_the_handler_refuses(bench: Bench, caplog: pytest.LogCapt
 
 
 def test_a_request_that_turns_out_bad_later(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    waiting: list[Connection] = []
+    waiting: list[ServedConnection] = []
     cancelled: list[bool] = []
 
-    def promise(frame: memoryview, connection: Connection) -> Reply | PendingReply:
+    def promise(frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         if bytes(frame) != b"bad!":
             return echo(frame, connection)
         waiting.append(connection)
@@ -115,7 +115,7 @@ def test_a_request_that_turns_out_bad_later(bench: Bench, caplog: pytest.LogCapt
 def test_a_mistake_of_ours_ends_one_connection_and_is_logged_with_its_trace(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(frame: memoryview, connection: Connection) -> Reply:
+    def fail(frame: memoryview, connection: ServedConnection) -> Reply:
         if bytes(frame) == b"fail":
             raise KeyError("a mistake")
         return echo(frame, connection)

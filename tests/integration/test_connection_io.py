@@ -13,6 +13,7 @@ import pytest
 
 from broker_runtime.network.connection import Connection
 from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import NO_REPLY, FileRegion, PendingReply, Reply
 from tests.support.socket_bench import BENCHES, PING, Bench, bench_on, echo
 
@@ -44,7 +45,7 @@ class Promises:
         self.waiting: list[tuple[bytes, PendingReply]] = []
         self.cancelled: list[bytes] = []
 
-    def handle(self, frame: memoryview, connection: Connection) -> Reply | PendingReply:
+    def handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         body = bytes(frame)
         if body.startswith(b"now:"):
             return echo(frame, connection)
@@ -93,7 +94,7 @@ def test_a_client_that_sends_many_requests_at_once_leaves_the_loop_to_others(ben
     handled: list[bytes] = []
     loop_turns: list[int] = []
 
-    def handle(frame: memoryview, connection: Connection) -> Reply:
+    def handle(frame: memoryview, connection: ServedConnection) -> Reply:
         handled.append(bytes(frame))
         return echo(frame, connection)
 
@@ -135,7 +136,7 @@ def test_a_pending_reply_mutes_the_connection_until_it_is_there(bench: Bench) ->
 
 
 def test_a_promise_that_is_kept_already_is_answered_in_the_same_pass(bench: Bench) -> None:
-    def handle(frame: memoryview, connection: Connection) -> PendingReply:
+    def handle(frame: memoryview, connection: ServedConnection) -> PendingReply:
         promise = PendingReply()
         promise.complete(echo(frame, connection))
         return promise
@@ -218,7 +219,7 @@ def leave(client: socket.socket, how: str) -> None:
 def test_no_reply_and_a_promise_of_a_hang_up(bench: Bench) -> None:
     promises: list[PendingReply] = []
 
-    def handle(frame: memoryview, connection: Connection) -> Reply | PendingReply:
+    def handle(frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         if bytes(frame) == b"none":
             return NO_REPLY
         if bytes(frame) == b"hang up":
@@ -239,7 +240,7 @@ def test_a_client_that_does_not_read_is_not_read_from(bench: Bench) -> None:
     handled: list[int] = []
     reply = request(bytes(1_000_000))
 
-    def handle(frame: memoryview, connection: Connection) -> Reply:
+    def handle(frame: memoryview, connection: ServedConnection) -> Reply:
         del connection
         handled.append(len(frame))
         return (reply,)
@@ -268,7 +269,7 @@ def test_file_regions_are_sent_between_bytes(bench: Bench, tmp_path: Path, lengt
     with path.open("rb") as opened:
         file = OpenFile(opened)
 
-        def handle(frame: memoryview, connection: Connection) -> Reply:
+        def handle(frame: memoryview, connection: ServedConnection) -> Reply:
             del frame, connection
             header = struct.pack(">i", 2 * length + 3)
             return (header, b"a", FileRegion(file, 7, length), bytearray(b"b"), FileRegion(file, 0, length), b"c")
@@ -285,7 +286,7 @@ def test_a_file_that_is_too_short_ends_the_connection(bench: Bench, tmp_path: Pa
     with path.open("rb") as opened:
         file = OpenFile(opened)
 
-        def handle(frame: memoryview, connection: Connection) -> Reply:
+        def handle(frame: memoryview, connection: ServedConnection) -> Reply:
             del connection
             return (struct.pack(">i", 100_000), FileRegion(file, 0, 500 if bytes(frame) == b"ping" else 100_000))
 
@@ -326,7 +327,7 @@ def test_shutdown_has_a_deadline(bench: Bench) -> None:
 
 
 def test_a_connection_knows_its_listener_its_peer_and_keeps_state_for_the_api_layer(bench: Bench) -> None:
-    def handle(frame: memoryview, connection: Connection) -> Reply:
+    def handle(frame: memoryview, connection: ServedConnection) -> Reply:
         seen = connection.state
         connection.state = bytes(frame)
         text = f"{connection.listener} {connection.peer[0]} {connection.peer[1]} {seen!r}"
@@ -348,7 +349,7 @@ def test_requests_that_have_arrived_are_carried_out_though_the_client_has_gone(b
     """As a producer with acks=0 does: it sends what it has, waits for nothing, and closes."""
     handled: list[bytes] = []
 
-    def handle(frame: memoryview, connection: Connection) -> Reply:
+    def handle(frame: memoryview, connection: ServedConnection) -> Reply:
         del connection
         handled.append(bytes(frame))
         return NO_REPLY
@@ -367,9 +368,9 @@ def test_requests_that_have_arrived_are_carried_out_though_the_client_has_gone(b
 
 
 def test_a_frame_that_answers_nothing_is_sent_between_replies(bench: Bench) -> None:
-    connections: list[Connection] = []
+    connections: list[ServedConnection] = []
 
-    def handle(frame: memoryview, connection: Connection) -> Reply:
+    def handle(frame: memoryview, connection: ServedConnection) -> Reply:
         connections.append(connection)
         if bytes(frame) == b"call":
             connection.push(request(b"in between"))
@@ -390,7 +391,7 @@ def test_a_frame_that_answers_nothing_is_sent_between_replies(bench: Bench) -> N
 def test_a_frame_that_answers_nothing_reaches_a_client_whose_reply_is_pending(bench: Bench) -> None:
     promises, connections = Promises(), []
 
-    def handle(frame: memoryview, connection: Connection) -> Reply | PendingReply:
+    def handle(frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         connections.append(connection)
         return promises.handle(frame, connection)
 
@@ -405,9 +406,9 @@ def test_a_frame_that_answers_nothing_reaches_a_client_whose_reply_is_pending(be
 
 
 def test_a_client_that_does_not_read_what_is_pushed_is_closed(bench: Bench) -> None:
-    connections: list[Connection] = []
+    connections: list[ServedConnection] = []
 
-    def handle(frame: memoryview, connection: Connection) -> Reply:
+    def handle(frame: memoryview, connection: ServedConnection) -> Reply:
         connections.append(connection)
         return echo(frame, connection)
 
@@ -434,7 +435,8 @@ def test_who_asks_is_told_of_the_end_of_a_connection_once(bench: Bench, how: str
     def forgotten() -> None:
         told.append("forgotten")
 
-    def handle(frame: memoryview, connection: Connection) -> Reply:
+    def handle(frame: memoryview, connection: ServedConnection) -> Reply:
+        assert isinstance(connection, Connection)
         connections.append(connection)
         connection.closed.add(fail)
         connection.closed.add(forgotten)

@@ -8,10 +8,10 @@ from dataclasses import replace
 import uvloop
 
 from broker_runtime.clock import SystemClock
-from broker_runtime.network.connection import Connection, FrameHandler
 from broker_runtime.network.poller import EpollPoller, LoopPoller, Poller
 from broker_runtime.network.server import SocketServer
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.wire.handler import FrameHandler, ServedConnection
 
 BENCHES = ("uvloop+epoll", "asyncio+epoll", "uvloop+loop", "asyncio+loop")
 
@@ -21,7 +21,7 @@ PATIENCE_S = 30.0
 PING = b"\x00\x00\x00\x04ping"
 
 
-def echo(frame: memoryview, connection: Connection) -> tuple[bytes, bytes]:
+def echo(frame: memoryview, connection: ServedConnection) -> tuple[bytes, bytes]:
     del connection
     return len(frame).to_bytes(4, "big"), bytes(frame)
 

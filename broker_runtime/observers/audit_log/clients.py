@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from broker_runtime.apis.call import ClientConnection, ClientSoftware
+from broker_runtime.apis.call import ClientSoftware
 from broker_runtime.apis.observed import ANONYMOUS
+from broker_runtime.wire.handler import ServedConnection
 
 _HASH_HEX_DIGITS = 16
 _GONE_MAX = 1000
@@ -71,7 +72,7 @@ class Clients:
         self._by_id: dict[int, Client] = {}
         self._gone: deque[int] = deque()
 
-    def of(self, connection: ClientConnection, client_id: str | None) -> Client:
+    def of(self, connection: ServedConnection, client_id: str | None) -> Client:
         """Of a request."""
         client = self._by_id.get(connection.id)
         if client is None or client.client_id != client_id or client.software is not connection.state:
@@ -93,7 +94,7 @@ class Clients:
             connection_id, listener, rules.shown(ip), shown_port, rules.shown(ANONYMOUS), None, None, None
         )
 
-    def _new(self, connection: ClientConnection, client_id: str | None, before: Client | None) -> Client:
+    def _new(self, connection: ServedConnection, client_id: str | None, before: Client | None) -> Client:
         told = connection.state
         facts = self.stranger(connection.listener, *connection.peer[:2], connection.id)
         if facts is not None:

@@ -19,8 +19,8 @@ from broker_runtime.cluster import reactions
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import broker_settings
 from broker_runtime.errors import ConfigError, KafkaError
-from broker_runtime.network.connection import FrameHandler
 from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.wire.handler import FrameHandler
 from tests.simulation.cluster.kube import SimulatedStore
 from tests.simulation.cluster.loop import START_S, Owner, VirtualLoop, current_owner
 from tests.simulation.cluster.network import Network

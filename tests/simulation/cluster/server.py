@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection, Iterable
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import SecurityProtocol
-from broker_runtime.network.connection import Connection, FrameHandler, Shared
+from broker_runtime.network.connection import Connection
 from broker_runtime.network.settings import NetworkLimits, QuotaSettings
+from broker_runtime.network.shared import OwnedConnection, Shared
+from broker_runtime.wire.handler import FrameHandler, ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.simulation.cluster.loop import Owner
 from tests.simulation.cluster.network import End, Network
@@ -108,20 +110,20 @@ class SimulatedServer:
         for number in waiting:
             self._connections[number].ask_turn()
 
-    def connection_closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: OwnedConnection) -> None:
         del self._connections[connection.id]
 
-    def connection_refused(self, connection: Connection, kind: str, text: str) -> None:
+    def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         """As a broker would, it goes on."""
 
-    def handler_failed(self, connection: Connection, error: Exception) -> None:
+    def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         self._mistake(repr(error))
 
 
 def _forgetting(handler: FrameHandler) -> FrameHandler:
     """Whoever keeps a view of a frame beyond the call finds nonsense at once, not only when its buffer is reused."""
 
-    def handle(frame: memoryview, connection: Connection) -> Reply | PendingReply:
+    def handle(frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         try:
             return handler(frame, connection)
         finally:

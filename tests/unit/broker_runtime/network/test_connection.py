@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_runtime.errors import ProtocolError
-from broker_runtime.network.connection import Connection, Shared
+from broker_runtime.network.connection import Connection
 from broker_runtime.network.connection_states import ConnectionState
 from broker_runtime.network.settings import NetworkLimits
+from broker_runtime.network.shared import Shared
+from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_transport import EncryptingTransport, MemoryTransport
@@ -75,7 +77,7 @@ class Served:
         self.connection = Connection(transport, (1, "EXTERNAL", ("10.0.0.1", 1), 1000.0), shared)
         self.connection.start()
 
-    def _handle(self, frame: memoryview, connection: Connection) -> Reply | PendingReply:
+    def _handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
         if b"throttled" in bytes(frame):
             connection.throttle_s = 5.0
         if bytes(frame).startswith(b"bad"):
@@ -91,13 +93,13 @@ class Served:
     def memory_freed(self, waiting: Iterable[int]) -> None:
         raise AssertionError("memory is ample")
 
-    def connection_closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: ServedConnection) -> None:
         self.ended += 1
 
-    def connection_refused(self, connection: Connection, kind: str, text: str) -> None:
+    def connection_refused(self, connection: ServedConnection, kind: str, text: str) -> None:
         self.refusals.append(kind)
 
-    def handler_failed(self, connection: Connection, error: Exception) -> None:
+    def handler_failed(self, connection: ServedConnection, error: Exception) -> None:
         raise error
 
     def taken(self) -> bytes:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from broker_runtime.network.connection import Connection
 from broker_runtime.network.hanging_up import HangingUp
+from broker_runtime.wire.handler import ServedConnection
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.manual_clock import ManualClock
 
@@ -43,9 +44,9 @@ class Scene:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.soon.append(callback)
 
-    def serve(self, frame: memoryview, connection: Connection) -> Reply:
+    def serve(self, frame: memoryview, connection: ServedConnection) -> Reply:
         del frame
-        self.served.append(connection.id)
+        self.served.append(cast(Client, connection).id)
         return ANSWER
 
     def ask(self, client: Client) -> Reply | PendingReply:
