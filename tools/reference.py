@@ -23,6 +23,7 @@ from broker_runtime.network.metrics import NetworkFigures, collect
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
+from broker_runtime.observers.figures import observer_families
 from broker_runtime.turn_lengths import TurnLengths
 from sluicegate_operator.handlers.telemetry import REGISTRY
 from tools import audit_events_page, broker_states_page, connection_states_page, resources_page
@@ -103,6 +104,7 @@ def metrics_page() -> str:
         *log_dir_families(0, failing=False),
         *storage_families(0, 0),
         unused_configs_family(0),
+        *observer_families({}, {}, 0),
     ]
     of_broker = ((family.name, family.kind, family.help) for family in broker)
     of_operator = (
