@@ -154,6 +154,10 @@ GOOD = (
         topic(topicName="Orders_v1.eu", replicas=3, config={"retention.ms": "60000"}, deletionPolicy="Delete"),
     ),
     GoodManifest("an observer that says the least", observer()),
+    GoodManifest(
+        "an observer in a ConfigMap", observer(**{"class": "acme.Orders", "source": {"configMap": {"name": "mine"}}})
+    ),
+    GoodManifest("a cluster that runs code of ConfigMaps", cluster(observers={"allowConfigMapCode": True})),
     GoodManifest("a built-in observer", observer("who", builtIn="audit-log")),
     GoodManifest(
         "an observer with everything",
@@ -406,6 +410,12 @@ BAD = (
     BadManifest("an observer of no class", without(observer(), "spec", "class"), "spec", "say exactly one of class"),
     BadManifest(
         "an observer of two classes", observer(builtIn="audit-log", **{"class": "a.B"}), "spec", "exactly one of"
+    ),
+    BadManifest(
+        "a package in a ConfigMap",
+        observer(source={"configMap": {"name": "mine"}}),
+        "spec",
+        "a ConfigMap has one module",
     ),
     BadManifest("a class without a module", observer(**{"class": "Orders"}), "spec.class", "package.module.Class"),
     BadManifest("an unknown built-in observer", observer(builtIn="tape"), "spec.builtIn"),

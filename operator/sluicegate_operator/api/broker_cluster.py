@@ -218,6 +218,14 @@ class ConnectionQuotaSettings(Model):
     """Length of one sample in seconds; also the longest delay."""
 
 
+class ObserversSettings(Model):
+    """What ObserverPlugins may do to these brokers."""
+
+    allow_config_map_code: bool = False
+    """Whether brokers run code from ConfigMaps, with all the rights that they have themselves: whoever may write
+    ConfigMaps and ObserverPlugins in this namespace then decides what the brokers do. A change rolls the brokers."""
+
+
 ConfigValue = Annotated[str, Field(max_length=4096)]
 _ALL_KEYS = keys.OPERATOR_KEYS + keys.LIMIT_KEYS + keys.WINDOW_KEYS + tuple(keys.BROKER_CONFIG)
 
@@ -342,6 +350,8 @@ class BrokerClusterSpec(Model):
     """Further broker configuration under Kafka's names, every value a string (num.partitions: "3"). A key that Kafka
     calls dynamic (log.retention.ms) takes effect without a restart, any other rolls the nodes. Limits of connections
     are not set here but through ConnectionQuota, which never restarts a broker."""
+    observers: ObserversSettings | None = None
+    """What ObserverPlugins may do to these brokers."""
     connection_quota: ConnectionQuotaSettings | None = None
     """How connection limits are enforced; a change rolls the brokers. The limits are ConnectionQuota objects."""
     rollout: Rollout | None = None
@@ -358,6 +368,10 @@ class BrokerClusterSpec(Model):
     @property
     def deletes_claims(self) -> bool:
         return self.storage is not None and self.storage.delete_claims
+
+    @property
+    def allows_config_map_code(self) -> bool:
+        return self.observers is not None and self.observers.allow_config_map_code
 
     @property
     def topology_key(self) -> str | None:

@@ -28,6 +28,7 @@ _OWN_PATTERN = "^(class|budget[.]us|filter[.].*)$"
 _NAME_MESSAGE = "must be 1 to 64 letters, digits, '_' and '-', other than class"
 STATES_MAX = 100
 
+_MODULE_CLASS = "^[A-Za-z_][A-Za-z0-9_]{0,62}[.][A-Za-z_][A-Za-z0-9_]*$"
 _Item = Annotated[str, Field(min_length=1, max_length=249)]
 _Items = Annotated[tuple[_Item, ...], Field(max_length=100)]
 _ITEM_PATTERN = "^[^, ]([^,]*[^, ])?$"
@@ -65,8 +66,30 @@ class ObserverFilter(Model):
         return (self.api_keys, self.listeners, self.principals, self.topic_prefixes)
 
 
+class ConfigMapSource(Model):
+    name: str = Field(min_length=1, max_length=253)
+    """Name of a ConfigMap in the same namespace. Its key MODULE.py is the module of spec.class, of 48 KiB at most; what
+    else it holds is left alone."""
+
+
+class ObserverSource(Model):
+    """The brokers' image has the class when nothing else is said."""
+
+    config_map: ConfigMapSource | None = None
+    """A module in a ConfigMap. It runs with the rights of the brokers, so the BrokerCluster must say
+    observers.allowConfigMapCode: true."""
+
+
 class ObserverPluginSpec(Model):
     rules: ClassVar = (
+        Rule(
+            cel="!has(self.source) || !has(self.source.configMap)"
+            f" || (has(self.class) && self.class.matches('{_MODULE_CLASS}'))",
+            message="a ConfigMap has one module: say class as module.Class, and put the module into the key module.py",
+            holds=lambda spec: (
+                spec.config_map_name is None or re.fullmatch(_MODULE_CLASS, spec.class_name or "") is not None
+            ),
+        ),
         Rule(
             cel="has(self.class) != has(self.builtIn)",
             message="say exactly one of class (package.module.Class) and builtIn",
@@ -118,9 +141,11 @@ class ObserverPluginSpec(Model):
     """The observer's name on the brokers, in their configuration, log and metrics, where it differs from
     metadata.name."""
     class_name: str | None = Field(default=None, alias="class", min_length=3, max_length=512)
-    """The observer's class as package.module.Class, which the brokers' image has."""
+    """The observer's class as package.module.Class, which the brokers' image has where source names nothing else."""
     built_in: Literal["audit-log", "json-log", "prometheus"] | None = None
     """An observer that every broker has."""
+    source: ObserverSource | None = None
+    """Where the class comes from; the brokers' image when absent."""
     config: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=50)] | None = None
     """What the observer is configured with, every value a string. No secrets: everybody who may read the brokers'
     configuration sees it."""
@@ -131,6 +156,11 @@ class ObserverPluginSpec(Model):
     taking longer is suspended for a while."""
     enabled: bool = True
     """While false no broker has the observer."""
+
+    @property
+    def config_map_name(self) -> str | None:
+        """Of the ConfigMap that has the class."""
+        return self.source.config_map.name if self.source and self.source.config_map else None
 
 
 class BrokerObserverState(Model):
@@ -151,6 +181,8 @@ class ObserverPluginStatus(Status):
     """Which observer: its class, or the name of a built-in one."""
     state: str = Field(default="", max_length=32)
     """Loaded when all brokers have it; otherwise the worst that a broker says: Failed, Suspended, Unknown, Loading."""
+    delivery: str = Field(default="", max_length=32)
+    """How a change reaches the brokers: Live, or Roll while they are restarted to be given code that they lack."""
     brokers: str = Field(default="", max_length=32)
     """Brokers that have loaded it as it is now, of those that should: 3/3."""
     broker_states: tuple[BrokerObserverState, ...] = Field(default=(), max_length=STATES_MAX)

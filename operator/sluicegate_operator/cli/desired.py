@@ -116,12 +116,22 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
         for cluster in manifests.clusters
         if cluster.spec.topology_key is not None
     ]
-    return racks + [
-        f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"
-        " `sluicegate up` runs one controller: standbys share a journal in the Kubernetes API; set it to 1"
-        for cluster in manifests.clusters
-        if cluster.spec.shares_journal
+    code = [
+        f"ObserverPlugin {plugin.name}: spec.source.configMap is of Kubernetes, and `sluicegate up` has none; take it"
+        " out, and have the module where Python finds it (PYTHONPATH)"
+        for plugin in manifests.observers
+        if plugin.spec.config_map_name is not None
     ]
+    return (
+        racks
+        + code
+        + [
+            f"BrokerCluster {cluster.name}: spec.controllers.replicas is {cluster.spec.controller_count}, and"
+            " `sluicegate up` runs one controller: standbys share a journal in the Kubernetes API; set it to 1"
+            for cluster in manifests.clusters
+            if cluster.spec.shares_journal
+        ]
+    )
 
 
 def broken_transitions(before: Manifests, after: Manifests) -> list[str]:

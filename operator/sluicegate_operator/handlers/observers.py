@@ -2,17 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sluicegate_operator.api.observer_plugin import ObserverPlugin, ObserverPluginStatus
 from sluicegate_operator.fleet.observers import ObserversResult, enforce_observers, plugin_reports
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
 from sluicegate_operator.handlers.work_queue import Again, Retry
-from sluicegate_operator.kube.kinds import BROKER_LISTENER, OBSERVER_PLUGIN
+from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONFIG_MAP, OBSERVER_PLUGIN
 from sluicegate_operator.planning.cluster_layout import plan_cluster
 from sluicegate_operator.planning.conditions import STALLED
+from sluicegate_operator.planning.observer_code import ModulesFound, find_modules
 from sluicegate_operator.planning.observer_status import observer_status
 from sluicegate_operator.planning.observers import ObserverPlan, plan_observers
+from sluicegate_operator.resources.observer_code import observer_code
 
 UNSETTLED_RETRY = Retry(1.0, 10.0)
 STATUSES_A_TURN = 25
@@ -30,12 +33,15 @@ class ObserverReconciler:
         unreadable = snapshot.unreadable_of(OBSERVER_PLUGIN)
         await context.say_unreadable(unreadable)
         cluster = snapshot.cluster
-        plan = plan_observers(cluster, snapshot.observers)
+        plan = plan_observers(cluster, snapshot.observers, await self._code(key, snapshot.observers))
         if cluster is None or cluster.spec.brokers is None:
             await self._write(snapshot.observers, plan, (), ObserversResult())
             return None
         if cluster.spec.paused:
             return context.resync_s(cluster)
+        if cluster.spec.allows_config_map_code:
+            files = {module.file_name: module.text for module in plan.modules.values()}
+            await context.kube.apply(observer_code(cluster, files))
         pool = await context.pool(cluster)
         expected = plan_cluster(cluster, snapshot.listeners).broker_ids
         if pool is None:
@@ -44,6 +50,12 @@ class ObserverReconciler:
             result = await enforce_observers(pool, plan, hold=bool(unreadable))
         settled = await self._write(snapshot.observers, plan, expected, result)
         return context.resync_s(cluster) if settled and not result.failures and not result.unseen else UNSETTLED_RETRY
+
+    async def _code(self, key: ClusterKey, plugins: Sequence[ObserverPlugin]) -> ModulesFound:
+        """Raises KubeError."""
+        names = {name for plugin in plugins if (name := plugin.spec.config_map_name) is not None}
+        found = {name: await self._context.kube.get(CONFIG_MAP, key[0], name) for name in sorted(names)}
+        return find_modules({plugin.name: plugin for plugin in plugins}, found)
 
     async def _write(
         self,
@@ -61,6 +73,8 @@ class ObserverReconciler:
             if verdict is None:
                 continue
             reports = plugin_reports(plan, verdict, expected, result)
+            rolling = self._context.progress[plugin.namespace, plugin.spec.cluster_ref.name].rolling
+            reports = replace(reports, rolling=bool(rolling) and verdict.observer in plan.modules)
             settled = settled and reports.settled
             status = observer_status(plugin, verdict, reports, now())
             if await self._context.write_status(plugin, status):

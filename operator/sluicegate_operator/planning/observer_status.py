@@ -42,6 +42,8 @@ class PluginReports:
     reports: Mapping[int, ObserverReport] = field(default_factory=dict)
     refused: str = ""
     error: str = ""
+    rolling: bool = False
+    """Whether brokers are being restarted to be given code that they lack."""
 
     @property
     def by_broker(self) -> list[tuple[int, ObserverReport]]:
@@ -82,6 +84,7 @@ def observer_status(
         conditions=conditions(plugin, old, progress.findings, now),
         observes=plugin.observes,
         state=rows[0][1].state if rows else ("" if accepted else verdict.outcome.value),
+        delivery=("Roll" if reports.rolling else "Live") if accepted else "",
         brokers=reports.counted if accepted else "",
         broker_states=tuple(
             BrokerObserverState(broker_id=broker_id, state=report.state, message=report.message[:_MESSAGE_MAX])

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
+from sluicegate_operator.planning.observer_code import ModulesFound, ObserverModule
 from sluicegate_operator.planning.quotas import SetBrokerConfigs
 
 NAMES = "observer.class.names"
@@ -30,6 +31,8 @@ class PluginOutcome(StrEnum):
     NAME_TAKEN = "Conflicted"
     TOO_MANY = "TooMany"
     CLUSTER_MISSING = "ClusterMissing"
+    CODE_NOT_ALLOWED = "CodeNotAllowed"
+    CODE_MISSING = "CodeMissing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +47,12 @@ class PluginVerdict:
 @dataclass(frozen=True, slots=True)
 class ObserverPlan:
     """`configs`: the cluster's default dynamic configuration of observers. `keys`: by observer, which of them are its
-    own. `verdicts` by the ObserverPlugin's metadata.name."""
+    own. `verdicts` by the ObserverPlugin's metadata.name. `modules`: by observer, the code that brokers are given."""
 
     configs: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     verdicts: Mapping[str, PluginVerdict] = field(default_factory=dict)
+    modules: Mapping[str, ObserverModule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +82,30 @@ def class_key(observer: str) -> str:
     return f"{PREFIX}{observer}.class"
 
 
-def plan_observers(cluster: BrokerCluster | None, plugins: Sequence[ObserverPlugin]) -> ObserverPlan:
-    """`plugins` of other clusters are left out; without a cluster all of them miss theirs."""
+def plan_observers(
+    cluster: BrokerCluster | None, plugins: Sequence[ObserverPlugin], code: ModulesFound | None = None
+) -> ObserverPlan:
+    """`plugins` of other clusters are left out; without a cluster all of them miss theirs. `code`: what there is in
+    the ConfigMaps that they name."""
     living = [plugin for plugin in plugins if plugin.metadata.deletion_timestamp is None]
     if cluster is None:
         return ObserverPlan(verdicts={plugin.name: _cluster_missing(plugin) for plugin in living})
     own = [p for p in living if (p.spec.cluster_ref.name, p.namespace) == (cluster.name, cluster.namespace)]
+    found = code or ModulesFound()
     accepted: dict[str, ObserverPlugin] = {}
     verdicts: dict[str, PluginVerdict] = {}
     for plugin in sorted(own, key=_seniority):
-        verdicts[plugin.name] = _judge(plugin, accepted)
+        verdicts[plugin.name] = _judge(plugin, accepted, cluster, found)
         if verdicts[plugin.name].outcome is PluginOutcome.ACCEPTED:
             accepted[plugin.observer_name] = plugin
-    of_each = {name: _configs(plugin) for name, plugin in accepted.items()}
+    modules = {
+        name: found.modules[plugin.name] for name, plugin in accepted.items() if plugin.spec.config_map_name is not None
+    }
+    of_each = {name: _configs(plugin, modules.get(name)) for name, plugin in accepted.items()}
     configs = {key: value for own_configs in of_each.values() for key, value in own_configs.items()}
     if accepted:
         configs[NAMES] = ",".join(sorted(accepted))
-    return ObserverPlan(configs, {name: tuple(found) for name, found in of_each.items()}, verdicts)
+    return ObserverPlan(configs, {name: tuple(found) for name, found in of_each.items()}, verdicts, modules)
 
 
 def _seniority(plugin: ObserverPlugin) -> tuple[float, str]:
@@ -108,7 +119,9 @@ def _cluster_missing(plugin: ObserverPlugin) -> PluginVerdict:
     return PluginVerdict(plugin.observer_name, PluginOutcome.CLUSTER_MISSING, message)
 
 
-def _judge(plugin: ObserverPlugin, accepted: Mapping[str, ObserverPlugin]) -> PluginVerdict:
+def _judge(
+    plugin: ObserverPlugin, accepted: Mapping[str, ObserverPlugin], cluster: BrokerCluster, code: ModulesFound
+) -> PluginVerdict:
     name = plugin.observer_name
     if not plugin.spec.enabled:
         return PluginVerdict(name, PluginOutcome.DISABLED, "spec.enabled is false, so no broker has it")
@@ -119,12 +132,22 @@ def _judge(plugin: ObserverPlugin, accepted: Mapping[str, ObserverPlugin]) -> Pl
     if len(accepted) >= OBSERVERS_MAX:
         message = f"a broker has {OBSERVERS_MAX} observers at most, and older ones are that many; delete one"
         return PluginVerdict(name, PluginOutcome.TOO_MANY, message)
+    if plugin.spec.config_map_name is not None and not cluster.spec.allows_config_map_code:
+        message = (
+            "code from a ConfigMap runs with the rights of the brokers: say observers.allowConfigMapCode: true in"
+            f" BrokerCluster {cluster.name} if everybody who writes ConfigMaps here may have them, or put the class"
+            " into the brokers' image"
+        )
+        return PluginVerdict(name, PluginOutcome.CODE_NOT_ALLOWED, message)
+    if plugin.name in code.missing:
+        return PluginVerdict(name, PluginOutcome.CODE_MISSING, code.missing[plugin.name])
     return PluginVerdict(name, PluginOutcome.ACCEPTED)
 
 
-def _configs(plugin: ObserverPlugin) -> dict[str, str]:
+def _configs(plugin: ObserverPlugin, module: ObserverModule | None) -> dict[str, str]:
     spec, prefix = plugin.spec, f"{PREFIX}{plugin.observer_name}."
-    configs = {class_key(plugin.observer_name): plugin.observes}
+    class_name = plugin.observes if module is None else module.class_name
+    configs = {class_key(plugin.observer_name): class_name}
     configs |= {prefix + key: value for key, value in (spec.config or {}).items()}
     if spec.budget_microseconds is not None:
         configs[prefix + "budget.us"] = str(spec.budget_microseconds)
@@ -174,4 +197,8 @@ def _report(plan: ObserverPlan, observer: str, seen: ObservedObservers) -> Obser
     in_force = all(seen.own.get(key, seen.default.get(key)) == plan.configs[key] for key in plan.keys[observer])
     if observer not in listed or not in_force:
         return ObserverReport(LOADING, "the broker does not have this configuration yet")
-    return seen.reports.get(observer, ObserverReport(LOADING, "the broker does not say what has become of it"))
+    report = seen.reports.get(observer, ObserverReport(LOADING, "the broker does not say what has become of it"))
+    module = plan.modules.get(observer)
+    if module is not None and report.state == FAILED and module.is_missed_in(report.message):
+        return ObserverReport(LOADING, "its code has not reached the pod yet; the broker tries again once a minute")
+    return report

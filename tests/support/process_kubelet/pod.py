@@ -166,7 +166,7 @@ class Pod:
     def _container(self, spec: Json) -> ContainerProcess:
         mounts = self._place.volumes.mounts(spec)
         declared = environment(self.manifest, spec, self.address, self._place.volumes.keys)
-        paths = [str(SHIM), *IMAGE_PATHS, *filter(None, [declared.get("PYTHONPATH")])]
+        paths = [str(SHIM), *IMAGE_PATHS, *filter(None, [mounts.rewrite(declared.get("PYTHONPATH", ""))])]
         env = {name: mounts.rewrite(value) for name, value in declared.items()} | {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
             "HOSTNAME": self.name,

@@ -91,6 +91,34 @@ async def test_a_deleted_one_is_taken_off_the_brokers_and_an_unreadable_one_is_n
     assert shop.brokers.defaults == {}
 
 
+async def test_code_of_a_config_map_goes_into_the_one_that_brokers_have_mounted() -> None:
+    source = {"class": "acme.Orders", "source": {"configMap": {"name": "mine"}}}
+    mine = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "mine"},
+        "data": {"acme.py": "class Orders: ..."},
+    }
+    shop = Shop(cluster(observers={"allowConfigMapCode": True}), observer(**source), mine)
+    shop.say("Loaded")
+    await shop.reconcile()
+    class_name = shop.brokers.defaults["observer.orders.class"]
+    given = shop.kube.take("ConfigMap", "shop-observers")
+    assert given["data"] == {f"{class_name.partition('.')[0]}.py": "class Orders: ..."}
+    assert (shop.status()["state"], shop.status()["delivery"]) == ("Loaded", "Live")
+    shop.context.progress[SHOP].rolling = True
+    await shop.reconcile()
+    assert shop.status()["delivery"] == "Roll"
+
+
+async def test_code_of_a_config_map_is_refused_where_it_is_not_allowed() -> None:
+    shop = Shop(cluster(), observer(**{"class": "acme.Orders", "source": {"configMap": {"name": "mine"}}}))
+    await shop.reconcile()
+    assert shop.kube.condition(KIND, "orders", "Stalled")["reason"] == "CodeNotAllowed"
+    assert "shop-observers" not in shop.kube.names("ConfigMap")
+    assert shop.brokers.defaults == {}
+
+
 async def test_one_without_a_cluster_says_so() -> None:
     shop = Shop(observer())
     assert await shop.reconcile() is None

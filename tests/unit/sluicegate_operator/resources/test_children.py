@@ -340,3 +340,16 @@ def test_listeners_whose_port_names_are_equal_are_told_apart() -> None:
     (container,) = template(children(one, other), "shop-brokers")["spec"]["containers"]
     names = [port["name"] for port in container["ports"]]
     assert len(set(names)) == len(names) == 4
+
+
+def test_brokers_have_code_of_config_maps_only_where_the_cluster_allows_it() -> None:
+    name = "shop-brokers"
+    plain, allowed = children(), children(observers={"allowConfigMapCode": True})
+    pod = template(allowed, name)["spec"]
+    assert {"name": "observers", "configMap": {"name": "shop-observers", "optional": True}} in pod["volumes"]
+    (container,) = pod["containers"]
+    path = next(mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "observers")
+    assert {"name": "PYTHONPATH", "value": path} in container["env"]
+    assert "shop-observers" not in json.dumps(plain)
+    assert template(allowed, "shop-controllers") == template(plain, "shop-controllers")
+    assert revision(allowed, name) != revision(plain, name)

@@ -1,0 +1,85 @@
+"""An observer whose code is in a ConfigMap: refused, allowed by the BrokerCluster, and changed while it runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster.waiting import wait_for
+from e2e.shop import READY_TIMEOUT_S, Json, Shop
+
+CLUSTER, PLUGIN, CODE = "coded", "greeting", "greetings"
+DELIVERED_TIMEOUT_S = 180.0
+"""The kubelet takes its time, and a broker that has looked too early looks again after a minute."""
+TEXT = """
+from pathlib import Path
+
+class Greeting:
+    def configure(self, config):
+        Path(config["path"]).write_text("{word}")
+
+    def record_request(self, struct, client_address, principal, api_key, api_version, correlation_id):
+        pass
+
+    def record_response(self, struct, api_version, correlation_id):
+        pass
+
+    def close(self, timeout_s):
+        pass
+"""
+
+
+def cluster(**spec: object) -> Json:
+    brokers = {"replicas": 1, "storage": {"size": "1Gi"}}
+    return document("BrokerCluster", CLUSTER, {"brokers": brokers, "resyncSeconds": 5, **spec})
+
+
+def document(kind: str, name: str, spec: Json) -> Json:
+    return {"apiVersion": "sluicegate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def code(word: str) -> Json:
+    data = {"greeting.py": TEXT.format(word=word)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CODE}, "data": data}
+
+
+@pytest.fixture
+def coded(standing_shop: Shop, tmp_path: Path) -> Iterator[Shop]:
+    shop = standing_shop
+    plugin = {
+        "clusterRef": {"name": CLUSTER},
+        "class": "greeting.Greeting",
+        "source": {"configMap": {"name": CODE}},
+        "config": {"path": str(tmp_path / "greeting")},
+    }
+    shop.apply(cluster(), code("hello"), document("ObserverPlugin", PLUGIN, plugin))
+    yield shop
+    shop.delete("observerplugin", PLUGIN)
+    shop.delete("configmap", CODE)
+    shop.delete("brokercluster", CLUSTER)
+    wait_for("no broker is left", lambda: not shop.broker_pods(CLUSTER, deleting=True), timeout_s=READY_TIMEOUT_S)
+
+
+def test_code_of_a_config_map_runs_once_it_is_allowed_and_changes_without_a_restart(
+    coded: Shop, tmp_path: Path
+) -> None:
+    greeting = tmp_path / "greeting"
+    refused = coded.await_condition("observerplugin", PLUGIN, "Stalled", "True")
+    assert refused["reason"] == "CodeNotAllowed"
+    assert "observers.allowConfigMapCode: true" in refused["message"]
+
+    coded.apply(cluster(observers={"allowConfigMapCode": True}))
+    coded.await_condition("observerplugin", PLUGIN, "Ready", "True", timeout_s=DELIVERED_TIMEOUT_S)
+    assert greeting.read_text() == "hello"
+    (before,) = coded.broker_pods(CLUSTER)
+
+    coded.apply(code("good day"))
+    wait_for(
+        "the changed code runs",
+        lambda: greeting.read_text() == "good day",
+        timeout_s=DELIVERED_TIMEOUT_S,
+    )
+    coded.await_condition("observerplugin", PLUGIN, "Ready", "True", timeout_s=DELIVERED_TIMEOUT_S)
+    (after,) = coded.broker_pods(CLUSTER)
+    assert (after.uid, after.restarts) == (before.uid, before.restarts)
+    assert coded.plane.get("observerplugin", PLUGIN)["status"]["delivery"] == "Live"
