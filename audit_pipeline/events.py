@@ -25,6 +25,10 @@ class _Rows:
         self._struct = Struct("<" + "".join(code for _, code, _ in fields))
         self._names = [field for field, _, _ in fields]
 
+    @property
+    def size(self) -> int:
+        return self._struct.size
+
     def read(self, data: bytes) -> Iterator[dict[str, Any]]:
         return (dict(zip(self._names, row, strict=True)) for row in self._struct.iter_unpack(data))
 
@@ -35,11 +39,12 @@ _REQUEST_ROWS, _PARTITION_ROWS = _Rows("request_row"), _Rows("partition_row")
 def events_of(header: Header, block: EventBlock) -> Iterator[tuple[str, Event]]:
     """Each event with the name of its table, in the order of their numbers; partitions come behind their request."""
     common = {"cluster_id": header.cluster_id, "broker_id": header.broker_id, "boot_id": header.boot_id}
+    requests, partition_rows = _all_rows(block)
     partitions: dict[int, list[dict[str, Any]]] = {}
-    for row in _PARTITION_ROWS.read(block.partition_rows):
+    for row in _PARTITION_ROWS.read(partition_rows):
         partitions.setdefault(row["number"], []).append(row)
     found: list[tuple[int, str, Event]] = []
-    for row in _REQUEST_ROWS.read(block.request_rows):
+    for row in _REQUEST_ROWS.read(requests):
         request = _request(header.api_names, block, row)
         found.append((request["seq"], "request", request))
         for part in partitions.get(row["number"], ()):
@@ -49,6 +54,14 @@ def events_of(header: Header, block: EventBlock) -> Iterator[tuple[str, Event]]:
         found.append((values[0], table, _with_time(dict(zip(names, values, strict=True)))))
     found.sort(key=lambda event: event[0])
     return ((table, {**common, **event}) for _, table, event in found)
+
+
+def _all_rows(block: EventBlock) -> tuple[bytes, bytes]:
+    """Of requests and of partitions, with those that come in pairs."""
+    size, step = _REQUEST_ROWS.size, _REQUEST_ROWS.size + _PARTITION_ROWS.size
+    pairs = [block.pair_rows[at : at + step] for at in range(0, len(block.pair_rows), step)]
+    requests = block.request_rows + b"".join(pair[:size] for pair in pairs)
+    return requests, block.partition_rows + b"".join(pair[size:] for pair in pairs)
 
 
 def _request(api_names: Mapping[int, str], block: EventBlock, row: Mapping[str, Any]) -> Event:

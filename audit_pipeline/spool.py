@@ -63,6 +63,7 @@ class EventBlock:
     refusals: list[str]
     request_rows: bytes
     partition_rows: bytes
+    pair_rows: bytes
     others: list[list[Any]]
 
 

@@ -39,6 +39,7 @@ def _row_type(name: str) -> np.dtype[Any]:
 
 
 _REQUEST_ROW, _PARTITION_ROW = _row_type("request_row"), _row_type("partition_row")
+_PAIR_ROW = np.dtype([("request", _REQUEST_ROW), ("partition", _PARTITION_ROW)])
 
 
 @cache
@@ -50,9 +51,10 @@ def arrow_schema(table: str) -> pa.Schema:
 def tables_of(content: SpoolContent, gaps: Sequence["Gap"] = ()) -> dict[str, pa.Table]:
     """Tables that have rows, by name; `gaps` are rows beside those of the spool."""
     header, blocks = content.header, content.blocks
+    requests, partitions = _rows(blocks, "request"), _rows(blocks, "partition")
     found = {
-        "request": _requests(blocks, header.api_names),
-        "partition": _partitions(blocks),
+        "request": _requests(blocks, requests, header.api_names),
+        "partition": _partitions(blocks, partitions, requests),
         **_others(blocks, gaps, header.api_names),
     }
     common: tuple[str | int, ...] = (header.cluster_id, header.broker_id, header.boot_id)
@@ -78,22 +80,31 @@ def _same(value: str | int, rows: int, kind: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of all blocks behind each other; `block` says of each which block it is of."""
+    """Rows of all blocks in the order of their numbers; `block` says of each which block it is of."""
 
     rows: np.ndarray[Any, Any]
     block: np.ndarray[Any, Any]
     seq: np.ndarray[Any, Any]
 
 
-def _rows(blocks: Sequence[EventBlock], parts: Sequence[bytes], kind: np.dtype[Any]) -> _Rows:
-    rows = np.frombuffer(b"".join(parts), kind)
-    block = np.repeat(np.arange(len(blocks)), [len(part) // kind.itemsize for part in parts])
+def _rows(blocks: Sequence[EventBlock], name: str) -> _Rows:
+    """Of requests or of partitions: those by themselves, and those in pairs."""
+    kind = _REQUEST_ROW if name == "request" else _PARTITION_ROW
+    single = [block.request_rows if name == "request" else block.partition_rows for block in blocks]
+    paired = [block.pair_rows for block in blocks]
+    rows = np.concatenate([np.frombuffer(b"".join(single), kind), np.frombuffer(b"".join(paired), _PAIR_ROW)[name]])
+    block = np.concatenate([_blocks(single, kind), _blocks(paired, _PAIR_ROW)])
     first = np.array([block.first_seq for block in blocks], np.int64)
-    return _Rows(rows, block, first[block] + rows["number"] if len(rows) else np.zeros(0, np.int64))
+    seq = first[block] + rows["number"] if len(rows) else np.zeros(0, np.int64)
+    order = np.argsort(seq, kind="stable")
+    return _Rows(rows[order], block[order], seq[order])
 
 
-def _requests(blocks: Sequence[EventBlock], api_names: Mapping[int, str]) -> Columns:
-    found = _rows(blocks, [block.request_rows for block in blocks], _REQUEST_ROW)
+def _blocks(parts: Sequence[bytes], kind: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return np.repeat(np.arange(len(parts)), [len(part) // kind.itemsize for part in parts])
+
+
+def _requests(blocks: Sequence[EventBlock], found: _Rows, api_names: Mapping[int, str]) -> Columns:
     rows, block = found.rows, found.block
     handled = np.where(rows["handled_s"] > 0, rows["handled_s"], rows["completed_s"])
     handler_us, total_us = _us(handled - rows["received_s"]), _us(rows["completed_s"] - rows["received_s"])
@@ -117,15 +128,14 @@ def _requests(blocks: Sequence[EventBlock], api_names: Mapping[int, str]) -> Col
     }
 
 
-def _partitions(blocks: Sequence[EventBlock]) -> Columns:
-    found = _rows(blocks, [block.partition_rows for block in blocks], _PARTITION_ROW)
+def _partitions(blocks: Sequence[EventBlock], found: _Rows, requests: _Rows) -> Columns:
     rows, block = found.rows, found.block
-    ts, api_key = _of_requests(blocks, found)
+    request = np.searchsorted(requests.seq, found.seq)
     topics = _places([block.topics for block in blocks], block, rows["topic"])
     return {
         "seq": pa.array(found.seq),
-        "ts": ts,
-        "api_key": api_key,
+        "ts": _times(blocks, block, requests.rows["received_s"][request]),
+        "api_key": pa.array(np.ascontiguousarray(requests.rows["api_key"][request])),
         "topic": _strings(*topics),
         "partition": pa.array(np.ascontiguousarray(rows["partition"])),
         "bytes": pa.array(np.ascontiguousarray(rows["bytes"])),
@@ -133,14 +143,6 @@ def _partitions(blocks: Sequence[EventBlock]) -> Columns:
         **{name: _known(rows[name], 1000).cast(_TYPES["timestamp_us"]) for name in ("base_ts", "max_ts")},
         "error_code": pa.array(np.ascontiguousarray(rows["error_code"])),
     }
-
-
-def _of_requests(blocks: Sequence[EventBlock], partitions: _Rows) -> tuple[pa.Array, pa.Array]:
-    """Time and API of the request of each partition row; both are in the order of their numbers."""
-    requests = _rows(blocks, [block.request_rows for block in blocks], _REQUEST_ROW)
-    place = np.searchsorted(requests.seq, partitions.seq)
-    times = _times(blocks, requests.block[place], requests.rows["received_s"][place])
-    return times, pa.array(np.ascontiguousarray(requests.rows["api_key"][place]))
 
 
 def _times(blocks: Sequence[EventBlock], block: np.ndarray[Any, Any], at_s: np.ndarray[Any, Any]) -> pa.Array:

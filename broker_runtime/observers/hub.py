@@ -49,7 +49,7 @@ class ObserverHub:
         self._topic_name = topic_name
         self._now = now
         self._by_api: dict[int, _Wanting] = {}
-        self._accounts: Several = ()
+        self._accounts: tuple[tuple[Callable[[Call], None], ObserverInService], ...] = ()
         self._connections: Several = ()
         self._refusing: tuple[RefusingObserver, ...] = ()
 
@@ -61,7 +61,7 @@ class ObserverHub:
             for key in FORMATS
         }
         self._by_api = {key: _Wanting(services) for key, services in by_api.items() if services}
-        self._accounts = tuple(one for one in observers if one.account is not None)
+        self._accounts = tuple((one.account.record_call, one) for one in observers if one.account is not None)
         self._connections = tuple(one for one in observers if one.connections is not None)
         instances = [one.instance for one in observers]
         self._refusing = tuple(one for one in instances if isinstance(one, RefusingObserver) and one.rejects)
@@ -94,9 +94,12 @@ class ObserverHub:
             self._request(wanting, call, frame, body_at)
 
     def ended(self, call: Call) -> None:
-        for one in self._accounts:
-            assert one.account is not None
-            _unmeasured(one, one.account.record_call, call)
+        # The broker's own are as quick as they can be, and are not watched for it.
+        for record_call, one in self._accounts:
+            try:
+                record_call(call)
+            except Exception as error:  # noqa: BLE001 - it is counted and logged
+                one.failed(error)
         observation = call.observation
         if observation is not None:
             call.observation = None
@@ -183,10 +186,9 @@ class ObserverHub:
         source.end()
 
 
-def _unmeasured(one: ObserverInService, method: Callable[[Any], None], told: Call | ConnectionNotice) -> None:
-    """The broker's own observers are as quick as they can be, and are not watched for it."""
+def _unmeasured(one: ObserverInService, tell: Callable[[ConnectionNotice], None], notice: ConnectionNotice) -> None:
     try:
-        method(told)
+        tell(notice)
     except Exception as error:  # noqa: BLE001 - it is counted and logged
         one.failed(error)
 

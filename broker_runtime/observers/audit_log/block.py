@@ -5,14 +5,14 @@ A block stands by itself: whoever reads it needs no other one, so that a damaged
 
 from typing import Any
 
-from broker_runtime.apis.call import Call, Ending
+from broker_runtime.apis.call import Call, Ending, PartitionFacts
 from broker_runtime.apis.observed import error_code
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
 from broker_runtime.observers.audit_log.clients import Client
 from broker_runtime.observers.audit_log.layout import (
     ENDINGS,
-    NO_ACKS,
     NO_REFUSAL,
+    PAIR_ROW,
     PARTITION_ROW,
     REQUEST_ROW,
     packed_block,
@@ -20,13 +20,14 @@ from broker_runtime.observers.audit_log.layout import (
 from broker_runtime.wire.reply import FileRegion
 
 _ANSWERED = Ending.ANSWERED
-_PRODUCE, _FETCH = 0, 1
+_WAS_ANSWERED = ENDINGS[_ANSWERED.value]
 _REFUSALS_MAX = NO_REFUSAL
 _EVENTS_MAX = 1024
 """So that the places of clients fit their field, and that a kill -9 finds little that is not written."""
-_REQUESTS_BYTES_MAX = _EVENTS_MAX * REQUEST_ROW.size
+_NO_ROWS: list[PartitionFacts] = []
+_LAST_NUMBER = _EVENTS_MAX - 1
 _PARTITIONS_BYTES_MAX = 64 * 1024
-_pack_request, _pack_partition = REQUEST_ROW.pack, PARTITION_ROW.pack
+_pack_request, _pack_partition, _pack_pair = REQUEST_ROW.pack, PARTITION_ROW.pack, PAIR_ROW.pack
 
 
 class Block:
@@ -36,6 +37,7 @@ class Block:
         "_clients",
         "_monotonic_s",
         "_others",
+        "_pairs",
         "_partitions",
         "_refusals",
         "_requests",
@@ -54,6 +56,7 @@ class Block:
         self._topics: dict[str, int] = {}
         self._refusals: dict[str, int] = {}
         self._requests = bytearray()
+        self._pairs = bytearray()
         self._partitions = bytearray()
         self._others: list[tuple[Any, ...]] = []
 
@@ -68,23 +71,16 @@ class Block:
         index = self._clients.get(client)
         if index is None:
             index = self._clients[client] = len(self._clients)
-        rows = call.partitions
-        if rows:
-            topics = self._topics
-            for name, partition, size, records, base, last, base_ms, max_ms, error in rows:
-                topic = topics.get(name)
-                if topic is None:
-                    topic = topics[name] = len(topics)
-                self._partitions += _pack_partition(
-                    number, topic, partition, size, records, base, last, base_ms, max_ms, error
-                )
-        reply, key, ending, refusal = call.reply, call.api.key, 0, NO_REFUSAL
-        if call.ending is not _ANSWERED:
+        reply, rows = call.reply, call.partitions or _NO_ROWS
+        count = len(rows)
+        if call.ending is _ANSWERED:
+            ending, refusal = _WAS_ANSWERED, NO_REFUSAL
+        else:
             ending, refusal = ENDINGS[call.ending.value], self._refusal(call)
-        self._requests += _pack_request(
+        request = (
             number,
             index,
-            key,
+            call.api.key,
             call.version,
             call.correlation_id,
             call.request_bytes,
@@ -94,12 +90,27 @@ class Block:
             call.completed_s,
             ending,
             refusal,
-            call.acks if key == _PRODUCE else NO_ACKS,
-            call.error or _error(call, key),
-            call.replica_id if key == _FETCH else -1,
-            len(rows) if rows else 0,
+            call.acks,
+            call.error if call.fields is None else _error(call),
+            call.replica_id,
+            count,
         )
-        return len(self._requests) >= _REQUESTS_BYTES_MAX or len(self._partitions) >= _PARTITIONS_BYTES_MAX
+        if count == 1:
+            # Most requests to produce and fetch have one partition.
+            facts = rows[0]
+            topic = self._topics.get(facts[0])
+            if topic is None:
+                topic = self._topic(facts[0])
+            self._pairs += _pack_pair(*request, number, topic, *facts[1:])
+        else:
+            self._requests += _pack_request(*request)
+            for facts in rows:
+                self._partitions += _pack_partition(number, self._topic(facts[0]), *facts[1:])
+        return number >= _LAST_NUMBER or (count > 1 and len(self._partitions) >= _PARTITIONS_BYTES_MAX)
+
+    def _topic(self, name: str) -> int:
+        """Its place in the block's list."""
+        return self._topics.setdefault(name, len(self._topics))
 
     def add(self, table: str, seq: int, *values: object) -> bool:
         """An event of another table: its values in the table's order, behind seq. True when the block is full.
@@ -122,6 +133,7 @@ class Block:
             list(self._refusals),
             self._requests,
             self._partitions,
+            self._pairs,
             self._others,
         )
 
@@ -139,9 +151,9 @@ def _size(reply: tuple[Any, ...]) -> int:
     return sum(chunk.length if isinstance(chunk, FileRegion) else len(chunk) for chunk in reply)
 
 
-def _error(call: Call, api_key: int) -> int:
+def _error(call: Call) -> int:
     """Of an answer with errors for many things only administrators' requests are looked through: others are long."""
-    if call.fields is None:
-        return 0
-    code = call.fields.get("error_code", 0) if api_key not in ADMIN_APIS else error_code(call)
+    if call.error or call.fields is None:
+        return call.error
+    code = error_code(call) if call.api.key in ADMIN_APIS else call.fields.get("error_code", 0)
     return code if isinstance(code, int) else 0

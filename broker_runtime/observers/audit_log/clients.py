@@ -35,7 +35,7 @@ class ClientFacts(NamedTuple):
 class Client:
     """A connection with the client id of its requests. `facts` is None where it is to be left out.
 
-    Compared by identity: it is looked up for each request. `requests` counts what was recorded of it.
+    Compared by identity: it is looked up for each request. `requests` counts all of its connection.
     """
 
     __slots__ = ("client_id", "facts", "requests", "software")
@@ -69,19 +69,29 @@ class Clients:
 
     def __init__(self, rules: ClientRules) -> None:
         self._rules = rules
-        self._by_id: dict[int, Client] = {}
+        self.by_id: dict[int, Client] = {}
+        """By the connection's id."""
         self._gone: deque[int] = deque()
 
     def of(self, connection: ServedConnection, client_id: str | None) -> Client:
-        """Of a request."""
-        client = self._by_id.get(connection.id)
-        if client is None or client.client_id != client_id or client.software is not connection.state:
-            client = self._new(connection, client_id, client)
+        """Of a request that tells of its client otherwise than before, or for the first time."""
+        before = self.by_id.get(connection.id)
+        told = connection.state
+        facts = self.stranger(connection.listener, *connection.peer[:2], connection.id)
+        if facts is not None:
+            name, version = told if isinstance(told, ClientSoftware) else (None, None)
+            facts = facts._replace(client_id=client_id, software_name=name, software_version=version)
+        client = Client(client_id, told, facts)
+        self.by_id[connection.id] = client
+        if before is None:
+            connection.closed.add(partial(self._is_gone, connection.id))
+        else:
+            client.requests = before.requests
         return client
 
     def known(self, connection_id: int | None) -> Client | None:
         """As far as requests of this connection have told it."""
-        return None if connection_id is None else self._by_id.get(connection_id)
+        return None if connection_id is None else self.by_id.get(connection_id)
 
     def stranger(self, listener: str, ip: str, port: int, connection_id: int | None = None) -> ClientFacts | None:
         """Of a client that has not asked for anything; None where it is to be left out."""
@@ -94,21 +104,7 @@ class Clients:
             connection_id, listener, rules.shown(ip), shown_port, rules.shown(ANONYMOUS), None, None, None
         )
 
-    def _new(self, connection: ServedConnection, client_id: str | None, before: Client | None) -> Client:
-        told = connection.state
-        facts = self.stranger(connection.listener, *connection.peer[:2], connection.id)
-        if facts is not None:
-            name, version = told if isinstance(told, ClientSoftware) else (None, None)
-            facts = facts._replace(client_id=client_id, software_name=name, software_version=version)
-        client = Client(client_id, told, facts)
-        self._by_id[connection.id] = client
-        if before is None:
-            connection.closed.add(partial(self._is_gone, connection.id))
-        else:
-            client.requests = before.requests
-        return client
-
     def _is_gone(self, connection_id: int) -> None:
         self._gone.append(connection_id)
         if len(self._gone) > _GONE_MAX:
-            self._by_id.pop(self._gone.popleft(), None)
+            self.by_id.pop(self._gone.popleft(), None)

@@ -22,9 +22,9 @@ _BLOCK_HEAD: Final = Struct("<4sII")
 
 REQUEST_ROW: Final = Struct("<IHhhiIQdddBBbhiI")
 PARTITION_ROW: Final = Struct("<IIiqiqqqqh")
+PAIR_ROW: Final = Struct(REQUEST_ROW.format + PARTITION_ROW.format[1:])
 
 NO_REFUSAL: Final = 255
-NO_ACKS: Final = -128
 
 ENDINGS: Final = {"answered": 0, "refused": 1, "hung up": 2, "cancelled": 3}
 

@@ -12,7 +12,7 @@ from broker_runtime.apis.call import Call, PartitionFacts
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.audit_log.admin_apis import ADMIN_APIS
-from broker_runtime.observers.audit_log.clients import ClientFacts, Clients
+from broker_runtime.observers.audit_log.clients import Client, ClientFacts, Clients
 from broker_runtime.observers.audit_log.rollup import Rollup
 from broker_runtime.observers.audit_log.settings import AuditSettings, Level
 from broker_runtime.observers.audit_log.spool import Identity, Spool
@@ -64,6 +64,7 @@ class AuditLog:
         excluded = settings.excluded_topics
         self._topic_names = frozenset(name for name in excluded if not name.endswith("*"))
         self._topic_prefixes = tuple(name[:-1] for name in excluded if name.endswith("*"))
+        self._is_partial = bool(excluded) or settings.level is not Level.FULL
 
     @property
     def refuses(self) -> bool:
@@ -77,24 +78,19 @@ class AuditLog:
 
     def record_call(self, call: Call) -> None:
         """A request has ended."""
-        if call.partitions is None:
-            # It was refused before it could begin.
-            call.keep_details()
-        client = self._clients.of(call.connection, call.client_id)
-        if client.facts is None:
-            return
-        if (self._topic_names or self._topic_prefixes) and call.partitions and not self._leave_out_topics(call):
-            return
-        if (self._only_admin or self._rollup is not None) and call.api.key not in ADMIN_APIS:
-            self._roll_up(call, client.facts)
+        connection = call.connection
+        client = self._clients.by_id.get(connection.id)
+        if client is None or client.client_id != call.client_id or client.software is not connection.state:
+            client = self._clients.of(connection, call.client_id)
+        client.requests += 1
+        if (self._is_partial or client.facts is None or call.partitions is None) and not self._is_wanted(call, client):
             return
         writer = self._writer
         block = writer.block
         if block is None or block.last_seq + writer.owed >= writer.reserved:
-            block = None if self._is_off else writer.ready()
+            block = writer.ready()
             if block is None:
                 return
-        client.requests += 1
         if block.add_request(call, client):
             writer.seal()
 
@@ -124,6 +120,21 @@ class AuditLog:
             self._rollup_timer.cancel()
         self._end_interval()
         self._writer.close()
+
+    def _is_wanted(self, call: Call, client: Client) -> bool:
+        """Whether the call is to be recorded by itself; it may be added up instead, and lose some of its topics."""
+        if self._is_off or client.facts is None:
+            return False
+        if call.partitions is None:
+            # It was refused before it could begin.
+            call.keep_details()
+        has_excluded = self._topic_names or self._topic_prefixes
+        if has_excluded and call.partitions and not self._leave_out_topics(call):
+            return False
+        if (self._only_admin or self._rollup is not None) and call.api.key not in ADMIN_APIS:
+            self._roll_up(call, client.facts)
+            return False
+        return True
 
     def _leave_out_topics(self, call: Call) -> bool:
         """Whether anything is left of the call."""
