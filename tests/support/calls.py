@@ -41,10 +41,19 @@ def a_call(api: ApiSpec[Any], version: int) -> Call:
 
 def handled(api: ApiSpec[Any], frame: memoryview, context: Any, port: int = 50_000) -> Reply | PendingReply:
     """What the handler of an API that reads its requests itself returns; `port` is the client's."""
+    return handled_call(api, frame, context, port)[1]
+
+
+def handled_call(
+    api: ApiSpec[Any], frame: memoryview, context: Any, port: int = 50_000, *, details: bool = False
+) -> tuple[Call, Reply | PendingReply]:
+    """The same with its call, which has kept its details where they are wanted."""
     _, version, correlation_id, client_id, body = read_header(frame)
     call = Call(api, version, correlation_id, client_id, NotedConnection(port), Completion(lambda: 0.0))
+    if details:
+        call.keep_details()
     if call.flexible:
         body = skip_tagged_fields(frame, body)
     answer = api.handle(RequestReader(frame, body, call.flexible), call, context)
     assert isinstance(answer, tuple | PendingReply)
-    return answer
+    return call, answer
