@@ -1,12 +1,13 @@
-"""An observer whose code is in a ConfigMap: refused, allowed by the BrokerCluster, and changed while it runs."""
+"""Observers whose code is not in the image: in a ConfigMap, which must be allowed, or in a wheel on a volume."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from e2e.cluster.waiting import wait_for
-from e2e.shop import READY_TIMEOUT_S, Json, Shop
+from e2e.shop import NAMESPACE, READY_TIMEOUT_S, Json, Shop
 
 CLUSTER, PLUGIN, CODE = "coded", "greeting", "greetings"
 DELIVERED_TIMEOUT_S = 180.0
@@ -43,16 +44,14 @@ def code(word: str) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CODE}, "data": data}
 
 
+def plugin(path: Path, source: Json) -> Json:
+    which = {"class": "greeting.Greeting", "source": source}
+    return document("ObserverPlugin", PLUGIN, {"clusterRef": {"name": CLUSTER}, **which, "config": {"path": str(path)}})
+
+
 @pytest.fixture
-def coded(standing_shop: Shop, tmp_path: Path) -> Iterator[Shop]:
+def coded(standing_shop: Shop) -> Iterator[Shop]:
     shop = standing_shop
-    plugin = {
-        "clusterRef": {"name": CLUSTER},
-        "class": "greeting.Greeting",
-        "source": {"configMap": {"name": CODE}},
-        "config": {"path": str(tmp_path / "greeting")},
-    }
-    shop.apply(cluster(), code("hello"), document("ObserverPlugin", PLUGIN, plugin))
     yield shop
     shop.delete("observerplugin", PLUGIN)
     shop.delete("configmap", CODE)
@@ -64,6 +63,7 @@ def test_code_of_a_config_map_runs_once_it_is_allowed_and_changes_without_a_rest
     coded: Shop, tmp_path: Path
 ) -> None:
     greeting = tmp_path / "greeting"
+    coded.apply(cluster(), code("hello"), plugin(greeting, {"configMap": {"name": CODE}}))
     refused = coded.await_condition("observerplugin", PLUGIN, "Stalled", "True")
     assert refused["reason"] == "CodeNotAllowed"
     assert "observers.allowConfigMapCode: true" in refused["message"]
@@ -83,3 +83,23 @@ def test_code_of_a_config_map_runs_once_it_is_allowed_and_changes_without_a_rest
     (after,) = coded.broker_pods(CLUSTER)
     assert (after.uid, after.restarts) == (before.uid, before.restarts)
     assert coded.plane.get("observerplugin", PLUGIN)["status"]["delivery"] == "Live"
+
+
+def test_a_wheel_on_a_volume_of_the_cluster_is_imported(coded: Shop, tmp_path: Path) -> None:
+    greeting, wheel = tmp_path / "greeting", "greeting-1.0-py3-none-any.whl"
+    claim = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Mi"}}}
+    coded.apply(
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "wheels"}, "spec": claim},
+    )
+    uid = coded.plane.get("persistentvolumeclaim", "wheels")["metadata"]["uid"]
+    volume = coded.kubelet.claim_folder(NAMESPACE, "wheels", uid)
+    volume.mkdir(parents=True)
+    with ZipFile(volume / wheel, "w") as archive:
+        archive.writestr("greeting.py", TEXT.format(word="from a wheel"))
+
+    wheels = {"claimName": "wheels", "files": [wheel]}
+    coded.apply(cluster(observers={"wheels": wheels}), plugin(greeting, {"wheel": {"file": wheel}}))
+
+    coded.await_condition("observerplugin", PLUGIN, "Ready", "True", timeout_s=READY_TIMEOUT_S)
+    assert greeting.read_text() == "from a wheel"
+    coded.delete("persistentvolumeclaim", "wheels", "--wait=false")

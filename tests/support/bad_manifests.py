@@ -157,6 +157,11 @@ GOOD = (
     GoodManifest(
         "an observer in a ConfigMap", observer(**{"class": "acme.Orders", "source": {"configMap": {"name": "mine"}}})
     ),
+    GoodManifest("an observer in a wheel", observer(source={"wheel": {"file": "traffic-1.0.0-py3-none-any.whl"}})),
+    GoodManifest(
+        "a cluster with wheels",
+        cluster(observers={"wheels": {"claimName": "wheels", "files": ["traffic-1.0.0-py3-none-any.whl"]}}),
+    ),
     GoodManifest("a cluster that runs code of ConfigMaps", cluster(observers={"allowConfigMapCode": True})),
     GoodManifest("a built-in observer", observer("who", builtIn="audit-log")),
     GoodManifest(
@@ -410,6 +415,18 @@ BAD = (
     BadManifest("an observer of no class", without(observer(), "spec", "class"), "spec", "say exactly one of class"),
     BadManifest(
         "an observer of two classes", observer(builtIn="audit-log", **{"class": "a.B"}), "spec", "exactly one of"
+    ),
+    BadManifest(
+        "a wheel in a folder",
+        cluster(observers={"wheels": {"claimName": "wheels", "files": ["a/b.whl"]}}),
+        "spec.observers.wheels.files",
+        "the name of a wheel without a folder",
+    ),
+    BadManifest(
+        "an observer from two places",
+        observer(**{"class": "acme.Orders", "source": {"configMap": {"name": "mine"}, "wheel": {"file": "a.whl"}}}),
+        "spec.source",
+        "say configMap or wheel, not both",
     ),
     BadManifest(
         "a package in a ConfigMap",

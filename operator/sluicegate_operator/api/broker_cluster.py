@@ -218,12 +218,35 @@ class ConnectionQuotaSettings(Model):
     """Length of one sample in seconds; also the longest delay."""
 
 
+WHEEL_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._+-]*[.]whl$"
+
+
+class ObserverWheels(Model):
+    rules: ClassVar = (
+        Rule(
+            cel=f"self.files.all(x, x.matches('{WHEEL_PATTERN}'))",
+            message="each of files must be the name of a wheel without a folder, as traffic-1.0-py3-none-any.whl",
+            holds=lambda wheels: all(re.fullmatch(WHEEL_PATTERN, file) for file in wheels.files),
+            field="files",
+        ),
+    )
+
+    claim_name: str = Field(min_length=1, max_length=253)
+    """Name of a PersistentVolumeClaim in the same namespace that all brokers can read at the same time."""
+    files: Annotated[
+        tuple[Annotated[str, Field(min_length=5, max_length=200)], ...], Field(min_length=1, max_length=16)
+    ]
+    """Names of the wheels on it, of Python code alone, that brokers may import; they are not unpacked."""
+
+
 class ObserversSettings(Model):
     """What ObserverPlugins may do to these brokers."""
 
     allow_config_map_code: bool = False
     """Whether brokers run code from ConfigMaps, with all the rights that they have themselves: whoever may write
     ConfigMaps and ObserverPlugins in this namespace then decides what the brokers do. A change rolls the brokers."""
+    wheels: ObserverWheels | None = None
+    """Wheels with classes of observers, on a volume that every broker has mounted. A change rolls the brokers."""
 
 
 ConfigValue = Annotated[str, Field(max_length=4096)]
@@ -372,6 +395,11 @@ class BrokerClusterSpec(Model):
     @property
     def allows_config_map_code(self) -> bool:
         return self.observers is not None and self.observers.allow_config_map_code
+
+    @property
+    def observer_wheels(self) -> tuple[str, ...]:
+        """Names of the wheels that brokers may import."""
+        return self.observers.wheels.files if self.observers is not None and self.observers.wheels else ()
 
     @property
     def topology_key(self) -> str | None:

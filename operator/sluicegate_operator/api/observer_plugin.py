@@ -72,12 +72,27 @@ class ConfigMapSource(Model):
     else it holds is left alone."""
 
 
+class WheelSource(Model):
+    file: str = Field(min_length=5, max_length=200)
+    """Name of the wheel; it must be one of observers.wheels.files of the BrokerCluster."""
+
+
 class ObserverSource(Model):
     """The brokers' image has the class when nothing else is said."""
+
+    rules: ClassVar = (
+        Rule(
+            cel="!(has(self.configMap) && has(self.wheel))",
+            message="a class comes from one place: say configMap or wheel, not both",
+            holds=lambda source: source.config_map is None or source.wheel is None,
+        ),
+    )
 
     config_map: ConfigMapSource | None = None
     """A module in a ConfigMap. It runs with the rights of the brokers, so the BrokerCluster must say
     observers.allowConfigMapCode: true."""
+    wheel: WheelSource | None = None
+    """A wheel on the volume that the BrokerCluster has for observers."""
 
 
 class ObserverPluginSpec(Model):
@@ -156,6 +171,11 @@ class ObserverPluginSpec(Model):
     taking longer is suspended for a while."""
     enabled: bool = True
     """While false no broker has the observer."""
+
+    @property
+    def wheel(self) -> str | None:
+        """File name of the wheel that has the class."""
+        return self.source.wheel.file if self.source and self.source.wheel else None
 
     @property
     def config_map_name(self) -> str | None:

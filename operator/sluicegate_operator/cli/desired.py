@@ -117,10 +117,10 @@ def not_for_a_laptop(manifests: Manifests) -> list[str]:
         if cluster.spec.topology_key is not None
     ]
     code = [
-        f"ObserverPlugin {plugin.name}: spec.source.configMap is of Kubernetes, and `sluicegate up` has none; take it"
+        f"ObserverPlugin {plugin.name}: spec.source is of Kubernetes, and `sluicegate up` has none; take it"
         " out, and have the module where Python finds it (PYTHONPATH)"
         for plugin in manifests.observers
-        if plugin.spec.config_map_name is not None
+        if plugin.spec.source is not None
     ]
     return (
         racks

@@ -74,7 +74,7 @@ class ObserverReconciler:
                 continue
             reports = plugin_reports(plan, verdict, expected, result)
             rolling = self._context.progress[plugin.namespace, plugin.spec.cluster_ref.name].rolling
-            reports = replace(reports, rolling=bool(rolling) and verdict.observer in plan.modules)
+            reports = replace(reports, rolling=bool(rolling) and plugin.spec.source is not None)
             settled = settled and reports.settled
             status = observer_status(plugin, verdict, reports, now())
             if await self._context.write_status(plugin, status):

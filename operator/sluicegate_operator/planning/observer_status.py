@@ -106,6 +106,8 @@ def _progress(verdict: PluginVerdict, reports: PluginReports) -> Progress:
     if worst.state == LOADED:
         return ready(LOADED, _sentence(reports, f"loaded by all {len(reports.expected)} brokers, none was restarted"))
     said = _sentence(reports, f"loaded by {reports.counted} brokers; broker {broker_id}: {worst.message}")
+    if worst.state == FAILED and reports.rolling:
+        return working("Rolling", f"{said}; brokers are being restarted, which may bring the code that is missing")
     if worst.state == FAILED:
         return stalled(FAILED, f"{said}; traffic goes on without it")
     if worst.state == UNKNOWN:

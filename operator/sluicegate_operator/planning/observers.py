@@ -139,6 +139,13 @@ def _judge(
             " into the brokers' image"
         )
         return PluginVerdict(name, PluginOutcome.CODE_NOT_ALLOWED, message)
+    wheel = plugin.spec.wheel
+    if wheel is not None and wheel not in cluster.spec.observer_wheels:
+        message = (
+            f"BrokerCluster {cluster.name} does not have wheel {wheel}: add it to observers.wheels.files, which"
+            " rolls the brokers once"
+        )
+        return PluginVerdict(name, PluginOutcome.CODE_NOT_ALLOWED, message)
     if plugin.name in code.missing:
         return PluginVerdict(name, PluginOutcome.CODE_MISSING, code.missing[plugin.name])
     return PluginVerdict(name, PluginOutcome.ACCEPTED)

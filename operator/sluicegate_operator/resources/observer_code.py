@@ -1,4 +1,6 @@
-"""The ConfigMap with the code of observers, and how broker pods have it. See planning.observer_code."""
+"""The ConfigMap with the code of observers, wheels on a volume, and how broker pods have both.
+
+See planning.observer_code."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +10,8 @@ from sluicegate_operator.resources.labels import labels
 from sluicegate_operator.resources.owner import child_metadata
 
 OBSERVERS_PATH = "/opt/sluicegate/observers"
-_VOLUME = "observers"
+WHEELS_PATH = "/opt/sluicegate/wheels"
+_VOLUME, _WHEELS_VOLUME = "observers", "observer-wheels"
 
 
 def observer_code_name(cluster: str) -> str:
@@ -24,10 +27,25 @@ def observer_code(cluster: BrokerCluster, files: Mapping[str, str]) -> dict[str,
     }
 
 
-def observer_volume(cluster: str) -> dict[str, Any]:
-    """Brokers start without it, too."""
-    return {"name": _VOLUME, "configMap": {"name": observer_code_name(cluster), "optional": True}}
+def observer_volumes(cluster: BrokerCluster) -> list[dict[str, Any]]:
+    """Brokers start without the ConfigMap, too."""
+    volumes: list[dict[str, Any]] = []
+    if cluster.spec.allows_config_map_code:
+        config_map = {"name": observer_code_name(cluster.name), "optional": True}
+        volumes.append({"name": _VOLUME, "configMap": config_map})
+    if cluster.spec.observers is not None and cluster.spec.observers.wheels is not None:
+        claim = {"claimName": cluster.spec.observers.wheels.claim_name, "readOnly": True}
+        volumes.append({"name": _WHEELS_VOLUME, "persistentVolumeClaim": claim})
+    return volumes
 
 
-def observer_mount() -> dict[str, Any]:
-    return {"name": _VOLUME, "mountPath": OBSERVERS_PATH, "readOnly": True}
+def observer_mounts(cluster: BrokerCluster) -> list[dict[str, Any]]:
+    paths = {_VOLUME: OBSERVERS_PATH, _WHEELS_VOLUME: WHEELS_PATH}
+    names = [volume["name"] for volume in observer_volumes(cluster)]
+    return [{"name": name, "mountPath": paths[name], "readOnly": True} for name in names]
+
+
+def observer_python_path(cluster: BrokerCluster) -> str:
+    """Where brokers look for classes of observers beside their image; empty where they look nowhere else."""
+    modules = [OBSERVERS_PATH] if cluster.spec.allows_config_map_code else []
+    return ":".join([*modules, *(f"{WHEELS_PATH}/{file}" for file in cluster.spec.observer_wheels)])

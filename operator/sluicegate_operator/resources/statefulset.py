@@ -22,7 +22,7 @@ from sluicegate_operator.resources.labels import (
     selector,
     service_account_name,
 )
-from sluicegate_operator.resources.observer_code import OBSERVERS_PATH, observer_mount, observer_volume
+from sluicegate_operator.resources.observer_code import observer_mounts, observer_python_path, observer_volumes
 from sluicegate_operator.resources.owner import child_metadata
 from sluicegate_operator.resources.rack import only_nodes_with, rack_mount, rack_volume
 from sluicegate_operator.resources.spread import NODE, spread_over
@@ -126,8 +126,8 @@ def pod_spec(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
         "containers": [_container(cluster, nodes)],
         "volumes": [{"name": "config", "configMap": {"name": config_map}}],
     }
-    if nodes.is_broker and cluster.spec.allows_config_map_code:
-        spec["volumes"].append(observer_volume(cluster.name))
+    if nodes.is_broker:
+        spec["volumes"] += observer_volumes(cluster)
     pods, over = selector(cluster.name, nodes.role), [NODE]
     if nodes.is_broker:
         spec["readinessGates"] = [{"conditionType": READINESS_GATE}]
@@ -173,9 +173,9 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
             "capabilities": {"drop": ["ALL"]},
         },
     }
-    if nodes.is_broker and cluster.spec.allows_config_map_code:
-        container["env"].append({"name": "PYTHONPATH", "value": OBSERVERS_PATH})
-        container["volumeMounts"].append(observer_mount())
+    if nodes.is_broker and observer_python_path(cluster):
+        container["env"].append({"name": "PYTHONPATH", "value": observer_python_path(cluster)})
+        container["volumeMounts"] += observer_mounts(cluster)
     if nodes.is_broker:
         container["lifecycle"] = {"preStop": {"exec": {"command": _controlled_shutdown(nodes)}}}
     if nodes.resources is not None:

@@ -27,7 +27,7 @@ from tests.support.process_kubelet.node import Node
 from tests.support.process_kubelet.pod import Pod, PodPlace
 from tests.support.process_kubelet.spread import Candidate, choose_node
 from tests.support.process_kubelet.status import PodView, pod_status
-from tests.support.process_kubelet.volumes import PodVolumes
+from tests.support.process_kubelet.volumes import PodVolumes, claim_folder
 
 Json = dict[str, Any]
 
@@ -92,6 +92,10 @@ class ProcessKubelet:
     def pids(self, namespace: str, name: str) -> list[int]:
         with self._lock:
             return self._pod(namespace, name).pids
+
+    def claim_folder(self, namespace: str, name: str, uid: str) -> Path:
+        """For a test that puts something on a volume."""
+        return claim_folder(self._folder / "claims", namespace, name, uid)
 
     def address(self, namespace: str, name: str) -> str:
         with self._lock:

@@ -13,6 +13,11 @@ from tests.support.process_kubelet.translate import Mounts, field_value
 Json = dict[str, Any]
 
 
+def claim_folder(claims: Path, namespace: str, name: str, uid: str) -> Path:
+    """What is on a claim's volume; one that is made again begins empty."""
+    return claims / namespace / f"{name}-{uid[:8]}"
+
+
 class PodVolumes:
     """`own` is the pod's folder and goes with it; `claims` outlives pods."""
 
@@ -75,7 +80,7 @@ class PodVolumes:
         if "persistentVolumeClaim" in volume:
             name = volume["persistentVolumeClaim"]["claimName"]
             claim = self._api.get(f"/api/v1/namespaces/{self._namespace}/persistentvolumeclaims/{name}")
-            folder = self._claims / self._namespace / f"{name}-{claim['metadata']['uid'][:8]}"
+            folder = claim_folder(self._claims, self._namespace, name, claim["metadata"]["uid"])
         else:
             folder = self._own / "volumes" / volume["name"]
         folder.mkdir(parents=True, exist_ok=True)

@@ -116,10 +116,10 @@ def test_racks_are_of_kubernetes_nodes_and_a_laptop_has_none() -> None:
     assert sentence.startswith("BrokerCluster shop: spec.brokers.rack is a label of Kubernetes nodes")
 
 
-def test_code_of_config_maps_is_of_kubernetes() -> None:
+def test_code_from_elsewhere_is_of_kubernetes() -> None:
     spec = {"clusterRef": {"name": "shop"}, "class": "acme.Orders", "source": {"configMap": {"name": "mine"}}}
     (sentence,) = not_for_a_laptop(manifests([cluster(), resource("ObserverPlugin", "orders", spec)]))
-    assert sentence.startswith("ObserverPlugin orders: spec.source.configMap is of Kubernetes")
+    assert sentence.startswith("ObserverPlugin orders: spec.source is of Kubernetes")
 
 
 def test_observers_of_a_cluster_and_those_that_cannot_be() -> None:

@@ -60,6 +60,16 @@ def test_code_that_is_not_there_is_told(config_map: Mapping[str, Any] | None, sa
     assert planned.configs == {}
 
 
+def test_a_wheel_is_one_that_the_brokers_have() -> None:
+    wheel = "traffic-1.0.0-py3-none-any.whl"
+    plugin = parse_resource(observer(source={"wheel": {"file": wheel}}))
+    assert isinstance(plugin, ObserverPlugin)
+    for files, outcome in (([wheel], PluginOutcome.ACCEPTED), (["other.whl"], PluginOutcome.CODE_NOT_ALLOWED)):
+        shop = parse_resource(cluster(observers={"wheels": {"claimName": "wheels", "files": files}}))
+        assert isinstance(shop, BrokerCluster)
+        assert plan_observers(shop, [plugin]).verdicts["orders"].outcome is outcome
+
+
 @pytest.mark.parametrize(("what", "state"), [("{module}", "Loading"), ("kafka", "Failed")])
 def test_a_module_that_has_not_reached_the_pod_is_on_its_way_and_one_that_it_imports_is_missing(
     what: str, state: str

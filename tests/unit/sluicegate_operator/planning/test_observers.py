@@ -161,6 +161,15 @@ def test_the_status_says_what_the_worst_broker_says(
     assert (stalled.status == "True") == (state == "Failed")
 
 
+def test_what_fails_while_brokers_are_restarted_for_its_code_waits_for_that() -> None:
+    reports = PluginReports((0, 1), {0: LOADED, 1: FAILED}, rolling=True)
+    status = observer_status(a_plugin(), ACCEPTED, reports, NOW)
+    ready, stalled = status.condition("Ready"), status.condition("Stalled")
+    assert ready is not None
+    assert stalled is not None
+    assert (status.delivery, ready.reason, stalled.status) == ("Roll", "Rolling", "False")
+
+
 def test_a_configuration_that_brokers_refuse_needs_a_person() -> None:
     status = observer_status(a_plugin(), ACCEPTED, PluginReports((0,), {0: LOADED}, refused="INVALID_CONFIG: no"), NOW)
     stalled = status.condition("Stalled")

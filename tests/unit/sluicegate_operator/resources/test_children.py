@@ -353,3 +353,15 @@ def test_brokers_have_code_of_config_maps_only_where_the_cluster_allows_it() -> 
     assert "shop-observers" not in json.dumps(plain)
     assert template(allowed, "shop-controllers") == template(plain, "shop-controllers")
     assert revision(allowed, name) != revision(plain, name)
+
+
+def test_brokers_may_import_the_wheels_of_a_volume() -> None:
+    wheels = {"claimName": "wheels", "files": ["a-1.0-py3-none-any.whl", "b-2.0-py3-none-any.whl"]}
+    pod = template(children(observers={"wheels": wheels, "allowConfigMapCode": True}), "shop-brokers")["spec"]
+    (container,) = pod["containers"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    path = next(each["value"] for each in container["env"] if each["name"] == "PYTHONPATH")
+    on_volume = [f"{mounts['observer-wheels']}/{file}" for file in wheels["files"]]
+    assert path.split(":") == [mounts["observers"], *on_volume]
+    claim = {"claimName": "wheels", "readOnly": True}
+    assert {"name": "observer-wheels", "persistentVolumeClaim": claim} in pod["volumes"]
