@@ -30,12 +30,15 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
     def passes(target: Target) -> int:
         upkeep_at_us = now_us()
         while True:
+            # Whoever is stopped lands what is complete by then: the spool of a broker that was stopped before it.
+            is_last = not given.follow or stopped.is_set()
             code = _one_pass(given.spools, target, land_spools)
             if given.upkeep and now_us() >= upkeep_at_us:
                 upkeep_at_us = now_us() + int(_UPKEEP_S * 1e6)
                 _upkeep(target, given, now_us())
-            if not given.follow or stopped.wait(given.interval_s):
+            if is_last:
                 return code
+            stopped.wait(given.interval_s)
 
     if given.follow:
         given.spools.mkdir(parents=True, exist_ok=True)

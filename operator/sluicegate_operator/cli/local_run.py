@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate_operator.cli.desired import Desired, DesiredCluster, changed_limits, removed_topics
+from sluicegate_operator.cli.local_landers import LocalLanders
 from sluicegate_operator.cli.local_observers import LocalObservers
 from sluicegate_operator.cli.topics import apply_topic, delete_topics
 from sluicegate_operator.fleet.asking import BrokerPool
@@ -48,6 +49,7 @@ class LocalRun:
         self._desired: Desired | None = None
         self._clusters: dict[str, _Cluster] = {}
         self._observers = LocalObservers(say)
+        self._landers = LocalLanders(data, say)
         self._last_change: dict[str, Any] | None = None
         self._changes = 0
         self._open = True
@@ -87,6 +89,7 @@ class LocalRun:
         await self._drop([name])
         self._observers.forget(name)
         await self._fleet.remove(name)
+        await self._landers.forget(name)
 
     async def tend(self) -> None:
         """Looks at clusters whose resync or retry is due, and mends what drifted."""
@@ -122,6 +125,7 @@ class LocalRun:
             await self._drop(list(self._clusters))
         finally:
             await self._fleet.aclose()
+            await self._landers.aclose()
             self._data.remove_state()
 
     async def _connect(self, name: str) -> None:
@@ -174,6 +178,7 @@ class LocalRun:
         assert self._desired is not None
         plugins, pool = self._desired.manifests.observers, self._clusters[name].pool
         await self._observers.enforce(name, pool, cluster.observers, plugins, cluster.resync_s)
+        await self._landers.keep(name, [broker.broker_id for broker in pool.brokers], cluster.observers)
 
     async def _apply_topics(self, name: str, before: DesiredCluster | None, cluster: DesiredCluster) -> None:
         known = self._clusters[name]

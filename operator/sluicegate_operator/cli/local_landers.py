@@ -1,0 +1,89 @@
+"""The landers of `sluicegate up`: beside each broker with an audit log a process that makes Parquet files of it."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from sluicegate_operator.fleet import local_child
+from sluicegate_operator.fleet.local_data import DataDir
+from sluicegate_operator.planning.observers import ObserverPlan
+
+AUDIT_LOG = "audit-log"
+FOLDER = "audit"
+"""Of the segments below a cluster's folder, and of the spools below a broker's data."""
+STOP_DEADLINE_S = 12.0
+
+
+class LocalLanders:
+    """Owns these processes; one that ended is started again by the next `keep`. They end with this process.
+
+    They are stopped after their brokers, so that they land what these have written last.
+    """
+
+    def __init__(self, data: DataDir, say: Callable[[str], None]) -> None:
+        self._data = data
+        self._say = say
+        self._running: dict[tuple[str, int], asyncio.subprocess.Process] = {}
+
+    async def keep(self, cluster: str, brokers: Collection[int], plan: ObserverPlan) -> None:
+        """A lander for each of these brokers, if they are to have an audit log."""
+        wanted = set(brokers) if _has_audit_log(plan) else set()
+        await self._stop([key for key in self._running if key[0] == cluster and key[1] not in wanted])
+        for broker in sorted(wanted):
+            process = self._running.get((cluster, broker))
+            if process is not None and process.returncode is None:
+                continue
+            log_file = self._data.node_dir(cluster, broker) / "lander.log"
+            if process is None:
+                self._say(f"broker {broker} of {cluster}: its audit log is landed in {self._segments(cluster)}")
+            else:
+                self._say(f"the lander of broker {broker} of {cluster} ended with {process.returncode}, see {log_file}")
+            self._running[cluster, broker] = await self._start(cluster, broker, log_file, upkeep=broker == min(wanted))
+
+    async def forget(self, cluster: str) -> None:
+        await self._stop([key for key in self._running if key[0] == cluster])
+
+    async def aclose(self) -> None:
+        await self._stop(list(self._running))
+
+    def _segments(self, cluster: str) -> Path:
+        return self._data.path / cluster / FOLDER
+
+    async def _start(self, cluster: str, broker: int, log_file: Path, *, upkeep: bool) -> asyncio.subprocess.Process:
+        spools = self._data.node_dir(cluster, broker) / "data" / FOLDER
+        command = ["-m", "audit_pipeline", "land", str(spools), str(self._segments(cluster)), "--follow"]
+        with log_file.open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                sys.executable,
+                local_child.__file__,
+                str(os.getpid()),
+                sys.executable,
+                *command,
+                *(["--upkeep"] if upkeep else []),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    async def _stop(self, keys: Collection[tuple[str, int]]) -> None:
+        stopping = [self._running.pop(key) for key in keys]
+        for process in stopping:
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+        for process in stopping:
+            try:
+                async with asyncio.timeout(STOP_DEADLINE_S):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+
+def _has_audit_log(plan: ObserverPlan) -> bool:
+    """One whose spools are put elsewhere is landed by whoever put them there."""
+    names = [key.removesuffix(".class") for key, value in plan.configs.items() if value == AUDIT_LOG]
+    return any(f"{name}.spool.dir" not in plan.configs for name in names)

@@ -1,0 +1,31 @@
+"""`sluicegate up` with an audit log: landed while the brokers run, complete when they have stopped."""
+
+import shutil
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from audit_pipeline.check import check
+from audit_pipeline.query import Events
+from audit_pipeline.targets import FolderTarget
+from tests.support.broker_process import ROOT
+from tests.support.local_fleet import LocalUp, copy_quickstart
+
+
+def test_what_a_producer_did_is_in_the_files_when_everything_has_stopped(tmp_path: Path) -> None:
+    with LocalUp(copy_quickstart(tmp_path, brokers=2), tmp_path / "data") as up:
+        pids = up.pids()
+        shutil.copy(ROOT / "examples" / "observers" / "audit-log.yaml", up.manifests / "audit-log.yaml")
+        up.wait_until(lambda: len(list((tmp_path / "data").rglob("audit/*.spool"))) == 2, "brokers write spools")
+        producer = Producer({"bootstrap.servers": up.external(), "linger.ms": 0, "message.timeout.ms": 60_000})
+        acknowledged: list[bool] = []
+        for _ in range(50):
+            producer.produce("orders", b"x", on_delivery=lambda error, _: acknowledged.append(error is None))
+            producer.flush(60)
+        assert sum(acknowledged) == 50
+        assert up.pids() == pids
+        up.stop()
+        target = FolderTarget(tmp_path / "data" / "shop" / "audit")
+        assert check(target).findings == []
+        produced = "SELECT sum(records), count(DISTINCT broker_id) > 0 FROM partition WHERE api_key = 0"
+        assert Events(target).ask(produced)[1] == [(50, True)]
