@@ -84,7 +84,7 @@ e2e: venv kubernetes  ## a real kube-apiserver, kopf, StatefulSets, pods as proc
 	$(PYTEST) -q -p no:randomly e2e
 
 .PHONY: demo
-demo: venv  ## three brokers, a storm, a limit that holds it back; ends by itself
+demo: venv  ## three brokers, a storm, a limit that holds it back, an audit log of it; ends by itself
 	PYTHONPATH=.:operator $(BIN)/python -m demo
 
 .PHONY: up

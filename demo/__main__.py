@@ -1,6 +1,6 @@
 """The story: quiet, a storm without a limit, the limit arrives, the same storm, the limit changes, the same storm.
 
-Exit code 0 when every expectation was met, 1 when one was not (and which), in less than 90 seconds. Nothing is left
+All of it is recorded in an audit log, which is checked at the end. Exit code 0 when every expectation was met, 1 when one was not (and which), in less than 90 seconds. Nothing is left
 running, and nothing is written outside a temporary folder.
 """
 
@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.live import Live
 
 from demo.allowance import allowance
+from demo.audited import COUNTED, Audited, Counted, expect_complete
 from demo.checks import Expectations, Held, accepted_of
 from demo.stage import DemoError, Stage, open_stage, publish
 from demo.summary import ClientPhase, Enforced, Summary, print_summary
@@ -31,6 +32,7 @@ from sluicegate_operator.cli.storm_report import percentile
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 FOLDERS = (EXAMPLES / "quickstart", EXAMPLES / "laptop")
+AUDIT_LOG = EXAMPLES / "observers" / "audit-log.yaml"
 LISTENER, NEIGHBOUR, TOPIC = "EXTERNAL", "127.0.1.7", "orders"
 LISTENER_TARGET, NEIGHBOUR_TARGET = f"listener {LISTENER}", f"ip {NEIGHBOUR}"
 SOURCES = "127.0.1.1-127.0.1.8"
@@ -66,7 +68,8 @@ class Story:
 
     async def play(self) -> None:
         quotas = take_quotas_away(self.stage.manifests)
-        self.say("three brokers from examples/quickstart, without its quotas for now")
+        shutil.copyfile(AUDIT_LOG, self.stage.manifests / AUDIT_LOG.name)
+        self.say("three brokers from examples/quickstart with an audit log, without quotas for now")
         await self.stage.start_up()
         cluster = await self.stage.wait_until("three brokers ready", is_ready, 45)
         pids = broker_pids(cluster)
@@ -114,6 +117,7 @@ class Story:
         self.summary.pids = (pids, broker_pids(after))
         await self.stage.stop_process(client)
         self.read_client(result, unlimited)
+        await self.read_audit_log(cluster.name)
 
     async def storm(self, name: str, address: str) -> dict[str, Any]:
         with self.phase(name):
@@ -201,6 +205,16 @@ class Story:
             measured["missing"] == 0, f"{measured['missing']} acknowledged messages were not consumed"
         )
         self.expectations.expect(not measured["failures"], f"the client failed: {measured['failures'][:3]}")
+
+    async def read_audit_log(self, cluster: str) -> None:
+        self.say("the brokers stop, and what they wrote last into their audit logs is landed")
+        await self.stage.stop_up()
+        folder = str(self.stage.folder / "data" / cluster / "audit")
+        code, output = await self.stage.audit("check", folder)
+        _, row = await self.stage.audit("query", COUNTED.format(topic=TOPIC), "--target", folder, "--json")
+        audited = Audited(code, output, Counted(**json.loads(row)))
+        expect_complete(audited, self.summary.messages[0], self.expectations)
+        self.summary.audited = audited
 
 
 def take_quotas_away(manifests: Path) -> list[tuple[Path, dict[str, Any]]]:

@@ -66,6 +66,18 @@ class Stage:
         report: dict[str, Any] = json.loads(output)
         return report
 
+    async def stop_up(self) -> None:
+        """The brokers first; what they wrote last into their audit logs is landed before this returns."""
+        await self.stop_process(self.processes[0][1])
+
+    async def audit(self, *arguments: str) -> tuple[int, str]:
+        """Exit code and output of `sluicegate audit` with these arguments."""
+        process = await self._start(
+            "sluicegate audit", ("-m", "sluicegate_operator.cli.main", "audit", *arguments), asyncio.subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+        return await process.wait(), output.decode()
+
     async def _start(self, name: str, arguments: tuple[str, ...], output: int) -> Process:
         process = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
+from demo.audited import Audited
 from demo.checks import Held
 
 
@@ -36,6 +37,7 @@ class Summary:
     enforced: list[Enforced] = field(default_factory=list)
     messages: tuple[int, int] = (0, 0)
     pids: tuple[list[int], list[int]] = ([], [])
+    audited: Audited | None = None
 
 
 def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
@@ -53,6 +55,14 @@ def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
     console.print(f"{acknowledged} messages acknowledged, {consumed} consumed", highlight=False)
     before, after = (" ".join(map(str, pids)) for pids in summary.pids)
     console.print(f"broker processes before {before}, after {after}", highlight=False)
+    if summary.audited is not None:
+        counted = summary.audited.counted
+        console.print(
+            f"the audit log has {counted.produced} messages that were produced, {counted.connections} connections that "
+            f"were let in, and {counted.limited} that had to wait; `sluicegate audit check` says:",
+            highlight=False,
+        )
+        console.print(summary.audited.check_output.strip(), highlight=False, markup=False)
 
 
 def _limits(summary: Summary) -> Table:

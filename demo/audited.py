@@ -1,0 +1,40 @@
+"""What the audit log of the demo has to show, when all brokers have stopped and everything is landed. Pure."""
+
+from dataclasses import dataclass
+
+from demo.checks import Expectations
+
+COUNTED = (
+    "SELECT (SELECT coalesce(sum(records), 0)::BIGINT FROM partition"
+    " WHERE api_key = 0 AND topic = '{topic}' AND error_code = 0) AS produced,"
+    " (SELECT count(*) FROM connection WHERE event = 'accepted') AS connections,"
+    " (SELECT count(*) FROM connection WHERE event = 'limited') AS limited"
+)
+"""One row, the fields of `Counted`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Messages, and connections let in and held back, of all brokers."""
+
+    produced: int
+    connections: int
+    limited: int
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What `sluicegate audit check` printed, and what the log counts."""
+
+    check_code: int
+    check_output: str
+    counted: Counted
+
+
+def expect_complete(audited: Audited, acknowledged: int, expectations: Expectations) -> None:
+    expectations.expect(audited.check_code == 0, "the audit log has holes, duplicates or gaps, see above")
+    produced = audited.counted.produced
+    expectations.expect(
+        produced >= acknowledged,
+        f"{acknowledged} messages were acknowledged, and the audit log has {produced} of them only",
+    )
