@@ -1,7 +1,8 @@
 """The story: quiet, a storm without a limit, the limit arrives, the same storm, the limit changes, the same storm.
 
-All of it is recorded in an audit log, which is checked at the end. Exit code 0 when every expectation was met, 1 when one was not (and which), in less than 90 seconds. Nothing is left
-running, and nothing is written outside a temporary folder.
+All of it is recorded in an audit log, which is checked at the end. Exit code 0 when every expectation was met, 1 when
+one was not (and which), in less than 90 seconds. Nothing is left running, and nothing is written outside a temporary
+folder.
 """
 
 import asyncio
