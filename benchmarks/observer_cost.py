@@ -1,14 +1,16 @@
-"""What observers cost: `.venv/bin/python -m benchmarks.observer_cost [--before ../other-checkout]`.
+"""What observers cost: `.venv/bin/python -m benchmarks.observer_cost`.
 
 One broker; the same Produce and Fetch requests are sent while nobody observes and while somebody does, in turn. The
-figure is the processor time of the broker's process for each request, all its threads counted, so other work on the
-machine matters little. With `--before`, another checkout's broker stands beside it: what a request costs where nobody
-observes. Ratios of times are turned round, so that 0.95 is a twentieth slower.
+figure is the processor time of the broker's process for each request, all its threads counted: the median of many
+short measurements in each round, and the least of all rounds, as neighbours on the machine can only add to it. A ratio
+of 0.95 is a twentieth slower.
+
+With `--before ../other` it is another checkout's broker that is compared with this one's, where nobody observes.
 """
 
 import argparse
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -30,7 +32,8 @@ OBSERVERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "audit-log": ("audit-log", {}),
 }
 TOPIC = "observed"
-REQUESTS = 1_500
+CHUNKS, REQUESTS = 25, 80
+"""Requests are sent in so many chunks; the median chunk counts, as neighbours on the machine disturb some of them."""
 SHAPES: Mapping[str, bytes] = {
     "produce, one message": produce_frame(TOPIC, 100, 1),
     "produce, 64 KB": produce_frame(TOPIC, 1_000, 65_536),
@@ -43,24 +46,20 @@ Figures = dict[str, dict[str, list[float]]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--before", type=Path, help="another checkout, whose broker is measured beside this one's")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
-    properties = {"sluicegate.observer.budget.us": "100000"}
+    figures: Figures = {shape: {} for shape in SHAPES}
     with ExitStack() as stack:
-        broker = stack.enter_context(BrokerProcess(properties=properties))
+        broker = stack.enter_context(BrokerProcess(properties={"sluicegate.observer.budget.us": "100000"}))
         brokers = {NOBODY: broker}
         if given.before is not None:
             brokers["before"] = stack.enter_context(BrokerProcess(checkout=given.before.resolve()))
-        figures: Figures = {shape: {} for shape in SHAPES}
-        for who in brokers:
-            _round({shape: {} for shape in SHAPES}, who, brokers[who])
-        for number in range(given.rounds):
-            others = [who for who in brokers if who != NOBODY]
-            for who in (*others, NOBODY) if number % 2 else (NOBODY, *others):
-                _round(figures, who, brokers[who])
-            for who in OBSERVERS.keys() - {NOBODY}:
+        _measure(brokers, {shape: {} for shape in SHAPES})
+        for _ in range(given.rounds):
+            _measure(brokers, figures)
+            for who in OBSERVERS.keys() - brokers.keys() if given.before is None else ():
                 with _observing(broker, *OBSERVERS[who]):
-                    _round(figures, who, broker)
+                    _measure({who: broker}, figures)
     _print(figures)
 
 
@@ -82,37 +81,38 @@ def _loaded(broker: BrokerProcess) -> float:
     return sum(value for key, value in broker.metrics().items() if 'state="Loaded"' in key)
 
 
-def _round(figures: Figures, who: str, broker: BrokerProcess) -> None:
-    for shape, cost_us in _costs(broker):
-        figures[shape].setdefault(who, []).append(cost_us)
-
-
-def _costs(broker: BrokerProcess) -> Iterator[tuple[str, float]]:
-    with socket.create_connection(("127.0.0.1", broker.port())) as client:
+def _measure(brokers: Mapping[str, BrokerProcess], figures: Figures) -> None:
+    """All of them in turn, chunk by chunk."""
+    with ExitStack() as stack:
+        clients = {
+            who: stack.enter_context(socket.create_connection((one.host, one.port()))) for who, one in brokers.items()
+        }
         for shape, frame in SHAPES.items():
-            send(client, frame)
-            before = processor_s(broker.pid)
-            for _ in range(REQUESTS):
-                send(client, frame)
-            yield shape, (processor_s(broker.pid) - before) / REQUESTS * 1e6
+            costs: dict[str, list[float]] = {who: [] for who in brokers}
+            for number in range(CHUNKS):
+                for who, client in list(clients.items())[:: -1 if number % 2 else 1]:
+                    costs[who].append(_chunk(brokers[who].pid, client, frame))
+            for who, found in costs.items():
+                figures[shape].setdefault(who, []).append(median(found))
+
+
+def _chunk(pid: int, client: socket.socket, frame: bytes) -> float:
+    """Microseconds a request."""
+    before = processor_s(pid)
+    for _ in range(REQUESTS):
+        send(client, frame)
+    return (processor_s(pid) - before) / REQUESTS * 1e6
 
 
 def _print(figures: Figures) -> None:
-    print("| request | observed by | us a request | more than nobody | ratio | least and greatest |")
+    print("| request | observed by | us a request | more than nobody | ratio | median ratio of rounds |")
     print("|---|---|---|---|---|---|")
     for shape, by in figures.items():
         base = by[NOBODY]
         for who in sorted(by, key=["before", *OBSERVERS].index):
-            ratios = [alone / observed for alone, observed in zip(base, by[who], strict=True)]
-            print(_row(shape, who, by[who], base, ratios))
-
-
-def _row(shape: str, who: str, costs: Sequence[float], base: Sequence[float], ratios: Sequence[float]) -> str:
-    more = median(after - before for before, after in zip(base, costs, strict=True))
-    return (
-        f"| {shape} | {who} | {median(costs):.1f} | {more:+.1f} | {median(ratios):.3f} x"
-        f" | {min(ratios):.3f} to {max(ratios):.3f} |"
-    )
+            ratio = median(alone / observed for alone, observed in zip(base, by[who], strict=True))
+            least, more = min(by[who]), min(by[who]) - min(base)
+            print(f"| {shape} | {who} | {least:.1f} | {more:+.1f} | {min(base) / least:.3f} x | {ratio:.3f} x |")
 
 
 if __name__ == "__main__":
