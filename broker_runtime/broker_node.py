@@ -28,8 +28,8 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.network.client_connection import ClientConnector
 from broker_runtime.network.dialling import SocketDialler
 from broker_runtime.network.server import SocketServer
-from broker_runtime.observers.base import HeldPartition, Surroundings
-from broker_runtime.observers.in_force import ObserversInForce
+from broker_runtime.observers.on_demand import ObserversOnDemand
+from broker_runtime.observers.surroundings import HeldPartition, Surroundings
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.manager import LogManager
@@ -84,7 +84,7 @@ class BrokerNode:
         limits = network_limits(settings, quota_settings(settings, effective, {}))
         self.server = server or SocketServer(self.dispatcher.handle, limits, clock, self._loop)
         self.limits = LimitsInForce(settings, effective, self.image, self.server, self._host_names)
-        self.observers = ObserversInForce(
+        self.observers = ObserversOnDemand(
             Surroundings(
                 settings.node_id,
                 cluster_id,
@@ -95,7 +95,6 @@ class BrokerNode:
                 self._held_partitions,
             ),
             self._topic_name,
-            clock,
             _Observed(self.dispatcher, self.server),
         )
         self._services.note_on_config = self.observers.note_on

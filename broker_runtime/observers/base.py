@@ -6,15 +6,14 @@ the broker's event loop, one call after the other: it has to be quick, and what 
 (`background`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from broker_runtime.apis.call import Call
-from broker_runtime.clock import Clock, Timer
 from broker_runtime.exposition import MetricFamily
 from broker_runtime.network.connection_notices import ConnectionNotice
+from broker_runtime.observers.surroundings import Surroundings
 from broker_runtime.observers.view import Struct
 
 Config = Mapping[str, str]
@@ -127,34 +126,6 @@ class RefusingObserver(Protocol):
     def refuses(self) -> bool:
         """Whether requests are to be refused now."""
         ...
-
-
-class HeldPartition(NamedTuple):
-    """A partition that this broker has."""
-
-    topic: str
-    partition: int
-    bytes: int
-    log_start_offset: int
-    log_end_offset: int
-    is_leader: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What an observer that is part of the broker is told of it, where it has `attach`.
-
-    `call_later` (in seconds) and `partitions` belong to the event loop, as all `record_` methods do; `call_soon` has
-    something called there, and may be used from any thread.
-    """
-
-    node_id: int
-    cluster_id: str
-    log_dir: str
-    clock: Clock
-    call_soon: Callable[[Callable[[], None]], object]
-    call_later: Callable[[float, Callable[[], None]], Timer]
-    partitions: Callable[[], Iterable[HeldPartition]]
 
 
 @runtime_checkable

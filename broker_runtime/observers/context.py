@@ -1,13 +1,12 @@
 """Who has sent a request and how, beside what stands in it: `struct.context`. Pure."""
 
-from collections.abc import Callable
 from uuid import UUID
 
 from broker_runtime.apis.call import Call, ClientSoftware
 from broker_runtime.apis.observed import answer_bytes, client_software, error_code, principal
 from broker_runtime.observers.source import OutlivedError, Source
+from broker_runtime.observers.surroundings import TopicName
 
-TopicName = Callable[[UUID], str | None]
 About = tuple[Call, TopicName, bool]
 """The call, who knows the names of topics, and whether it has ended: what a context is made of when it is asked for."""
 

@@ -1,33 +1,18 @@
 """What /metrics shows of each observer: whether it is called, how often, what that takes and what came of it. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
 
 from broker_runtime.exposition import MetricFamily, gauge
 from broker_runtime.observers.in_service import ObserverFigures, ObserverInService
+from broker_runtime.observers.states import States, state_family
 
 _PREFIX = "sluicegate_observer_"
 
 
-class ObserverState(StrEnum):
-    """What has become of an observer that there is to be."""
-
-    LOADING = "Loading"
-    LOADED = "Loaded"
-    SUSPENDED = "Suspended"
-    """Not called for a while, as its calls take too long."""
-    FAILED = "Failed"
-    """Not loaded, or not as it is to be now: then it goes on as it was."""
-
-
 def observer_families(
-    states: Mapping[str, tuple[ObserverState, str]], services: Mapping[str, ObserverInService], left_behind: int
+    states: States, services: Mapping[str, ObserverInService], left_behind: int
 ) -> Iterator[MetricFamily]:
-    state = MetricFamily(_PREFIX + "state", "gauge", "1 for what has become of the observer, 0 for what has not")
-    for name, (now, _) in states.items():
-        for each in ObserverState:
-            state.add(each is now, observer=name, state=each.value)
-    yield state
+    yield state_family(states)
     counters: tuple[tuple[str, str, Callable[[ObserverFigures], float]], ...] = (
         ("calls_total", "Calls of the observer", lambda figures: figures.calls),
         ("call_seconds_total", "Time that its calls have held the event loop", lambda figures: figures.time_s),

@@ -8,10 +8,10 @@ from broker_runtime.apis.observed import principal
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.base import NoResponse, RefusingObserver
-from broker_runtime.observers.context import TopicName
 from broker_runtime.observers.in_service import ObserverInService
 from broker_runtime.observers.layout import layout_of
 from broker_runtime.observers.source import Source
+from broker_runtime.observers.surroundings import TopicName
 from broker_runtime.observers.topics import topic_fields, topics_in
 from broker_runtime.wire.messages import REQUEST_BYTES_MAX, message_type
 from broker_runtime.wire.reply import FileRegion, Reply

@@ -10,21 +10,18 @@ import resource
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from broker_runtime.apis.call import RequestObserver
-from broker_runtime.clock import Clock
 from broker_runtime.config.effective import EffectiveConfig
-from broker_runtime.config.observers import OBSERVER_PREFIX, split_observer_key
 from broker_runtime.exposition import MetricFamily
-from broker_runtime.network.connection_notices import TellOfConnection
-from broker_runtime.observers.base import Configured, MeasuredObserver, ReconfiguredObserver, Surroundings
+from broker_runtime.observers.base import Configured, MeasuredObserver, ReconfiguredObserver
 from broker_runtime.observers.budget import Budget, ThreadUsage
-from broker_runtime.observers.context import TopicName
-from broker_runtime.observers.figures import ObserverState, observer_families
+from broker_runtime.observers.figures import observer_families
 from broker_runtime.observers.hub import ObserverHub
 from broker_runtime.observers.in_service import ObserverInService, Readings
 from broker_runtime.observers.loading import ObserverSpec, load, wanted_observers
+from broker_runtime.observers.states import ObserverState, States
+from broker_runtime.observers.surroundings import ObservedParts, Surroundings, TopicName
 
 log = logging.getLogger(__name__)
 
@@ -34,14 +31,6 @@ _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 _LEFT_BEHIND_MAX = 16
 """Threads of observers that hang; beyond it none is loaded any more."""
 T = TypeVar("T")
-
-
-class ObservedParts(Protocol):
-    """Where there is something to observe; None where nobody wants to."""
-
-    def observe_requests(self, requests: RequestObserver | None, /) -> None: ...
-
-    def observe_connections(self, tell: TellOfConnection | None, /) -> None: ...
 
 
 class LeftBehindError(Exception):
@@ -54,7 +43,8 @@ class ObserversInForce:
     `states` says of each observer that there is to be whether it is loaded, and if not why.
     """
 
-    def __init__(self, surroundings: Surroundings, topic_name: TopicName, clock: Clock, parts: ObservedParts) -> None:
+    def __init__(self, surroundings: Surroundings, topic_name: TopicName, parts: ObservedParts) -> None:
+        clock = surroundings.clock
         self._surroundings = surroundings
         self._now = clock.monotonic
         self._reads = Readings(clock.monotonic, _thread_usage)
@@ -70,9 +60,8 @@ class ObserversInForce:
         self._left_behind = 0
         self._closed = False
 
-    async def start(self, effective: EffectiveConfig) -> None:
-        """Load what the properties file names, so that no client comes before; wait for it within its time."""
-        self.configure(effective)
+    async def settle(self) -> None:
+        """Wait until what is being loaded is loaded, or has failed within its time."""
         if self._changing:
             await asyncio.wait(self._changing.values())
 
@@ -215,7 +204,7 @@ class ObserversInForce:
         return found
 
     @property
-    def states(self) -> dict[str, tuple[ObserverState, str]]:
+    def states(self) -> States:
         """By name: what becomes of each observer, and why where it is not called."""
         found: dict[str, tuple[ObserverState, str]] = {}
         now_s = self._now()
@@ -230,16 +219,6 @@ class ObserversInForce:
             else:
                 found[name] = _state_of(self._loaded[name][1], now_s)
         return found
-
-    def note_on(self, key: str) -> str | None:
-        """What is to be said with this configuration key: what has become of the observers that it is about."""
-        if not key.startswith(OBSERVER_PREFIX):
-            return None
-        about = split_observer_key(key)
-        states = self.states
-        names = list(states) if about is None else [about[0]]
-        lines = [f"{name}: {states[name][0]}{_because(states[name][1])}" for name in names if name in states]
-        return "On this broker: " + "; ".join(lines) if lines else None
 
     def collect(self) -> Iterator[MetricFamily]:
         services = {name: service for name, (_, service) in self._loaded.items()}
@@ -277,7 +256,3 @@ def _state_of(service: ObserverInService, now_s: float) -> tuple[ObserverState, 
     if lost:
         remarks.append(f"{lost} dropped, as its own queue was full")
     return ObserverState.LOADED, "; ".join(remarks)
-
-
-def _because(why: str) -> str:
-    return f" ({why})" if why else ""

@@ -14,9 +14,9 @@ from broker_runtime.observers.base import (
     Configured,
     ConnectionObserver,
     Observer,
-    Surroundings,
 )
 from broker_runtime.observers.filters import Filter
+from broker_runtime.observers.surroundings import Surroundings
 
 BUILT_IN: Mapping[str, str] = {
     "audit-log": "broker_runtime.observers.audit_log.observer.AuditLogObserver",

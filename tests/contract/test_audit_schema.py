@@ -14,7 +14,7 @@ from broker_runtime.apis.call import Ending
 from broker_runtime.network.connection_notices import NoticeKind
 from broker_runtime.observers.audit_log import layout
 from broker_runtime.observers.audit_log.clients import ClientFacts
-from broker_runtime.observers.base import HeldPartition
+from broker_runtime.observers.surroundings import HeldPartition
 from broker_runtime.storage.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 

@@ -17,7 +17,7 @@ from broker_runtime.observers.audit_log.rollup import Rollup
 from broker_runtime.observers.audit_log.settings import AuditSettings, Level
 from broker_runtime.observers.audit_log.spool import Identity, Spool
 from broker_runtime.observers.audit_log.writer import EventWriter
-from broker_runtime.observers.base import HeldPartition
+from broker_runtime.observers.surroundings import HeldPartition
 from broker_runtime.storage.filesystem import FileSystem
 
 _ROLLUP_ROWS_MAX: Final = 1000

@@ -18,8 +18,8 @@ from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.audit_log.log import AuditLog, Environment
 from broker_runtime.observers.audit_log.settings import AuditSettings, read_settings
 from broker_runtime.observers.audit_log.spool import Identity
-from broker_runtime.observers.base import HeldPartition, Surroundings
 from broker_runtime.observers.filters import PREFIX as FILTER_PREFIX
+from broker_runtime.observers.surroundings import HeldPartition, Surroundings
 from broker_runtime.storage.filesystem import OsFileSystem
 
 _SPOOL_FOLDER: Final = "audit"

@@ -16,7 +16,7 @@ from audit_pipeline.tables import tables_of
 from audit_pipeline.tail import SpoolTail, as_line
 from broker_runtime.apis.call import ClientSoftware, Ending
 from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
-from broker_runtime.observers.base import HeldPartition
+from broker_runtime.observers.surroundings import HeldPartition
 from broker_runtime.storage.filesystem import OsFileSystem, read_file
 from tests.support.audit import AuditBench
 from tests.support.calls import NotedConnection

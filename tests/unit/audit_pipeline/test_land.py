@@ -13,7 +13,7 @@ from audit_pipeline.spool_folder import AlreadyLandingError, landing
 from audit_pipeline.targets import FolderTarget
 from broker_runtime.apis.call import Ending
 from broker_runtime.network.connection_notices import NoticeKind
-from broker_runtime.observers.base import HeldPartition
+from broker_runtime.observers.surroundings import HeldPartition
 from broker_runtime.storage.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 

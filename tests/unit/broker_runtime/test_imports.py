@@ -3,11 +3,14 @@
 import subprocess
 import sys
 
+import pytest
 from crc32c import crc32c as crc32c_of_the_package
 
+from broker_runtime import observers
 from broker_runtime.checksum import crc32c
 
 UNWANTED = {
+    "broker_runtime.observers.in_force": "half a megabyte, for those who observe something",
     "cramjam": "2 MB, for batches that are compressed and whose records are looked at",
     "crc32c": "imports importlib.metadata and with it email, csv and zipfile",
     "email": "of HTTP libraries",
@@ -36,3 +39,10 @@ def test_the_checksum_is_the_packages() -> None:
         assert crc32c(data) == crc32c_of_the_package(data)
     assert crc32c(b"123456789") == 0xE3069283
     assert crc32c(memoryview(b"56789"), crc32c(bytearray(b"1234"))) == 0xE3069283
+
+
+def test_what_observers_import_is_found_by_name() -> None:
+    for name in observers.__all__:
+        assert getattr(observers, name).__name__ == name
+    with pytest.raises(AttributeError, match=r"'broker_runtime\.observers' has no attribute 'Nothing'"):
+        _ = observers.Nothing

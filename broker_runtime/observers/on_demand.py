@@ -1,0 +1,106 @@
+"""Observers of a broker that may have none: what they need is imported when the configuration names one. Shell.
+
+It is half a megabyte of each idle broker, and some hundredths of a second, which pass in a thread.
+"""
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from broker_runtime.config.effective import EffectiveConfig
+from broker_runtime.config.observers import observer_name
+from broker_runtime.exposition import MetricFamily
+from broker_runtime.observers.states import ObserverState, States, note_on, state_family
+from broker_runtime.observers.surroundings import ObservedParts, Surroundings, TopicName
+
+if TYPE_CHECKING:
+    from broker_runtime.observers.in_force import ObserversInForce
+
+log = logging.getLogger(__name__)
+
+_IN_FORCE = "broker_runtime.observers.in_force"
+_RETRY_S = 60.0
+
+
+class ObserversOnDemand:
+    """Owns the ObserversInForce from when the configuration names an observer; see there. Nothing of it is durable.
+
+    What cannot be imported, for example while no file can be opened, is told as what cannot be loaded is.
+    """
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        topic_name: TopicName,
+        parts: ObservedParts,
+        import_module: Callable[[str], Any] = importlib.import_module,
+    ) -> None:
+        self._made_of = (surroundings, topic_name, parts)
+        self._import = import_module
+        self._call_later = surroundings.call_later
+        self._wanted: EffectiveConfig | None = None
+        self._in_force: ObserversInForce | None = None
+        self._importing: asyncio.Task[None] | None = None
+        self._problem: str | None = None
+        self._closed = False
+
+    async def start(self, effective: EffectiveConfig) -> None:
+        """Load what the properties file names, so that no client comes before; wait for it within its time."""
+        self.configure(effective)
+        if self._importing is not None:
+            await self._importing
+        if self._in_force is not None:
+            await self._in_force.settle()
+
+    def configure(self, effective: EffectiveConfig) -> None:
+        self._wanted = effective
+        if self._in_force is not None:
+            self._in_force.configure(effective)
+        elif effective.config.observer_class_names and self._importing is None and not self._closed:
+            self._importing = asyncio.get_running_loop().create_task(self._bring_into_force(), name="observers")
+
+    async def _bring_into_force(self) -> None:
+        """As the configuration is when they have been imported, whatever it was before."""
+        try:
+            module = await asyncio.to_thread(self._import, _IN_FORCE)
+            self._in_force = module.ObserversInForce(*self._made_of)
+            if self._wanted is not None:
+                self._in_force.configure(self._wanted)
+        except Exception as error:
+            self._problem = f"{type(error).__name__}: {error}".splitlines()[0]
+            log.exception("observers cannot be loaded, tried again in %g s", _RETRY_S)
+            self._call_later(_RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self._importing = None
+        if self._wanted is not None:
+            self.configure(self._wanted)
+
+    def note_on(self, key: str) -> str | None:
+        """What is to be said with this configuration key."""
+        return note_on(key, self._states())
+
+    def collect(self) -> Iterator[MetricFamily]:
+        if self._in_force is not None:
+            yield from self._in_force.collect()
+        elif states := self._states():
+            yield state_family(states)
+
+    def _states(self) -> States:
+        if self._in_force is not None:
+            return self._in_force.states
+        state = ObserverState.LOADING, "it is being loaded"
+        if self._problem is not None:
+            state = ObserverState.FAILED, self._problem
+        names = () if self._wanted is None else self._wanted.config.observer_class_names
+        return {observer_name(item): state for item in names}
+
+    async def close(self) -> None:
+        """Observe nothing any more, and close all that there are."""
+        self._closed = True
+        if self._importing is not None:
+            self._importing.cancel()
+        if self._in_force is not None:
+            await self._in_force.close()

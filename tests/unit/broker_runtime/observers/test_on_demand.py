@@ -1,0 +1,156 @@
+"""When a broker imports what observers need, and what it says while that is under way or has failed."""
+
+import asyncio
+import importlib
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from broker_runtime.clock import SystemClock
+from broker_runtime.config import broker_settings
+from broker_runtime.config.effective import EffectiveConfig, effective_config
+from broker_runtime.exposition import render
+from broker_runtime.observers.on_demand import ObserversOnDemand
+from broker_runtime.observers.surroundings import Surroundings
+
+PLUGINS = "tests.support.plugin_observers"
+
+
+def configured(*class_names: str) -> EffectiveConfig:
+    stored = {"observer.class.names": ",".join(f"{PLUGINS}.{name}" for name in class_names)} if class_names else {}
+    return effective_config(broker_settings({"node.id": "1"}), stored, {})
+
+
+class Bench:
+    """A broker of which only the seams for observers are there. It imports when `go_on` is set."""
+
+    def __init__(self, go_on: bool = True) -> None:
+        self.imports: list[str] = []
+        self.problem: Exception | None = None
+        self.go_on = threading.Event()
+        if go_on:
+            self.go_on.set()
+        self.requests: object = None
+        self.retries: list[Callable[[], None]] = []
+        loop = asyncio.get_running_loop()
+        surroundings = Surroundings(
+            1, "cluster", "/nowhere", SystemClock(), loop.call_soon_threadsafe, self._call_later, tuple
+        )
+        self.observers = ObserversOnDemand(surroundings, lambda _: None, self, self._import)
+
+    def _call_later(self, delay_s: float, call: Callable[[], None]) -> Any:
+        assert delay_s == 60
+        self.retries.append(call)
+
+    def _import(self, module: str) -> Any:
+        self.imports.append(module)
+        assert self.go_on.wait(60)
+        if self.problem is not None:
+            raise self.problem
+        return importlib.import_module(module)
+
+    def observe_requests(self, requests: object, /) -> None:
+        self.requests = requests
+
+    def observe_connections(self, tell: object, /) -> None: ...
+
+    def said(self) -> str | None:
+        return self.observers.note_on("observer.class.names")
+
+    def states(self) -> Mapping[str, str]:
+        lines = render(list(self.observers.collect())).decode().splitlines()
+        found = (
+            line.split('"')
+            for line in lines
+            if line.startswith("sluicegate_observer_state{") and float(line.split()[-1]) == 1
+        )
+        return {parts[1]: parts[3] for parts in found}
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not condition():
+                await asyncio.to_thread(lambda: None)
+
+
+async def test_nothing_is_imported_where_nobody_observes() -> None:
+    bench = Bench()
+    await bench.observers.start(configured())
+    bench.observers.configure(configured())
+    assert (bench.imports, bench.said(), bench.states()) == ([], None, {})
+    await bench.observers.close()
+    assert bench.imports == []
+
+
+async def test_who_is_named_from_the_start_is_there_when_it_has_started() -> None:
+    bench = Bench()
+    await bench.observers.start(configured("Silent"))
+    assert bench.requests is not None
+    assert bench.said() == "On this broker: Silent: Loaded"
+    assert bench.states() == {"Silent": "Loaded"}
+    await bench.observers.close()
+    assert bench.requests is None
+
+
+async def test_it_is_imported_once_and_the_last_configuration_counts() -> None:
+    bench = Bench(go_on=False)
+    bench.observers.configure(configured("Raising"))
+    await bench.until(lambda: bool(bench.imports))
+    assert bench.said() == "On this broker: Raising: Loading (it is being loaded)"
+    assert bench.states() == {"Raising": "Loading"}
+    bench.observers.configure(configured("Silent", "Sleeping"))
+    assert bench.states() == {"Silent": "Loading", "Sleeping": "Loading"}
+    bench.go_on.set()
+    await bench.until(lambda: bench.states() == {"Silent": "Loaded", "Sleeping": "Loaded"})
+    assert len(bench.imports) == 1
+    await bench.observers.close()
+
+
+async def test_who_is_no_longer_wanted_when_it_has_been_imported_is_not_loaded() -> None:
+    bench = Bench(go_on=False)
+    bench.observers.configure(configured("Silent"))
+    bench.observers.configure(configured())
+    bench.go_on.set()
+    await bench.observers.start(configured())
+    assert (bench.said(), bench.states(), bench.requests) == (None, {}, None)
+    await bench.observers.close()
+
+
+async def test_closing_while_it_is_imported_observes_nothing() -> None:
+    bench = Bench(go_on=False)
+    bench.observers.configure(configured("Silent"))
+    await bench.until(lambda: bool(bench.imports))
+    await bench.observers.close()
+    bench.go_on.set()
+    bench.observers.configure(configured("Silent"))
+    await asyncio.to_thread(lambda: None)
+    assert (len(bench.imports), bench.requests) == (1, None)
+
+
+async def test_what_cannot_be_imported_is_told_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.problem = OSError(24, "Too many open files")
+    await bench.observers.start(configured("Silent"))
+    assert bench.said() == "On this broker: Silent: Failed (OSError: [Errno 24] Too many open files)"
+    assert bench.observers.note_on("observer.Silent.class") == bench.said()
+    assert bench.observers.note_on("log.dirs") is None
+    assert bench.states() == {"Silent": "Failed"}
+    assert "observers cannot be loaded, tried again in 60 s" in caplog.text
+    bench.problem = None
+    (retry,) = bench.retries
+    retry()
+    await bench.until(lambda: bench.states() == {"Silent": "Loaded"})
+    await bench.observers.close()
+    retry()
+    assert len(bench.imports) == 2
+
+
+async def test_a_retry_when_nobody_observes_any_more_imports_nothing() -> None:
+    bench = Bench()
+    bench.problem = ImportError("half a file")
+    await bench.observers.start(configured("Silent"))
+    bench.observers.configure(configured())
+    assert bench.states() == {}
+    bench.retries[0]()
+    assert len(bench.imports) == 1
