@@ -147,6 +147,11 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode | None":
+        """A newer node may send codes that this one does not know, as in a rolling upgrade."""
+        return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
+
 
 class KafkaError(Exception):
     """A refusal that the client is told about: a Kafka error code and a sentence that says what to do."""

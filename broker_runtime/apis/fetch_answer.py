@@ -128,7 +128,7 @@ def _by_topic(parts: Collection[FetchPartition]) -> list[tuple[str | UUID, Colle
 def _partition_head(part: FetchPartition, request: FetchRequest) -> bytes:
     """All that stands before its records.
 
-    An aborted transaction there never is: none for a client that reads committed records, null for the others.
+    The list of aborted transactions is empty for a client that reads committed records, and null for the others.
     """
     version, log, region = request.call.version, part.log, part.region
     if log is not None:

@@ -11,7 +11,7 @@ which is said loudly, and the controller is believed.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 
 from broker_runtime.apis.fetch_snapshot import NEWEST
@@ -145,7 +145,7 @@ class MetadataFollower:
             },
             timeout_s=_MAX_WAIT_MS / 1000 + _ANSWER_TIMEOUT_S,
         )
-        found = answer.responses[0].partitions[0]
+        found = _only_partition(answer.responses)
         if int(found.error_code) == ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._start_over()
             return
@@ -242,7 +242,7 @@ class MetadataFollower:
                 },
                 timeout_s=_ANSWER_TIMEOUT_S,
             )
-            found = answer.topics[0].partitions[0]
+            found = _only_partition(answer.topics)
             if int(found.error_code) == ErrorCode.SNAPSHOT_NOT_FOUND and not payload:
                 return None
             self._check(found, "a metadata snapshot")
@@ -254,3 +254,10 @@ class MetadataFollower:
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE, f"a metadata snapshot of {found.size} bytes does not arrive"
                 )
+
+
+def _only_partition(topics: Iterable[Entity]) -> Entity:
+    for topic in topics:
+        for partition in topic.partitions:
+            return partition
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the controller's answer leaves out what it was asked for")

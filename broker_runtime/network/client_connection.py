@@ -6,6 +6,7 @@ from typing import Protocol
 from broker_runtime.config.endpoints import ServerAddress
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.network.client_machine import ClientMachine
+from broker_runtime.network.interest import Interest
 from broker_runtime.network.output import send
 from broker_runtime.network.poller import Poller
 from broker_runtime.network.settings import ClientLimits
@@ -40,9 +41,7 @@ class ClientConnection:
         "_interest",
         "_loop",
         "_machine",
-        "_poller",
         "_transport",
-        "_write_blocked",
         "lost",
         "server",
     )
@@ -52,14 +51,11 @@ class ClientConnection:
         self.lost = False
         self._transport = transport
         self._machine = ClientMachine(limits)
-        self._poller = poller
         self._loop = asyncio.get_running_loop()
         self._answers: dict[int, asyncio.Future[memoryview]] = {}
         """By correlation id; who has given up waiting is still in it."""
-        self._write_blocked = False
-        self._interest = (True, False)
-        poller.watch(transport.fileno(), self)
-        self._watch()
+        self._interest = Interest(transport, poller)
+        self._interest.begin(self)
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
         """The body of the response."""
@@ -71,7 +67,7 @@ class ClientConnection:
         number = machine.request(api_key, version, body, self._loop.time())
         answer: asyncio.Future[memoryview] = self._loop.create_future()
         self._answers[number] = answer
-        if not self._write_blocked:
+        if not self._interest.write:
             self._send()
         return await answer
 
@@ -86,13 +82,12 @@ class ClientConnection:
         except OSError as error:
             self._end(str(error))
             return
-        if self._write_blocked != bool(outgoing):
-            self._write_blocked = bool(outgoing)
-            self._watch()
+        if self._interest.write != bool(outgoing):
+            self._interest.write = bool(outgoing)
+            self._interest.tell()
 
     def on_readable(self) -> None:
-        if self._write_blocked and not self._interest[1]:
-            # The transport had to read before it could go on writing.
+        if self._interest.reads_to_write:
             self._send()
         transport, machine = self._transport, self._machine
         for _ in range(_RECEIVES_PER_TURN):
@@ -105,7 +100,7 @@ class ClientConnection:
                     return
                 answers = machine.received(count)
             except BlockingIOError:
-                self._watch()
+                self._interest.tell()
                 return
             except (OSError, ProtocolError) as error:
                 self._end(str(error))
@@ -119,7 +114,7 @@ class ClientConnection:
         self._loop.call_soon(self.on_readable)
 
     def on_writable(self) -> None:
-        if self._write_blocked:
+        if self._interest.write:
             self._send()
         else:
             # The transport had to write before it could go on reading.
@@ -127,13 +122,6 @@ class ClientConnection:
 
     def on_hang_up(self) -> None:
         self._end("it hung up")
-
-    def _watch(self) -> None:
-        """Tell the poller what to watch for, if that has changed."""
-        wanted = self._transport.waits_for(read=True, write=self._write_blocked)
-        if wanted != self._interest:
-            self._interest = wanted
-            self._poller.change(self._transport.fileno(), read=wanted[0], write=wanted[1])
 
     def close(self) -> None:
         """Whoever still waits for an answer hears that there is none."""
@@ -143,7 +131,7 @@ class ClientConnection:
         if self.lost:
             return
         self.lost = True
-        self._poller.forget(self._transport.fileno())
+        self._interest.end()
         self._transport.close()
         answers, self._answers = self._answers, {}
         for answer in answers.values():

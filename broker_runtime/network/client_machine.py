@@ -45,10 +45,6 @@ class ClientMachine:
         """Bytes that have come of `_body`, or else are in `_start`."""
 
     @property
-    def in_flight(self) -> int:
-        return len(self._waiting)
-
-    @property
     def full(self) -> bool:
         """No further request may be sent before an answer has come."""
         return len(self._waiting) >= self._limits.in_flight_max

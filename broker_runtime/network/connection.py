@@ -5,17 +5,19 @@ allows wait in `Turns`. Knows neither APIs nor quotas.
 """
 
 import errno
+from collections.abc import Sequence
 from math import inf
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.closed_observers import ClosedObservers
 from broker_runtime.network.connection_states import ConnectionEvent, ConnectionState
+from broker_runtime.network.interest import Interest
 from broker_runtime.network.machine import ConnectionMachine
 from broker_runtime.network.output import send
 from broker_runtime.network.owed_replies import OwedReplies
 from broker_runtime.network.shared import Shared
 from broker_runtime.network.transport import FileUnreadableError, Transport
-from broker_runtime.wire.reply import FileRegion, PendingReply, Reply
+from broker_runtime.wire.reply import Chunk, FileRegion, PendingReply, Reply
 
 _OUTPUT_TURN_BYTES = 256 * 1024
 """Replies are sent when they add up to so much, so that many small requests cannot pile up huge replies."""
@@ -45,12 +47,9 @@ class Connection:
         "_machine",
         "_observers",
         "_owed",
-        "_pending",
-        "_read_paused",
         "_shared",
         "_transport",
         "_turn_asked",
-        "_write_blocked",
         "ended_by",
         "established_from_s",
         "id",
@@ -73,15 +72,11 @@ class Connection:
         self.throttle_s = 0.0
         self._shared = shared
         self._machine = ConnectionMachine(origin[0], origin[2][0], shared.buffers)
-        self._pending: PendingReply | None = None
         self._owed: OwedReplies | None = None
-        """`_pending` and the replies behind it, while there are any."""
+        """While a reply is awaited: it, and those behind it."""
         self._observers: ClosedObservers | None = None
-        self._interest: tuple[bool, bool] | None = None
-        """What the poller has been told to watch for, reading and writing; None before it knows the connection."""
-        self._read_paused = False
-        """Told only when bytes come while the client is muted: most of the time none do."""
-        self._write_blocked = False
+        self._interest = Interest(transport, shared.poller)
+        """Reading ends only when bytes come while the client is muted: most of the time none do."""
         self._turn_asked = False
 
     def __str__(self) -> str:
@@ -91,9 +86,7 @@ class Connection:
         """Read what the client has already sent, then wait for more."""
         self.on_readable()
         if self._machine.state is not _CLOSED:
-            self._shared.poller.watch(self._transport.fileno(), self)
-            self._interest = (True, False)
-            self._watch()
+            self._interest.begin(self)
 
     def on_readable(self) -> None:
         shared, machine = self._shared, self._machine
@@ -103,13 +96,12 @@ class Connection:
             return
         space = machine.space(now_s)
         if space is None:
-            self._read_paused = True
-            self._watch()
+            self._pause_reading()
             return
         try:
             count = self._transport.receive_into(space)
         except BlockingIOError:
-            self._watch()
+            self._interest.tell()
             return
         except OSError as error:
             self._stream_failed(error)
@@ -137,23 +129,20 @@ class Connection:
 
     def _reads_on(self, now_s: float) -> bool:
         """Whether further requests may be carried out before what is owed is there."""
-        pending = self._pending
-        if pending is None or pending.admits is None or not self._machine.reads_on(now_s):
-            return False
-        if self._owed is None:
-            self._owed = OwedReplies(pending, self._shared.limits.connection_turn_requests)
-        return self._owed.is_open
+        return self._owed is not None and self._owed.is_open and self._machine.reads_on(now_s)
 
     def _readable_while_muted(self) -> None:
-        if self._write_blocked and self._interest is not None and not self._interest[1]:
-            # The transport had to read before it could go on writing.
+        if self._interest.reads_to_write:
             self.on_writable()
         else:
-            self._read_paused = True
-            self._watch()
+            self._pause_reading()
+
+    def _pause_reading(self) -> None:
+        self._interest.read = False
+        self._interest.tell()
 
     def on_writable(self) -> None:
-        if self._write_blocked:
+        if self._interest.write:
             self.last_used_s = self._shared.now()
             self._flush()
         else:
@@ -162,19 +151,10 @@ class Connection:
     def on_hang_up(self) -> None:
         self._end(ConnectionEvent.LOST)
 
-    def _watch(self) -> None:
-        """Tell the poller what to watch for, if that has changed."""
-        if self._interest is not None:
-            wanted = self._transport.waits_for(read=not self._read_paused, write=self._write_blocked)
-            if wanted != self._interest:
-                self._interest = wanted
-                self._shared.poller.change(self._transport.fileno(), read=wanted[0], write=wanted[1])
-
     def _end_of_stream(self) -> None:
         if self._owed is not None:
             # It is met again once all that is owed has been sent.
-            self._read_paused = True
-            self._watch()
+            self._pause_reading()
             return
         problem = self._machine.cut_off()
         if problem is None:
@@ -198,15 +178,15 @@ class Connection:
             return
         if machine.outgoing:
             self._send()
-        if self._pending is not None:
-            self._await(self._pending, handled, now_s)
+        if self._owed is not None:
+            self._await(self._owed, handled, now_s)
             return
         state = machine.served(handled, now_s)
-        if state is not _READING or self._read_paused or self._transport.holds_bytes:
+        if state is not _READING or not self._interest.read or self._transport.holds_bytes:
             self._go_on(state)
 
     def _handle(self, requests: list[memoryview], now_s: float) -> int:
-        """How many were handled; `_pending` is the first reply that comes later, behind which others may be owed."""
+        """How many were handled; `_owed` begins with the first reply that comes later."""
         shared, outgoing = self._shared, self._machine.outgoing
         assert outgoing is not None
         handler, now, stop_s = shared.handler, shared.now, now_s + shared.connection_turn_s
@@ -221,10 +201,9 @@ class Connection:
                 stop_s = -inf
             if isinstance(reply, PendingReply):
                 if not reply.done:
-                    self._pending = reply
-                    if reply.admits is not None and handled < len(requests):
-                        self._owed = OwedReplies(reply, shared.limits.connection_turn_requests)
-                        handled += self._handle_behind(self._owed, requests[handled:], stop_s)
+                    self._owed = owed = OwedReplies(reply, shared.limits.connection_turn_requests)
+                    if handled < len(requests):
+                        handled += self._handle_behind(owed, requests[handled:], stop_s)
                     break
                 there: list[Reply | None] = []
                 reply.on_complete(there.append)
@@ -251,7 +230,7 @@ class Connection:
             self.close()
             return
         if self._machine.served(handled, now_s, deferred=True) is _CLOSED:
-            self._cancel_pending()
+            self._cancel_owed()
 
     def _handle_behind(self, owed: OwedReplies, requests: list[memoryview], stop_s: float) -> int:
         handler, now = self._shared.handler, self._shared.now
@@ -285,65 +264,60 @@ class Connection:
         if timer is not None:
             timer.cancel()
 
-    def _await(self, later: PendingReply, handled: int, now_s: float) -> None:
+    def _await(self, owed: OwedReplies, handled: int, now_s: float) -> None:
         if self._machine.served(handled, now_s, deferred=True) is _CLOSED:
-            self._cancel_pending()
+            self._cancel_owed()
             return
-        later.on_complete(self._deliver)
+        owed.on_first(self._first_is_there)
         if self._machine.outgoing:
             self._wait_for_socket()
 
-    def _deliver(self, reply: Reply | None) -> None:
-        """The pending reply is there."""
-        if self._owed is not None:
+    def _first_is_there(self, reply: Reply | None) -> None:
+        """The first reply that is owed has come, perhaps while a request behind it is being handled."""
+        owed = self._owed
+        if owed is not None and not owed.has_others and self._machine.state is ConnectionState.AWAITING:
+            self._owed = None
+            self._give((reply,))
+        else:
             # Those behind it mostly come with it, and then leave in one write.
-            self._shared.loop.call_soon(self._deliver_owed)
-            return
-        self._pending = None
-        if reply is None:
-            self.close()
-            return
-        if self.throttle_s:
-            self._throttle()
-        self._machine.replied(reply)
-        if not self._write_blocked and self._machine.state is not _CLOSED:
-            self._flush()
+            self._shared.loop.call_soon(self._give_owed)
 
-    def _deliver_owed(self) -> None:
+    def _give_owed(self) -> None:
         """All replies in their order that are there by now."""
         owed = self._owed
-        if owed is None:
-            return
+        if owed is not None:
+            replies = owed.taken()
+            if owed.awaited is None:
+                self._owed = None
+            else:
+                owed.on_first(self._first_is_there)
+            self._give(replies)
+
+    def _give(self, replies: Sequence[Reply | ProtocolError | None]) -> None:
+        """Replies that have come later; those that are owed behind them are in `_owed`."""
+        chunks: list[Chunk] = []
         refused: ProtocolError | None = None
-        for reply in owed.taken():
+        for reply in replies:
             if reply is None:
                 self.close()
                 return
             if isinstance(reply, ProtocolError):
                 refused = reply
-                break
-            self._machine.replied(reply, more=True)
-        self._pending = owed.awaited
-        if self._pending is None:
-            self._owed = None
-            self._machine.replied(())
-        else:
-            self._pending.on_complete(self._deliver)
+            else:
+                chunks += reply
+        self._machine.replied(chunks, more=self._owed is not None)
         if self.throttle_s:
             self._throttle()
         if refused is not None:
             self._send()
             self._refuse(ConnectionEvent.REFUSE, refused)
-        elif not self._write_blocked and self._machine.state is not _CLOSED:
+        elif not self._interest.write and self._machine.state is not _CLOSED:
             self._flush()
 
-    def _cancel_pending(self) -> None:
-        pending, owed = self._pending, self._owed
-        self._pending = self._owed = None
+    def _cancel_owed(self) -> None:
+        owed, self._owed = self._owed, None
         if owed is not None:
             owed.cancel()
-        elif pending is not None:
-            pending.cancel()
 
     def _send(self) -> None:
         outgoing = self._machine.outgoing
@@ -363,26 +337,26 @@ class Connection:
         if machine.outgoing:
             self._wait_for_socket()
             return
-        if self._write_blocked:
-            self._write_blocked = False
-            self._watch()
+        if self._interest.write:
+            self._interest.write = False
+            self._interest.tell()
         self._go_on(machine.sent(self._shared.now()))
 
     def _wait_for_socket(self) -> None:
         self._machine.blocked()
-        self._write_blocked = True
-        self._watch()
+        self._interest.write = True
+        self._interest.tell()
 
     def _go_on(self, state: ConnectionState) -> None:
         if state is _READING:
-            if self._read_paused or self._transport.holds_bytes:
+            if not self._interest.read or self._transport.holds_bytes:
                 self._resume_reading()
         elif state is _QUEUED:
             self.ask_turn()
         elif state is _THROTTLED:
             self._wait_for_throttle_end()
         elif state is ConnectionState.AWAITING:
-            if self._read_paused and self._reads_on(self._shared.now()):
+            if not self._interest.read and self._reads_on(self._shared.now()):
                 self._resume_reading()
         elif state is _CLOSED:
             if self._transport.fileno() >= 0:
@@ -391,8 +365,8 @@ class Connection:
             self._wait_for_socket()
 
     def _resume_reading(self) -> None:
-        self._read_paused = False
-        self._watch()
+        self._interest.read = True
+        self._interest.tell()
         if self._transport.holds_bytes:
             self.ask_turn()
 
@@ -445,7 +419,7 @@ class Connection:
         if not machine.push(frame):
             self.refuse("push-not-read", "the client reads too little of what it is sent without asking")
             return False
-        if machine.state is not ConnectionState.SERVING and not self._write_blocked:
+        if machine.state is not ConnectionState.SERVING and not self._interest.write:
             self._flush()
         return machine.state is not _CLOSED
 
@@ -497,10 +471,10 @@ class Connection:
             self._release()
 
     def _release(self) -> None:
-        self._shared.poller.forget(self._transport.fileno())
+        self._interest.end()
         self._transport.close()
         self._forget_throttle_end()
-        self._cancel_pending()
+        self._cancel_owed()
         if self._observers is not None:
             self._tell_observers(self._observers)
         self._shared.host.connection_closed(self)

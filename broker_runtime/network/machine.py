@@ -306,8 +306,10 @@ class ConnectionMachine:
 
     def _room(self, frame: UnfinishedFrame, now_s: float) -> int:
         """How many bytes more may be kept of `frame`; 0 while memory is short and it is not this connection's turn."""
-        memory = self._buffers.memory
-        return memory.room(self._holder, self._address, frame.filled, max(frame.missing, 1), now_s)
+        room = self._buffers.memory.room
+        # With a reply that is owed it reads on again; what its client waits for may take long.
+        may_wait = not self._owing
+        return room(self._holder, self._address, frame.filled, max(frame.missing, 1), now_s, may_wait=may_wait)
 
     def overdue(self, now_s: float) -> ProtocolError | None:
         """Why the connection is to be refused, when its request has gone no further in time."""

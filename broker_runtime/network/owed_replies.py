@@ -1,17 +1,19 @@
-"""The replies to several requests of one connection of which the first is still awaited, strictly in order. Pure.
+"""The replies of one connection from the first on that is still awaited, strictly in order. Pure.
 
 A producer sends its next batches before it has heard of the first. Where a reply waits for other replicas, the records
 of the next ones may be appended meanwhile, so that they reach the replicas together: each would else pay for a round
 trip between brokers of its own.
 """
 
+from collections.abc import Callable
+
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.reply import PendingReply, Reply
 
 
 class OwedReplies:
-    """Begins with a reply that is awaited and admits other requests. A request that is refused takes its place in the
-    order, too: those before it are answered first.
+    """Begins with a reply that is awaited, which may admit other requests. A request that is refused takes its place in
+    the order, too: those before it are answered first.
     """
 
     __slots__ = ("_closed", "_limit", "_owed")
@@ -40,6 +42,17 @@ class OwedReplies:
             self._closed = not reply.done and reply.admits is None
         else:
             self._closed = isinstance(reply, ProtocolError)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether more than one is owed."""
+        return len(self._owed) > 1
+
+    def on_first(self, callback: Callable[[Reply | None], None]) -> None:
+        """Run `callback` once the first is there, at once if it is."""
+        first = self._owed[0]
+        assert isinstance(first, PendingReply), "what is there has been taken"
+        first.on_complete(callback)
 
     @property
     def awaited(self) -> PendingReply | None:

@@ -97,8 +97,13 @@ class RequestMemory(Generic[_Holder]):
         self._waiting.discard(holder)
         self._numbers.pop(holder, None)
 
-    def room(self, holder: _Holder, address: str, held: int, missing: int, now_s: float) -> int:
-        """How many bytes of the `missing` ones `holder`, which has `held`, may take now; 0: it waits."""
+    def room(
+        self, holder: _Holder, address: str, held: int, missing: int, now_s: float, *, may_wait: bool = True
+    ) -> int:
+        """How many bytes of the `missing` ones `holder`, which has `held`, may take now; 0: it waits.
+
+        Without `may_wait` it is not among those that wait: it comes back by itself, and holds up nobody until then.
+        """
         # A byte more leaves a byte less to all, to the address and to the connection.
         if self.favoured == holder:
             return missing
@@ -109,6 +114,8 @@ class RequestMemory(Generic[_Holder]):
         if share >= min(missing, _WORTH_READING_BYTES):
             self._waiting.discard(holder)
             return share
+        if not may_wait:
+            return 0
         if holder not in self._numbers:
             self._asked += 1
             self._numbers[holder] = self._asked

@@ -83,5 +83,7 @@ async def log_start(exchange: Exchange, broker_id: int, replica: FollowerReplica
     answer = await exchange(
         LIST_OFFSETS, _LIST_OFFSETS_VERSION, encode_request_body(LIST_OFFSETS, _LIST_OFFSETS_VERSION, content)
     )
-    part = decode_response(LIST_OFFSETS, _LIST_OFFSETS_VERSION, answer).topics[0].partitions[0]
-    return LogStart(ErrorCode(int(part.error_code)), part.offset)
+    for topic in decode_response(LIST_OFFSETS, _LIST_OFFSETS_VERSION, answer).topics:
+        for part in topic.partitions:
+            return LogStart(ErrorCode(int(part.error_code)), part.offset)
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the leader left out {replica}")

@@ -201,11 +201,13 @@ class _Segments:
         before = [base for base in retired if noted <= base < min(bases, default=0)]
         if noted not in before:
             return noted
+        # It is not part of the log any more: what it lacks is no reason to give the rest up.
         try:
-            return end_of_renamed(self._place.fs, retired[max(before)])
+            end = end_of_renamed(self._place.fs, retired[max(before)])
         except (OSError, KafkaError):
-            # It is not part of the log any more: what it lacks is no reason to give the rest up.
             return -1
+        may_be_torn = not self._promise.whole and end >= self._promise.recovery_point
+        return -1 if may_be_torn else end
 
     def _gap(self, before: Sequence[Segment], segment: Segment) -> Damage | None:
         if not before or before[-1].next_offset == segment.base_offset:

@@ -1,4 +1,4 @@
-"""The files of new logs: made beside the event loop for many at once, or when they are needed.
+"""The files of new logs: made in a thread for many at once, or on the event loop when one is needed.
 
 On a busy disk each of a folder's four files takes milliseconds, as the file system's journal has to take it in.
 """
@@ -19,6 +19,9 @@ from broker_runtime.storage.segment import Segment
 
 class NewLogs:
     """Owns the files that were made and that no log has taken yet; after a crash they are logs without records.
+
+    Whoever asks for a partition's files neither asks again for them nor takes them before `done`: a second folder of
+    that name would take the place of the first. (`cluster.reactions` does the steps of one topic one after the other.)
 
     `place_of` is None where no log is to be made; `clear` makes a name free on disk, and raises OSError and KafkaError;
     `remove` is for what was made and is not wanted any more.

@@ -27,6 +27,14 @@ def topic(on: Play, name: str, partitions: int = 1, **configs: str) -> None:
     wanted = new(name, partitions, configs=named)
     on.quietly("create_topics", 7, topics=[wanted], timeout=TIMEOUT_MS, validate_only=False)
     settle(on)
+    on.until(lambda: _is_led(on, name, partitions))
+
+
+def _is_led(on: Play, name: str, partitions: int) -> bool:
+    """Both nodes make a partition's files after they have told clients that they lead it."""
+    latest = [(index, -1) for index in range(partitions)]
+    answer = on.quietly("list_offsets", 7, **trimmed("list_offsets", 7, _offsets_fields(name, latest)))
+    return all(part["error_code"] == "none" for part in answer["topics"][0]["partitions"])
 
 
 def produce_fields(name: str, records: bytes | None, acks: int = -1, partition: int = 0) -> dict[str, Plain]:

@@ -509,3 +509,23 @@ def test_an_answer_that_is_a_sessions_last_names_all_and_says_that_it_is_over() 
 
 def _asked(index: int) -> AskedPartition:
     return "orders", index, 0, 1, -1, -1, -1
+
+
+def asked(*indexes: int) -> list[AskedPartition]:
+    return [("orders", index, 0, 1, -1, -1, -1) for index in indexes]
+
+
+def test_who_got_records_last_is_the_last_to_get_more() -> None:
+    session = FetchSession(asked(0, 1, 2), 0.0)
+    session.update(asked(0), (), 1.0, -1)
+    assert [part.index for part in session.to_look] == [1, 2, 0]
+
+
+def test_all_of_a_follower_that_was_started_again_is_looked_at() -> None:
+    """What it has asked for in another life says nothing of what it has."""
+    session = FetchSession(asked(0, 1), 0.0, replica=2, broker_epoch=5)
+    session.has_nothing(list(session.to_look))
+    session.update((), (), 1.0, 5)
+    assert not session.to_look
+    session.update((), (), 2.0, 6)
+    assert [part.index for part in session.to_look] == [0, 1]

@@ -292,6 +292,36 @@ async def test_an_answer_that_cannot_be_applied_as_a_whole_changes_nothing(secon
     assert (told, follower.next_offset) == ([], 0)
 
 
+class LeavesOut(OneAnswer):
+    """A controller client that leaves out what was asked for in these answers, and waits after its own."""
+
+    def __init__(self, value: bytes, *before: Any) -> None:
+        super().__init__(value)
+        self._before = list(before)
+        self._answered = False
+
+    async def request(self, api_key: int, version: int, content: object, *, timeout_s: float) -> Any:
+        if self._before:
+            return self._before.pop(0)
+        if self._answered:
+            await asyncio.Event().wait()
+        self._answered = True
+        return await super().request(api_key, version, content, timeout_s=timeout_s)
+
+
+async def test_an_answer_that_leaves_out_the_metadata_is_asked_for_again() -> None:
+    record = encode_record(TopicRecord("orders", TOPIC))
+    empty = SimpleNamespace(responses=(SimpleNamespace(partitions=()),))
+    client: Any = LeavesOut(record, SimpleNamespace(responses=()), empty)
+    follower = MetadataFollower(client, MetadataImage(), lambda _changes, done: done())
+    task = asyncio.create_task(follower.run())
+    try:
+        assert await follower.wait_until(lambda image: "orders" in image.topics, 10)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_many_records_are_applied_over_turns_and_seen_at_once() -> None:
     async with controller(snapshot_bytes=10_000_000) as source:
         await write(source, TopicRecord("orders", TOPIC))

@@ -67,6 +67,8 @@ class Served:
         self.promises: list[PendingReply] = []
         self.numbers: list[int] = []
         """Of the requests that promises were made for, where they have one."""
+        self.meanwhile: dict[bytes, Callable[[], None]] = {}
+        """What happens while these requests are handled."""
         self.ended = 0
         self.refusals: list[str] = []
         self.clock = ManualClock()
@@ -78,6 +80,7 @@ class Served:
         self.connection.start()
 
     def _handle(self, frame: memoryview, connection: ServedConnection) -> Reply | PendingReply:
+        self.meanwhile.get(bytes(frame), lambda: None)()
         if b"throttled" in bytes(frame):
             connection.throttle_s = 5.0
         if bytes(frame).startswith(b"bad"):
@@ -85,7 +88,7 @@ class Served:
         if bytes(frame).endswith(b"later"):
             self.promises.append(PendingReply())
             self.numbers.append(int(bytes(frame).split()[1]) if len(bytes(frame).split()) == 3 else 0)
-            if bytes(frame).startswith(b"batch"):
+            if bytes(frame).startswith(b"batch") and b"checked" not in bytes(frame):
                 self.promises[-1].admits = _is_batch
             return self.promises[-1]
         return (request(bytes(frame)),)
@@ -271,6 +274,76 @@ def test_a_request_that_is_no_batch_waits_for_those_before_it() -> None:
     assert len(served.promises) == 1
     served.promises[0].complete((request(b"1"),))
     served.loop.run()
+    assert len(served.promises) == 2
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_nothing_is_carried_out_behind_a_batch_that_is_to_be_checked_first(pieces: int) -> None:
+    """It is appended only later, and what comes behind it must not be appended before."""
+    served = Served(MemoryTransport())
+    requests = [request(body) for body in (b"batch 1 later", b"batch to be checked later", b"batch 3 later")]
+    for piece in requests if pieces > 1 else [b"".join(requests)]:
+        served.transport.arrive(piece)
+        served.connection.on_readable()
+    assert len(served.promises) == 2
+    served.promises[0].complete((request(b"1"),))
+    served.loop.run()
+    assert len(served.promises) == 2
+    served.promises[1].complete((request(b"2"),))
+    served.loop.run()
+    served.connection.on_readable()
+    served.loop.run()
+    assert len(served.promises) == 3
+    assert served.taken() == request(b"1") + request(b"2")
+
+
+def test_a_client_that_waits_for_something_else_is_not_read() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"fetch later"))
+    served.connection.on_readable()
+    served.transport.arrive(request(b"batch"))
+    served.connection.on_readable()
+    assert served.poller.watched == (False, False)
+    assert served.transport.receive_into(memoryview(bytearray(100))) == len(request(b"batch"))
+
+
+def test_a_batch_may_be_done_with_the_one_behind_it() -> None:
+    """Its answer waits until that one is handled, and leaves before that one's."""
+    served = Served(MemoryTransport())
+    served.meanwhile[b"batch 2"] = lambda: served.promises[0].complete((request(b"1"),))
+    served.transport.arrive(request(b"batch 1 later"))
+    served.connection.on_readable()
+    served.transport.arrive(request(b"batch 2"))
+    served.connection.on_readable()
+    served.loop.run()
+    assert served.taken() == request(b"1") + request(b"batch 2")
+    assert served.connection._machine.state is ConnectionState.READING
+
+
+def test_batches_behind_others_have_no_longer_turn_than_other_requests() -> None:
+    served = Served(MemoryTransport())
+    served.meanwhile[b"batch 2 later"] = lambda: served.clock.advance(1.0)
+    for requests in ([b"batch 1 later"], [b"batch 2 later", b"batch 3 later"]):
+        served.transport.arrive(b"".join(map(request, requests)))
+        served.connection.on_readable()
+    assert len(served.promises) == 2
+    for promise in served.promises:
+        promise.complete((request(b"done"),))
+    served.loop.run()
+    assert len(served.promises) == 3
+
+
+def test_a_client_over_its_quota_is_not_read_while_its_batches_wait() -> None:
+    served = Served(MemoryTransport())
+    served.transport.arrive(request(b"batch 1 later") + request(b"batch throttled"))
+    served.connection.on_readable()
+    served.transport.arrive(request(b"batch 3 later"))
+    served.connection.on_readable()
+    assert len(served.promises) == 1
+    served.clock.advance(5.1)
+    served.promises[0].complete((request(b"1"),))
+    served.loop.run()
+    served.connection.on_readable()
     assert len(served.promises) == 2
 
 

@@ -204,6 +204,16 @@ def test_a_request_without_memory_is_not_read_until_there_is_some() -> None:
     assert driven.is_now(ConnectionState.READING)
 
 
+def test_who_is_owed_a_reply_does_not_keep_others_from_the_memory_that_is_kept_for_one() -> None:
+    driven = Driven(NetworkLimits(max_buffered_bytes=1_000_000, max_request_bytes=200_000))
+    memory = driven.buffers.memory
+    driven.receive(request(b"later") + request(bytes(100_000))[:50_000])
+    assert driven.is_now(ConnectionState.AWAITING)
+    memory.take(1, "127.0.0.2", 900_000)
+    assert driven.machine.space(NOW_S) is None
+    assert memory.room(2, "127.0.0.3", 0, 100_000, NOW_S) == 100_000, "the one that waits is let through"
+
+
 def test_a_connection_that_is_to_end_answers_what_it_has_taken_and_no_more() -> None:
     driven = Driven()
     driven.receive(request(b"later") + request(b"not taken"))

@@ -12,11 +12,13 @@ from broker_runtime.config import BrokerConfig, TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
 from broker_runtime.replication.backoff import Backoff
-from broker_runtime.replication.fetch_messages import FetchLimits
+from broker_runtime.replication.fetch_messages import Fetched, FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for
+from broker_runtime.replication.leader_questions import log_start
 from broker_runtime.storage.follower_log import FollowerLog
-from broker_runtime.wire.versions import FETCH
+from broker_runtime.wire.messages import encode_response_body
+from broker_runtime.wire.versions import FETCH, LIST_OFFSETS
 from tests.support import virtual_time
 from tests.support.logs import TOPIC_ID, LogHouse, values_of
 from tests.support.manual_disk import ManualDisk
@@ -165,6 +167,30 @@ def test_mishaps_of_the_way_are_survived() -> None:
     pair.link.mishaps = [KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "nobody there")] * 3
     pair.run_until(lambda: pair.caught_up)
     assert not pair.link.mishaps
+
+
+def test_an_error_code_that_only_a_newer_leader_knows_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    codes, take = [999, 998], LeaderFetcher._take
+
+    async def take_unknown(fetcher: LeaderFetcher, fetched: Fetched) -> None:
+        await take(fetcher, fetched._replace(code=codes.pop()) if codes else fetched)
+
+    monkeypatch.setattr(LeaderFetcher, "_take", take_unknown)
+    pair = Pair(written({3: [b"a"]}), LogHouse())
+    pair.run_until(lambda: pair.caught_up)
+    assert not codes
+    assert "UNKNOWN_SERVER_ERROR" in caplog.text
+
+
+def test_a_log_start_that_the_leader_leaves_out_is_asked_for_again() -> None:
+    async def nothing(_key: int, version: int, _body: bytes) -> memoryview:
+        return memoryview(encode_response_body(LIST_OFFSETS, version, {"topics": []}))
+
+    pair = Pair(written({3: [b"a"]}), LogHouse())
+    with pytest.raises(KafkaError, match="left out"):
+        asyncio.run(log_start(nothing, 2, pair.replica))
 
 
 def test_a_leader_of_another_epoch_is_not_fetched_from() -> None:

@@ -1,5 +1,6 @@
 """A disk that is full: who writes is told, reading goes on, and everything goes on when there is room again."""
 
+import errno
 import logging
 
 import pytest
@@ -9,10 +10,12 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.checkpoint import HIGH_WATERMARKS
 from broker_runtime.storage.filesystem import read_file
 from broker_runtime.storage.ledger import FILE_NAME
-from broker_runtime.storage.log_dir_health import RESERVE
+from broker_runtime.storage.log_dir_health import RESERVE, LogDirHealth
 from broker_runtime.storage.manager import LogManager
 from tests.support.logs import LOG_DIR, TOPIC_ID, LogHouse, values_of
+from tests.support.manual_clock import ManualClock
 from tests.support.manual_disk import ManualDisk
+from tests.support.memory_filesystem import MemoryFileSystem
 
 RESERVE_BYTES = 8192
 OTHER_ID = TOPIC_ID.__class__(int=8)
@@ -191,3 +194,21 @@ def test_checkpoints_that_cannot_be_written_take_no_more_memory_with_each_try() 
     house.tick(61)
     assert file.may_say(("orders", 0)) == [50]
     assert read_file(house.fs, LOG_DIR / HIGH_WATERMARKS)
+
+
+def test_a_write_that_was_tried_before_the_disk_was_full_says_nothing_of_it() -> None:
+    clock, disk, fs = ManualClock(), ManualDisk(), MemoryFileSystem()
+    fs.mkdir(LOG_DIR)
+    health = LogDirHealth(fs, LOG_DIR, clock, disk, RESERVE_BYTES, lambda: None)
+    health.write_failed("writing something", OSError(errno.EIO, "it failed"))
+    clock.advance(10)
+    health.tick()
+    assert disk.busy, "a write is being tried"
+    health.write_failed("append on orders-0", OSError(errno.ENOSPC, "it is full"))
+    disk.finish_one()
+    assert health.is_full
+    disk.finish_all()
+    assert health.is_full
+    health.tick()
+    disk.finish_all()
+    assert not health.is_full

@@ -1,5 +1,6 @@
 """Files of new logs: whole or not there, whoever makes them."""
 
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -61,3 +62,16 @@ def test_files_are_made_once_however_often_they_are_asked_for() -> None:
         house.logs.new_logs.make_soon([(("new", 0), NEW_ID), (("orders", 0), NEW_ID)], lambda: done.append(None))
         disk.finish_all()
     assert (len(done), disk.begun) == (2, 1)
+
+
+def test_one_thread_makes_files_at_a_time_and_nobody_is_forgotten() -> None:
+    disk = ManualDisk()
+    house = LogHouse(disk=disk)
+    done: list[int] = []
+    for index in range(2):
+        house.logs.new_logs.make_soon([(("new", index), NEW_ID)], partial(done.append, index))
+    assert disk.busy == 1
+    disk.finish_one()
+    assert (done, disk.busy) == ([0], 1)
+    disk.finish_one()
+    assert done == [0, 1]
