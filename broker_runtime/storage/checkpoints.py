@@ -131,6 +131,9 @@ class Checkpoints:
         """Where a restarted replica surely agrees with the others; a crash may lose it, too low is only slower."""
         self._write(self._high_watermarks, self._watermarks_now(), sync=sync)
 
+    def write_log_starts(self) -> None:
+        self._write(self._log_starts, self._starts_now())
+
     def write_soon(self, name: str) -> None:
         """One of the two, unless an earlier write of it is still under way."""
         if name in self._under_way:

@@ -121,6 +121,8 @@ class LogManager:
         checkpoints.write_recovery_points()
         # Nor may a high watermark vouch for what comes in the place of records that are gone.
         checkpoints.write_high_watermarks(sync=bool(self._accepted))
+        # Nor where a log began whose end a power loss has put before that: once it has records it would miss some.
+        checkpoints.write_log_starts()
         for marker in self._accepted:
             self._fs.unlink(marker)
         # Only now does nothing on disk say any more that they should be there.
