@@ -23,8 +23,8 @@ class PendingWrite(NamedTuple):
 class CheckpointFile(Generic[V]):
     """An older content never comes after a newer one, whichever of them is written in a thread.
 
-    `on_disk` is what is there for good. While another is on its way, and after a write that failed, the file may have
-    that one as well: `may_say` knows. `kept` is what is said of partitions that have no log.
+    `on_disk` is what is there for good. While another is on its way, after a write that failed, and of what is
+    forgotten, the file may have that as well: `may_say` knows. `kept` is what is said of partitions that have no log.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class CheckpointFile(Generic[V]):
         self._newest = self._written = 0
         self._coming: dict[int, Mapping[Partition, V]] = {}
         self._doubtful: dict[Partition, list[V]] = {}
-        """The values of contents up to the number `_doubtful_to`, whose writes have failed."""
+        """The values of contents up to the number `_doubtful_to`, whose writes have failed, or that are forgotten."""
         self._doubtful_to = 0
 
     def read(self) -> None:
@@ -56,7 +56,10 @@ class CheckpointFile(Generic[V]):
 
     def forget(self, key: Partition) -> None:
         """What it says of the partition is believed no longer; it is gone with the next write."""
-        self.on_disk = {other: value for other, value in self.on_disk.items() if other != key}
+        if key in self.on_disk:
+            self._newest += 1
+            self._doubt(self._newest, {key: self.on_disk[key]})
+            self.on_disk = {other: value for other, value in self.on_disk.items() if other != key}
 
     @property
     def is_settled(self) -> bool:
@@ -110,6 +113,9 @@ class CheckpointFile(Generic[V]):
         if content is None:
             # A newer one is there.
             return
+        self._doubt(number, content)
+
+    def _doubt(self, number: int, content: Mapping[Partition, V]) -> None:
         self._doubtful_to = max(self._doubtful_to, number)
         for key, value in content.items():
             values = self._doubtful.setdefault(key, [])

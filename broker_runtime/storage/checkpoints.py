@@ -127,7 +127,12 @@ class Checkpoints:
         self._write_ledger()
         self._recovery_points.write(self._points_now())
 
-    def write_high_watermarks(self, *, sync: bool) -> None:
+    def write_all(self, *, sync_high_watermarks: bool) -> None:
+        self.write_recovery_points()
+        self._write(self._log_starts, self._starts_now())
+        self._write_high_watermarks(sync=sync_high_watermarks)
+
+    def _write_high_watermarks(self, *, sync: bool) -> None:
         """Where a restarted replica surely agrees with the others; a crash may lose it, too low is only slower."""
         self._write(self._high_watermarks, self._watermarks_now(), sync=sync)
 
@@ -157,7 +162,7 @@ class Checkpoints:
             if max(self._recovery_points.may_say(key), default=0) > log.recovery_point:
                 self.write_recovery_points()
             if max(self._high_watermarks.may_say(key), default=0) > log.high_watermark:
-                self.write_high_watermarks(sync=True)
+                self._write_high_watermarks(sync=True)
             if key in self._logs and not knows_begin(self.ledger.get(key), log):
                 self._write_ledger()
         except OSError as error:

@@ -118,9 +118,9 @@ class LogManager:
             self.strays.note(name)
         if not report.clean:
             self._fs.fsync_dir(self._log_dir)
-        checkpoints.write_recovery_points()
-        # Nor may a high watermark vouch for what comes in the place of records that are gone.
-        checkpoints.write_high_watermarks(sync=bool(self._accepted))
+        # A high watermark must not vouch for what comes in the place of records that are gone; nor may a log whose end
+        # is before where it began look as if it missed some once it has records.
+        checkpoints.write_all(sync_high_watermarks=bool(self._accepted))
         for marker in self._accepted:
             self._fs.unlink(marker)
         # Only now does nothing on disk say any more that they should be there.
@@ -438,12 +438,10 @@ class LogManager:
         """Sync everything and leave the clean-shutdown marker, unless a log could not be closed (then it is logged)."""
         closed = [self._close(log) for log in self._logs.values()]
         try:
-            self._checkpoints.write_recovery_points()
-            self._checkpoints.log_starts.write()
-            self._checkpoints.write_high_watermarks(sync=True)
+            self._checkpoints.write_all(sync_high_watermarks=True)
             if all(closed):
                 self.run_record.stopped_cleanly()
-        except (OSError, KafkaError) as error:
+        except OSError as error:
             _LOGGER.error("no clean-shutdown marker, the logs are recovered at start: %s", error)
         self._logs.clear()
         self._lock = None

@@ -1,5 +1,6 @@
 """Cutting a log: what is left after it, and after a crash at any moment of it."""
 
+import errno
 import random
 from collections.abc import Callable, Iterator
 
@@ -9,7 +10,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import Header, ProducerStamp, iter_batches
 from broker_runtime.storage.manager import LogManager
-from tests.support.logs import LOG_DIR, LogHouse
+from tests.support.logs import LOG_DIR, LogHouse, values_of
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.replica_model import ModelBatch, stored
 
@@ -189,3 +190,47 @@ def iter_headers(house: LogHouse, offset: int) -> Iterator[tuple[Header, memoryv
     region = house.log.read(offset, 1, min_one=True, up_to=house.log.log_end_offset)
     assert region is not None
     return iter_batches(region.read())
+
+
+class _BootedHouse(LogHouse):
+    """Knows whether the page cache was kept."""
+
+    boots = 1
+
+    def manager(self) -> LogManager:
+        return LogManager(LOG_DIR, fs=self.fs, clock=self.clock, boot_id=f"boot {self.boots}")
+
+
+@pytest.mark.parametrize("failing", range(1, 10))
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_where_deleted_records_ended_is_not_missed_when_a_power_loss_took_them_after_a_failed_cut(
+    failing: int, has_folder: bool
+) -> None:
+    house = _BootedHouse()
+    house.logs.run_record.registered(1)
+    if has_folder:
+        house.append(b"synced")
+        house.follower.truncate_to(0)
+        house.log.flush()
+        house.log.sole_replica = True
+    for _ in range(4):
+        house.append(b"lost")
+    changes = iter(range(1, 100))
+
+    def fail() -> None:
+        if next(changes) == failing:
+            raise OSError(errno.EIO, "fault")
+
+    house.fs.before_change = fail
+    with pytest.raises(KafkaError):
+        house.follower.truncate_to(3)
+    house.fs.before_change = lambda: None
+    house.log.delete_records(3)
+    house.boots = 2
+    house.lose_power(1)
+    house.follower.truncate_to(0)
+    house.log.sole_replica = True
+    house.append(b"kept")
+    house.kill()
+    assert not house.logs.damaged
+    assert values_of(house.log) == [b"kept"]
