@@ -5,6 +5,7 @@ waits, or is asked in a session, is a `SessionFetch`.
 """
 
 from collections.abc import Collection, Iterable
+from uuid import UUID
 
 from broker_runtime.apis.context import BrokerContext, FetchContext
 from broker_runtime.apis.fetch_answer import pack_all, pack_answer, pack_partition
@@ -17,6 +18,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.storage.log import Log
 from broker_runtime.wire.reply import Reply
+from broker_runtime.wire.uuids import encode_uuid
 
 
 class Fetch:
@@ -118,7 +120,7 @@ class Fetch:
         try:
             return self._name_of(part)
         except KafkaError:
-            return str(part.topic)
+            return encode_uuid(part.topic) if isinstance(part.topic, UUID) else part.topic
 
     @property
     def asks_for_something(self) -> bool:

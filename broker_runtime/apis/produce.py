@@ -15,7 +15,7 @@ to the log as they came (one checksum, one append) and one reply is joined from 
 
 from collections.abc import Sequence
 
-from broker_runtime.apis.call import Call
+from broker_runtime.apis.call import NO_ACKS, Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.produce_answer import failed_partition, success, tail
 from broker_runtime.apis.produce_request import ProduceRequest, read_request
@@ -37,7 +37,7 @@ _API_KEY = PRODUCE.to_bytes(2, "big")
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply:
     request = read_request(reader)
     version, acks, answer = call.version, request.acks, request.answer
-    call.acks = acks
+    call.acks = acks if -1 <= acks <= 1 else NO_ACKS
     refusal = _refusal(request)
     failed: tuple[str, str] | None = None
     waiting: list[Waiting] = []

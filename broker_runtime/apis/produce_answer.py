@@ -44,9 +44,7 @@ def failed_partition(call: Call, topic: str, index: int, error: KafkaError) -> b
     """The part of an answer that is about this partition, which whoever observes the call is told of."""
     call.error = error.code
     if call.partitions is not None:
-        # It may have been appended, and waited for other replicas in vain.
-        others = [facts for facts in call.partitions if facts[:2] != (topic, index)]
-        call.partitions = [*others, (topic, index, 0, -1, -1, -1, -1, -1, error.code)]
+        call.partitions.append((topic, index, 0, -1, -1, -1, -1, -1, error.code))
     return failure(call.version, index, error)
 
 

@@ -64,11 +64,14 @@ class ProduceWait:
 
     def _answer(self) -> None:
         self._stop()
-        for item in self._waiting:
-            error = self._not_done(item)
-            if error is not None:
-                self._out[item.place] = failed_partition(self.call, item.leader.topic, item.partition, error)
-        self.call.complete(self.call.packed(b"".join(self._out)))
+        call = self.call
+        failed = [(item, error) for item in self._waiting if (error := self._not_done(item)) is not None]
+        if failed and call.partitions is not None:
+            in_vain = {(item.leader.topic, item.partition) for item, _ in failed}
+            call.partitions = [facts for facts in call.partitions if facts[:2] not in in_vain]
+        for item, error in failed:
+            self._out[item.place] = failed_partition(call, item.leader.topic, item.partition, error)
+        call.complete(call.packed(b"".join(self._out)))
 
     def _stop(self) -> None:
         if self._timer is not None:

@@ -27,6 +27,8 @@ _EVENTS_MAX = 1024
 _NO_ROWS: list[PartitionFacts] = []
 _LAST_NUMBER = _EVENTS_MAX - 1
 _PARTITIONS_BYTES_MAX = 64 * 1024
+_TOPIC_CHARS_MAX = 249
+"""Kafka's. Who asks for a topic by a longer name asks for none, and the rest of it is cut off."""
 _pack_request, _pack_partition, _pack_pair = REQUEST_ROW.pack, PARTITION_ROW.pack, PAIR_ROW.pack
 
 
@@ -66,7 +68,7 @@ class Block:
 
     def add_request(self, call: Call, client: Client) -> bool:
         """A call with its details, of a client that is not left out. True when the block is full."""
-        self.last_seq = seq = self.last_seq + 1
+        seq = self.last_seq + 1
         number = seq - self.first_seq
         index = self._clients.get(client)
         if index is None:
@@ -99,11 +101,13 @@ class Block:
             )  # fmt: skip
             for name, *rest in rows:
                 self._partitions += _pack_partition(number, self._topic(name), *rest)
+        # Not before it has its row: a number without an event is a hole.
+        self.last_seq = seq
         return number >= _LAST_NUMBER or (count > 1 and len(self._partitions) >= _PARTITIONS_BYTES_MAX)
 
     def _topic(self, name: str) -> int:
         """Its place in the block's list."""
-        return self._topics.setdefault(name, len(self._topics))
+        return self._topics.setdefault(name[:_TOPIC_CHARS_MAX], len(self._topics))
 
     def add(self, table: str, seq: int, *values: object) -> bool:
         """An event of another table: its values in the table's order, behind seq. True when the block is full.

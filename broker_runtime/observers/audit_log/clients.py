@@ -15,6 +15,8 @@ from broker_runtime.apis.observed import ANONYMOUS
 from broker_runtime.wire.handler import ServedConnection
 
 _HASH_HEX_DIGITS = 16
+_CLIENT_ID_CHARS_MAX = 255
+"""The rest is cut off: of 32,767, which a client may send, some thousand connections would take the broker's memory."""
 _GONE_MAX = 1000
 """Connections that have ended and whose clients are still known."""
 
@@ -77,6 +79,7 @@ class Clients:
         """Of a request that tells of its client otherwise than before, or for the first time."""
         before = self.by_id.get(connection.id)
         told = connection.state
+        client_id = None if client_id is None else client_id[:_CLIENT_ID_CHARS_MAX]
         facts = self.stranger(connection.listener, *connection.peer[:2], connection.id)
         if facts is not None:
             name, version = told if isinstance(told, ClientSoftware) else (None, None)

@@ -130,19 +130,20 @@ class EventWriter:
 
     def close(self) -> None:
         """Write what can be written; what cannot is told by the number that was reserved."""
-        for timer in (self._flush_timer, self._segment_timer):
-            if timer is not None:
-                timer.cancel()
-        if self._dropped_from is not None and not self.is_full:
-            self._new_block()
         self._error = None
         self.seal()
+        if self._dropped_from is not None and not self.is_full:
+            self._new_block()
+            self.seal()
         if not self._queue:
             try:
                 self._spool.close(self.last_seq, self._wall_us())
             except OSError as error:
                 self._note(error)
         self._spool.let_go()
+        for timer in (self._flush_timer, self._segment_timer):
+            if timer is not None:
+                timer.cancel()
 
     def _wall_us(self) -> int:
         return self._clock.wall_ms() * 1000
@@ -202,7 +203,7 @@ class EventWriter:
                 self.queued_bytes -= len(queue.popleft())
                 if self._segment_timer is None:
                     self._segment_timer = self._call_later(self._limits.segment_s, self._end_segment)
-            if spool.size >= self._limits.segment_bytes:
+            if spool.size >= self._limits.segment_bytes and self._all_told:
                 self._begin_segment()
         except OSError as error:
             self._error = error
@@ -214,11 +215,16 @@ class EventWriter:
         else:
             self._retry_s = 0.0
 
+    @property
+    def _all_told(self) -> bool:
+        """Every number is written, also those that were dropped: a file that follows may begin with the next one."""
+        return not self._queue and self._dropped_from is None
+
     def _end_segment(self) -> None:
         """It is old enough to be landed."""
         self._segment_timer = None
         self.seal()
-        if self._queue:
+        if not self._all_told:
             self._segment_timer = self._call_later(self._limits.segment_s, self._end_segment)
             return
         try:

@@ -1,11 +1,12 @@
 """What an observer that asks for it is told of the partitions of Produce and Fetch."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from broker_runtime.apis import fetch, produce
-from broker_runtime.apis.call import Call
+from broker_runtime.apis.call import NO_ACKS, Call
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode
 from broker_runtime.storage.batch import encode_batch
@@ -34,16 +35,17 @@ class Node(LeadingNode):
         frame = memoryview(encode_request(PRODUCE, 9, 1, content))[4:]
         return handled_call(produce.API, frame, self, details=details)
 
-    def fetch(self, offset: int) -> Call:
+    def fetch(self, offset: int, topic_id: UUID | None = None) -> Call:
         part = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
-        content = {
+        content: dict[str, Any] = {
             "max_wait": 0,
             "min_bytes": 0,
             "isolation_level": 0,
-            "topics": [{"topic": "orders", "partitions": [part]}],
+            "topics": [{"topic_id": topic_id} if topic_id else {"topic": "orders"}],
             "forgotten_topics_data": [],
         }
-        frame = memoryview(encode_request(FETCH, 11, 1, content))[4:]
+        content["topics"][0]["partitions"] = [part]
+        frame = memoryview(encode_request(FETCH, 13 if topic_id else 11, 1, content))[4:]
         return handled_call(fetch.API, frame, self, details=True)[0]
 
 
@@ -70,6 +72,12 @@ def test_a_partition_that_failed_is_told_with_its_error() -> None:
     assert error == call.error != 0
 
 
+def test_acks_that_there_are_not_are_told_as_none() -> None:
+    """A number of two bytes is the client's own: the audit log's row has one."""
+    call, _ = Node(1).produce(200)
+    assert (call.acks, call.error) == (NO_ACKS, ErrorCode.INVALID_REQUIRED_ACKS)
+
+
 def test_what_waited_for_replicas_in_vain_is_told_once_with_its_error() -> None:
     node = Node(1, 2)
     call, pending = node.produce(-1)
@@ -85,3 +93,10 @@ def test_a_fetch_tells_of_what_it_sends_and_of_nothing_else() -> None:
     assert node.fetch(0).partitions == [("orders", 0, len(node.batch), -1, 0, -1, -1, -1, 0)]
     assert node.fetch(2).partitions == []
     assert [facts[-1] for facts in node.fetch(99).partitions or ()] == [ErrorCode.OFFSET_OUT_OF_RANGE]
+
+
+def test_a_topic_that_nobody_knows_is_told_by_the_id_that_was_asked_for() -> None:
+    call = Node(1).fetch(0, UUID(int=9))
+    assert call.partitions is not None
+    ((topic, *_, error),) = call.partitions
+    assert (topic, error) == ("AAAAAAAAAAAAAAAAAAAACQ", ErrorCode.UNKNOWN_TOPIC_ID)

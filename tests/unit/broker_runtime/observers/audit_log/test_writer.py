@@ -1,6 +1,7 @@
 """Numbers without holes, whatever the disk does and whenever the process is killed."""
 
 import logging
+import struct
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from audit_pipeline.spool import SpoolContent, read_spool
 from audit_pipeline.tables import gaps_of
 from broker_runtime.apis.call import Ending
+from broker_runtime.observers.audit_log.layout import REQUEST_ROW
 from broker_runtime.storage.filesystem import read_file
 from tests.support.audit import AuditBench
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -106,6 +108,65 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing_but_what_the_queue_cannot
     assert numbers == list(range(1, 1002))
     ((first, last, reason),) = gaps
     assert (last - first + 1, reason) == (dropped, "queue full")
+
+
+def test_a_full_disk_at_the_end_of_a_file_leaves_no_number_twice() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, queue_bytes="1000", segment_bytes="3000")
+    for _ in range(30):
+        bench.request()
+    bench.settle()
+    fs.capacity_bytes = 0
+    for _ in range(100):
+        bench.request()
+        bench.timers.advance(0.1)
+    fs.mend()
+    bench.timers.advance(2)
+    numbers, gaps = told(fs, ended=False)
+    assert numbers == list(range(1, 131))
+    assert [reason for *_, reason in gaps] == ["queue full"]
+    assert len(contents(fs)) == 2
+
+
+def test_what_was_dropped_is_told_when_the_log_closes_with_room_again() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, queue_bytes="1000")
+    fs.capacity_bytes = 0
+    for _ in range(100):
+        bench.request()
+        bench.timers.advance(0.1)
+    fs.mend()
+    bench.log.close()
+    numbers, gaps = told(fs, ended=True)
+    assert numbers == list(range(1, 101))
+    assert [reason for *_, reason in gaps] == ["queue full"]
+    before = fs.used_bytes()
+    bench.timers.advance(10)
+    assert fs.used_bytes() == before
+
+
+def test_an_event_that_cannot_be_recorded_leaves_no_hole() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER)
+    bench.request()
+    with pytest.raises(struct.error):
+        bench.request(acks=200)
+    bench.request()
+    bench.settle()
+    (block,) = contents(fs)[0].blocks
+    assert (block.last_seq, len(block.request_rows) // REQUEST_ROW.size) == (2, 2)
+
+
+def test_names_that_clients_make_up_are_kept_up_to_a_length() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER)
+    for number in range(100):
+        bench.request(0, [(f"{number}" * 10_000, 0, 0, -1, -1, -1, -1, -1, 3)], client_id="c" * 30_000)
+    bench.settle()
+    (block,) = contents(fs)[0].blocks
+    assert max(map(len, block.topics)) == 249
+    assert {len(client[5]) for client in block.clients} == {255}
+    assert bench.log.figures.events == 100
 
 
 def test_requests_are_refused_while_the_queue_is_full_where_that_is_asked_for() -> None:
