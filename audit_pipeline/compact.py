@@ -92,7 +92,8 @@ def _runs(segments: Iterable[_Segment], bytes_max: int) -> Iterator[list[_Segmen
 
 def _merge(run: Sequence[_Segment], target: Target) -> None:
     first, last = run[0].footer, run[-1].footer
-    tables = sorted({table for segment in run for table in segment.files})
+    # All but the last one have rows, and the end of a boot is told by the footer of each file.
+    tables = sorted({table for segment in run for table, rows in segment.footer.rows.items() if rows})
     footer = replace(
         first,
         segments=(first.segments[0], last.segments[1]),

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from audit_pipeline.spool import SpoolContent
-from audit_pipeline.tables import Gap, tables_of
+from audit_pipeline.tables import Gap, arrow_schema, tables_of
 from audit_pipeline.targets import SUFFIX
 
 FOOTER_KEY = b"sluicegate.audit"
 _ROW_GROUP_ROWS = 256 * 1024
 _COMPRESSION_LEVEL = 3
+_GOES_ON = "next"
 
 
 class NoSegmentError(ValueError):
@@ -73,14 +74,19 @@ def folder_of(table: str, opened_us: int) -> str:
 
 
 def segment_files(content: SpoolContent, gaps: Iterable[Gap], *, ended: bool) -> list[SegmentFile]:
-    """The files of a complete spool; none when it has no events."""
+    """The files of a complete spool; none when it has no events.
+
+    Where a boot ends with such a one behind others, a file without rows says so: what is landed of it is all there is.
+    """
     header, missing = content.header, tuple(gaps)
+    how = content.end.how if content.end is not None else "killed" if ended else _GOES_ON
     tables = tables_of(content, missing)
+    if not tables and header.first_seq > 1 and how != _GOES_ON:
+        tables = {"gap": arrow_schema("gap").empty_table()}
     if not tables:
         return []
     covered = [header.first_seq - 1]
     covered += [gap.last_seq for gap in missing] + [block.last_seq for block in content.blocks]
-    how = content.end.how if content.end is not None else "killed" if ended else "next"
     closed_us = (
         content.end.closed_us
         if content.end is not None

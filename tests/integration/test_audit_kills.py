@@ -1,6 +1,7 @@
 """Brokers and landers that are killed at any moment, over and over: what clients counted is in the segments, or told.
 
-SLUICEGATE_AUDIT_ROUNDS says how many brokers are killed; `make soak` kills twenty.
+SLUICEGATE_AUDIT_ROUNDS says how many brokers are killed; `make soak` kills twenty. SLUICEGATE_AUDIT_SEED chooses the
+moments.
 """
 
 import os
@@ -10,21 +11,28 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from audit_pipeline.check import check
 from audit_pipeline.land import land
 from audit_pipeline.query import Events
+from audit_pipeline.spool import NoSpoolError
+from audit_pipeline.spool_folder import boots, spools_of
 from audit_pipeline.targets import FolderTarget
 from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.packed_batches import timed
 from tests.support.wire_client import WireClient, request_frame
 
 ROUNDS = int(os.environ.get("SLUICEGATE_AUDIT_ROUNDS", "4"))
+SEED = int(os.environ.get("SLUICEGATE_AUDIT_SEED", "9"))
+PRODUCE_KEY, FETCH_KEY, VERSIONS_KEY, CREATE_TOPICS_KEY = 0, 1, 18, 19
 PRODUCE = request_frame(
     "produce",
     9,
@@ -56,6 +64,24 @@ FETCH = request_frame(
 VERSIONS = request_frame("api_versions", 0, 1, {})
 
 
+@dataclass(slots=True)
+class Counts:
+    """What clients know of one boot: requests by API key; `connections` counts those with an answer."""
+
+    sent: Counter[int] = field(default_factory=Counter)
+    answered: Counter[int] = field(default_factory=Counter)
+    connections: int = 0
+
+
+class Landed(NamedTuple):
+    """What the segments have of one boot; `missing` are events of any kind that they tell as missing."""
+
+    requests: Counter[int]
+    partitions: Counter[int]
+    connections: int
+    missing: int
+
+
 class Load:
     """Clients that send one request after the other until their broker is gone, and count."""
 
@@ -63,45 +89,54 @@ class Load:
         self._address = ("127.0.0.1", port)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self.sent = self.answered = 0
-        self._threads = [threading.Thread(target=self._run, args=(frame,)) for frame in (PRODUCE, PRODUCE, FETCH)]
+        self.counts = Counts()
+        steady = [(PRODUCE_KEY, PRODUCE), (PRODUCE_KEY, PRODUCE), (FETCH_KEY, FETCH)]
+        self._threads = [threading.Thread(target=self._ask_on, args=given) for given in steady]
         self._threads.append(threading.Thread(target=self._storm))
+
+    @property
+    def answered(self) -> int:
+        return self.counts.answered.total()
 
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
+        """Each client ends its connection when it has its answer, or its broker is gone."""
         self._stopped.set()
         for thread in self._threads:
             thread.join(60)
             assert not thread.is_alive()
 
-    def _run(self, frame: bytes) -> None:
+    def _ask_on(self, key: int, frame: bytes) -> None:
         try:
             with WireClient(self._address) as client:
-                while not self._stopped.is_set() and self._ask(client, frame):
-                    pass
+                first = True
+                while self._ask(client, key, frame, is_first=first) and not self._stopped.is_set():
+                    first = False
         except OSError:
             return
 
     def _storm(self) -> None:
+        """Every other connection asks for nothing."""
         while not self._stopped.is_set():
             try:
-                with WireClient(self._address) as client:
-                    if not self._ask(client, VERSIONS):
+                with WireClient(self._address), WireClient(self._address) as client:
+                    if not self._ask(client, VERSIONS_KEY, VERSIONS, is_first=True):
                         return
             except OSError:
                 return
 
-    def _ask(self, client: WireClient, frame: bytes) -> bool:
+    def _ask(self, client: WireClient, key: int, frame: bytes, *, is_first: bool) -> bool:
         with self._lock:
-            self.sent += 1
+            self.counts.sent[key] += 1
         client.send(frame)
         if client.receive() is None:
             return False
         with self._lock:
-            self.answered += 1
+            self.counts.answered[key] += 1
+            self.counts.connections += is_first
         return True
 
 
@@ -148,45 +183,111 @@ def create_topic(broker: BrokerProcess) -> None:
         client.ask("create_topics", 4, topics=[topic], timeout=30_000, validate_only=False)
 
 
+def is_written(spools: Path) -> bool:
+    """Whether the latest boot has no number that is not in its spool."""
+    try:
+        content = spools_of(spools, boots(spools)[-1])[-1].content
+    except (IndexError, NoSpoolError, FileNotFoundError):
+        return False
+    written = content.blocks[-1].last_seq if content.blocks else content.header.first_seq - 1
+    return content.reserved == written
+
+
+def landed_by_boot(segments: Path) -> list[Landed]:
+    """In the order of the boots. No number is there twice."""
+    asked = Events(FolderTarget(segments))
+
+    def counted(sql: str) -> dict[str, Counter[int]]:
+        found: dict[str, Counter[int]] = {}
+        for boot, key, count, distinct in asked.ask(sql)[1]:
+            assert count == distinct, (boot, key)
+            found.setdefault(boot, Counter())[key] = count
+        return found
+
+    requests = counted("SELECT boot_id, api_key, count(*), count(DISTINCT seq) FROM request GROUP BY ALL")
+    partitions = counted(
+        "SELECT boot_id, api_key, count(*), count(DISTINCT seq) FROM partition WHERE topic = 'orders' GROUP BY ALL"
+    )
+    connections = counted(
+        "SELECT boot_id, 0, count(*), count(DISTINCT connection_id) FROM connection WHERE event = 'accepted' "
+        "GROUP BY ALL"
+    )
+    gaps = counted("SELECT boot_id, 0, sum(events)::BIGINT, sum(seq - first_seq + 1)::BIGINT FROM gap GROUP BY ALL")
+    return [
+        Landed(
+            requests.get(boot, Counter()),
+            partitions.get(boot, Counter()),
+            connections.get(boot, Counter())[0],
+            gaps.get(boot, Counter())[0],
+        )
+        for boot in sorted({*requests, *connections, *gaps})
+    ]
+
+
 @pytest.mark.timeout(900)
 def test_whoever_is_killed_whenever_no_request_is_there_twice_or_missing_untold(tmp_path: Path) -> None:
-    chance = random.Random(9)
+    chance = random.Random(SEED)
     spools, segments = tmp_path / "spools", tmp_path / "segments"
     properties = {
         "observer.class.names": "audit-log",
         "observer.audit-log.spool.dir": str(spools),
         "observer.audit-log.segment.ms": "300",
     }
-    counted: list[tuple[int, int]] = []
+    rounds: list[tuple[Counts, bool]] = []
     spools.mkdir()
     with BrokerProcess(properties=properties) as broker:
         create_topic(broker)
         broker.kill()
         lander = Lander(spools, segments, chance)
         with lander.running():
-            for _ in range(ROUNDS):
+            for number in range(ROUNDS):
                 broker.start()
                 load = Load(broker.port())
                 load.start()
                 until = load.answered + chance.randrange(1, 3000)
                 wait_for(lambda load=load, until=until: load.answered >= until)  # type: ignore[misc]
+                is_idle = number % 4 == 3
+                if is_idle:
+                    load.stop()
+                    wait_for(lambda: is_written(spools))
                 broker.kill()
                 load.stop()
-                counted.append((load.sent, load.answered))
+                rounds.append((load.counts, is_idle))
         assert lander.killed >= 1
 
     land(spools, FolderTarget(segments))
 
-    report = check(FolderTarget(segments))
-    assert {finding.kind for finding in report.findings} <= {"gap"}, report.findings
-    landed = Events(FolderTarget(segments)).ask(
-        "SELECT boot_id, count(seq), count(DISTINCT seq), sum(missing) FROM ("
-        "SELECT boot_id, seq, 0 AS missing FROM request UNION ALL SELECT boot_id, NULL, events FROM gap"
-        ") GROUP BY boot_id ORDER BY boot_id"
-    )[1]
     assert not list(spools.glob("*.spool"))
-    assert len(landed) == ROUNDS + 1
-    for (sent, answered), (boot, requests, distinct, missing) in zip(counted, landed[1:], strict=True):
-        assert requests == distinct, boot
-        assert requests <= sent, boot
-        assert requests + missing >= answered, boot
+    assert [finding for finding in check(FolderTarget(segments)).findings if finding.kind != "gap"] == []
+    boots_landed = landed_by_boot(segments)[1:]
+    assert len(boots_landed) == ROUNDS
+    for (counts, is_idle), landed in zip(rounds, boots_landed, strict=True):
+        if is_idle:
+            # All that has been answered was written before the kill.
+            assert landed.requests == counts.answered == counts.sent
+        else:
+            assert landed.requests <= counts.sent
+            assert landed.requests.total() + landed.missing >= counts.answered.total()
+        for key in (PRODUCE_KEY, FETCH_KEY):
+            assert landed.partitions[key] == landed.requests[key]
+        assert landed.connections + landed.missing >= counts.connections
+
+
+def test_a_broker_that_is_stopped_under_load_loses_nothing(tmp_path: Path) -> None:
+    spools, segments = tmp_path / "spools", tmp_path / "segments"
+    properties = {"observer.class.names": "audit-log", "observer.audit-log.spool.dir": str(spools)}
+    with BrokerProcess(properties=properties) as broker:
+        create_topic(broker)
+        load = Load(broker.port())
+        load.start()
+        wait_for(lambda: load.answered >= 500)
+        broker.stop()
+        load.stop()
+
+    land(spools, FolderTarget(segments))
+
+    assert check(FolderTarget(segments)).findings == []
+    (landed,) = landed_by_boot(segments)
+    assert load.counts.answered <= landed.requests
+    assert landed.requests - Counter({CREATE_TOPICS_KEY: 1}) <= load.counts.sent
+    assert landed.connections >= load.counts.connections

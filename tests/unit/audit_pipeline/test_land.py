@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from audit_pipeline.check import check
+from audit_pipeline.compact import compact
 from audit_pipeline.land import Landed, land
 from audit_pipeline.spool_folder import AlreadyLandingError, landing
 from audit_pipeline.targets import FolderTarget
@@ -99,6 +100,32 @@ def test_what_a_killed_broker_did_not_write_is_a_gap(tmp_path: Path) -> None:
     report = check(FolderTarget(target))
     assert [finding.kind for finding in report.findings] == ["gap"]
     assert report.missing == gap["events"]
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_boot_that_ends_while_nothing_happens_is_known_to_be_whole(tmp_path: Path, is_killed: bool) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    bench = AuditBench(OsFileSystem(), spools, segment_ms="1000")
+    bench.request()
+    bench.timers.advance(2)
+    assert land(spools, FolderTarget(target)).spools == 1
+    if is_killed:
+        bench.kill()
+    else:
+        bench.log.close()
+    later = AuditBench(OsFileSystem(), spools, "0002")
+    later.request()
+    later.log.close()
+
+    land(spools, FolderTarget(target))
+
+    report = check(FolderTarget(target))
+    assert report.findings == []
+    assert (report.boots, report.events) == (2, 2)
+    assert rows(target, "gap") == []
+    compact(FolderTarget(target), bench.clock.wall_ms() * 1000 + 3_600_000_000, 1 << 30)
+    assert check(FolderTarget(target)).findings == []
+    assert not list(target.glob("gap/**/*.parquet"))
 
 
 class CrashingTarget(FolderTarget):
