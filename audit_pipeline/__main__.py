@@ -1,4 +1,4 @@
-"""`python -m audit_pipeline land|tail|query|check|upkeep`: the audit log's files, from brokers' spools to answers."""
+"""`python -m audit_pipeline land|keep|tail|query|check|upkeep`: the audit log, from brokers' spools to answers."""
 
 import argparse
 import logging
@@ -18,7 +18,7 @@ _FILE_BYTES = 128 * 1024 * 1024
 
 def main(arguments: Sequence[str] | None, stopped: Event) -> int:
     """Returns the exit code: 1 when something is wrong with what was found, 2 for a request that makes no sense."""
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
         code: int = given.run(given, stopped, lambda: time.time_ns() // 1000)
     except ModuleNotFoundError as error:
@@ -30,9 +30,10 @@ def main(arguments: Sequence[str] | None, stopped: Event) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sluicegate audit", description="The audit log of brokers.")
-    found = parser.add_subparsers(required=True, metavar="command")
+def parser() -> argparse.ArgumentParser:
+    """Of all commands, without doing anything."""
+    made = argparse.ArgumentParser(prog="sluicegate audit", description="The audit log of brokers.")
+    found = made.add_subparsers(required=True, metavar="command")
 
     land = found.add_parser("land", help="turn the spools of a broker into Parquet segments")
     land.add_argument("spools", type=Path, help="the folder that the broker writes its spools to")
@@ -40,8 +41,14 @@ def _parser() -> argparse.ArgumentParser:
     land.add_argument("--follow", action="store_true", help="go on until SIGTERM")
     land.add_argument("--interval-s", type=float, default=2.0, help="with --follow: time between two looks")
     land.add_argument("--upkeep", action="store_true", help="do `upkeep` once an hour; one lander of a target may")
+    land.add_argument("--ordinal", type=int, default=0, help="of landers with one target only number 0 does the upkeep")
     _upkeep_options(land)
     land.set_defaults(run=commands.land)
+
+    keep = found.add_parser("keep", help="`land --follow` in a process that is begun again whenever it ends")
+    keep.add_argument("--variables", type=Path, help="a folder whose files are variables of its environment")
+    keep.add_argument("land", nargs=argparse.REMAINDER, help="the arguments of `land`")
+    keep.set_defaults(run=commands.keep)
 
     upkeep = found.add_parser("upkeep", help="compact hours that are over, and delete what is beyond the limits")
     upkeep.add_argument("target", help=_TARGET)
@@ -66,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     tail.add_argument("--once", action="store_true", help="stop when all has been shown that is there")
     tail.add_argument("--json", action="store_true", help="a line of JSON for each event")
     tail.set_defaults(run=commands.tail)
-    return parser
+    return made
 
 
 def _upkeep_options(parser: argparse.ArgumentParser) -> None:

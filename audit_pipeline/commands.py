@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from audit_pipeline.keep import keep as keep_landing
 from audit_pipeline.tail import SpoolTail, as_json, as_line, follow
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
             # Whoever is stopped lands what is complete by then: the spool of a broker that was stopped before it.
             is_last = not given.follow or stopped.is_set()
             code = _one_pass(given.spools, target, land_spools)
-            if given.upkeep and now_us() >= upkeep_at_us:
+            if given.upkeep and given.ordinal == 0 and now_us() >= upkeep_at_us:
                 upkeep_at_us = now_us() + int(_UPKEEP_S * 1e6)
                 _upkeep(target, given, now_us())
             if is_last:
@@ -55,6 +56,11 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
                 return FOUND_SOMETHING
             if stopped.wait(_WAIT_FOR_LANDER_S):
                 return OK
+
+
+def keep(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int:
+    keep_landing(given.land, given.variables, stopped)
+    return OK
 
 
 def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]) -> int:

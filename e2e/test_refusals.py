@@ -8,16 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.cluster.control_plane import ControlPlane, KubectlError
-from e2e.shop import KINDS, Json, install_crds
+from e2e.shop import Json, install_crds
 from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest
+from tests.support.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
 from tests.support.process_kubelet.api import Access, ApiRefused, KubeApi
 
 PLURALS = {
-    "BrokerCluster": KINDS[0],
-    "BrokerListener": KINDS[1],
-    "ConnectionQuota": KINDS[2],
-    "Topic": KINDS[3],
-    "BrokerRegistration": KINDS[4],
+    "BrokerCluster": "brokerclusters",
+    "BrokerListener": "brokerlisteners",
+    "ConnectionQuota": "connectionquotas",
+    "ObserverPlugin": "observerplugins",
+    "Topic": "topics",
+    "BrokerRegistration": "brokerregistrations",
 }
 STRICT = "fieldValidation=Strict"
 """As kubectl asks for it: unknown fields are errors."""
@@ -41,13 +43,13 @@ def path(manifest: Json) -> str:
     return f"/apis/sluicegate.dev/v1alpha1/namespaces/default/{PLURALS[manifest['kind']]}"
 
 
-@pytest.mark.parametrize("case", GOOD, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", GOOD + GOOD_OBSERVERS, ids=lambda case: case.name)
 def test_a_good_manifest_is_taken(api: KubeApi, case: GoodManifest) -> None:
     taken = api.create(f"{path(case.manifest)}?dryRun=All&{STRICT}", case.manifest)
     assert taken["metadata"]["name"] == case.manifest["metadata"]["name"]
 
 
-@pytest.mark.parametrize("case", BAD, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", BAD + BAD_OBSERVERS, ids=lambda case: case.name)
 def test_a_bad_manifest_is_refused_with_its_sentence(api: KubeApi, case: BadManifest) -> None:
     with pytest.raises(ApiRefused) as refused:
         api.create(f"{path(case.manifest)}?dryRun=All&{STRICT}", case.manifest)

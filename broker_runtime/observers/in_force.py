@@ -255,4 +255,6 @@ def _state_of(service: ObserverInService, now_s: float) -> tuple[ObserverState, 
     remarks = [] if last is None else [f"{service.figures.errors} errors, the last: {last.splitlines()[0]}"]
     if lost:
         remarks.append(f"{lost} dropped, as its own queue was full")
+    if remark := service.remark:
+        remarks.append(remark)
     return ObserverState.LOADED, "; ".join(remarks)

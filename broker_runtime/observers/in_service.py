@@ -16,6 +16,7 @@ from broker_runtime.observers.budget import Budget, ThreadUsage
 from broker_runtime.observers.filters import Filter
 
 LOG_INTERVAL_MS = 60_000
+_REMARK_MAX = 200
 
 
 class Readings(NamedTuple):
@@ -82,6 +83,16 @@ class ObserverInService:
             self.failed(error)
             return None
         return lost if isinstance(lost, int) else None
+
+    @property
+    def remark(self) -> str:
+        """What the observer says of how it is."""
+        try:
+            said = getattr(self.instance, "remark", "")
+        except Exception as error:  # noqa: BLE001 - somebody else's property
+            self.failed(error)
+            return ""
+        return " ".join(said[:_REMARK_MAX].split()) if isinstance(said, str) else ""
 
     def call(self, method: Callable[..., object], *arguments: Any) -> None:
         """Call it, whatever comes of it; the time that it takes is counted."""

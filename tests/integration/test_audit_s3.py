@@ -1,5 +1,9 @@
 """Landing into an object store: a real S3 server."""
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +17,8 @@ from audit_pipeline.retention import RetentionLimits, expire
 from audit_pipeline.targets import open_target
 from broker_runtime.storage.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
-from tests.support.s3_server import S3Server
+from tests.support.broker_admin import until
+from tests.support.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 
 LATER_US = 1_700_000_000_000_000 + 36_000_000_000
 
@@ -61,3 +66,35 @@ def test_a_store_that_is_gone_for_a_while_costs_nothing(server: S3Server, tmp_pa
     land(tmp_path / "spools", open_target(server.uri))
     report = check(open_target(server.uri))
     assert (report.findings, report.events) == ([], 4)
+
+
+def test_who_keeps_landing_waits_for_credentials_and_gets_over_every_end_of_it(
+    server: S3Server, tmp_path: Path
+) -> None:
+    spools, secret, log = tmp_path / "spools", tmp_path / "secret", tmp_path / "log"
+    secret.mkdir()
+    write_spools(spools, 2)
+    command = [sys.executable, "-m", "audit_pipeline", "keep", "--variables", str(secret), str(spools), server.bare_uri]
+    # Nor any that this machine may have.
+    lost = {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path)}
+    with log.open("wb") as output:
+        kept = subprocess.Popen([*command, "--interval-s", "0.2"], env={**os.environ, **lost}, stderr=output)
+    try:
+        until(lambda: "the spools stay" in log.read_text(), "it says that it has no credentials")
+        (secret / "AWS_SECRET_ACCESS_KEY").write_text(SECRET_KEY)
+        (secret / "AWS_ACCESS_KEY_ID").write_text(f"{ACCESS_KEY}\n")
+        until(lambda: not list(spools.glob("*.spool")), "all is landed")
+        (child,) = children_of(kept.pid)
+        os.kill(child, signal.SIGKILL)
+        until(lambda: "landing ended (exit code -9)" in log.read_text(), "its end is told")
+        until(lambda: children_of(kept.pid) not in ([], [child]), "it has begun again")
+        assert kept.poll() is None
+    finally:
+        kept.terminate()
+        assert kept.wait(60) == 0
+    assert check(open_target(server.uri)).findings == []
+    assert SECRET_KEY not in log.read_text()
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -153,33 +153,6 @@ GOOD = (
         "a topic with everything",
         topic(topicName="Orders_v1.eu", replicas=3, config={"retention.ms": "60000"}, deletionPolicy="Delete"),
     ),
-    GoodManifest("an observer that says the least", observer()),
-    GoodManifest(
-        "an observer in a ConfigMap", observer(**{"class": "acme.Orders", "source": {"configMap": {"name": "mine"}}})
-    ),
-    GoodManifest("an observer in a wheel", observer(source={"wheel": {"file": "traffic-1.0.0-py3-none-any.whl"}})),
-    GoodManifest(
-        "a cluster with wheels",
-        cluster(observers={"wheels": {"claimName": "wheels", "files": ["traffic-1.0.0-py3-none-any.whl"]}}),
-    ),
-    GoodManifest("a cluster that runs code of ConfigMaps", cluster(observers={"allowConfigMapCode": True})),
-    GoodManifest("a built-in observer", observer("who", builtIn="audit-log")),
-    GoodManifest(
-        "an observer with everything",
-        observer(
-            "orders.eu",
-            name="Orders_eu-1",
-            config={"path": "/tmp/x", "audit.queue.full": "permit"},
-            filter={
-                "apiKeys": ["Produce", "1"],
-                "listeners": ["EXTERNAL"],
-                "principals": ["User:ANONYMOUS"],
-                "topicPrefixes": ["orders.", "a"],
-            },
-            budgetMicroseconds=200,
-            enabled=False,
-        ),
-    ),
 )
 
 _OWNED = "config holds a key that the operator sets"
@@ -412,53 +385,6 @@ BAD = (
         "spec",
         "say maxConnectionCreationRate, maxConnections or both",
     ),
-    BadManifest("an observer of no class", without(observer(), "spec", "class"), "spec", "say exactly one of class"),
-    BadManifest(
-        "an observer of two classes", observer(builtIn="audit-log", **{"class": "a.B"}), "spec", "exactly one of"
-    ),
-    BadManifest(
-        "a wheel in a folder",
-        cluster(observers={"wheels": {"claimName": "wheels", "files": ["a/b.whl"]}}),
-        "spec.observers.wheels.files",
-        "the name of a wheel without a folder",
-    ),
-    BadManifest(
-        "an observer from two places",
-        observer(**{"class": "acme.Orders", "source": {"configMap": {"name": "mine"}, "wheel": {"file": "a.whl"}}}),
-        "spec.source",
-        "say configMap or wheel, not both",
-    ),
-    BadManifest(
-        "a package in a ConfigMap",
-        observer(source={"configMap": {"name": "mine"}}),
-        "spec",
-        "a ConfigMap has one module",
-    ),
-    BadManifest("a class without a module", observer(**{"class": "Orders"}), "spec.class", "package.module.Class"),
-    BadManifest("an unknown built-in observer", observer(builtIn="tape"), "spec.builtIn"),
-    BadManifest("an observer with a dot in its name", observer(name="a.b"), "spec.name", "name must be 1 to 64"),
-    BadManifest("an observer called class", observer(name="class"), "spec.name", "other than class"),
-    BadManifest("an observer whose object has a dot", observer("a.b"), "", "spec.name is absent"),
-    BadManifest(
-        "a budget among the configuration",
-        observer(config={"budget.us": "3"}),
-        "spec.config",
-        "config holds a key with a field of its own: budget.us",
-    ),
-    BadManifest(
-        "a secret of an observer",
-        observer(config={"api.token": "x"}),
-        "spec.config",
-        "config holds a key whose value is secret: api.token",
-    ),
-    BadManifest(
-        "a key of an observer that is no name",
-        observer(config={"a b": "x"}),
-        "spec.config",
-        "config holds a key that is no name: a b",
-    ),
-    BadManifest("a budget of nothing", observer(budgetMicroseconds=0), "spec.budgetMicroseconds"),
-    BadManifest("a comma in a filter", observer(filter={"apiKeys": ["a,b"]}), "spec.filter", "must be without commas"),
     BadManifest(
         "config that loads an observer",
         cluster(config={"observer.class.names": "a.B"}),

@@ -87,8 +87,13 @@ class S3Server:
     @property
     def uri(self) -> str:
         """Of a place in the bucket, as `audit_pipeline` takes it."""
+        return self.bare_uri.replace("s3://", f"s3://{ACCESS_KEY}:{SECRET_KEY}@")
+
+    @property
+    def bare_uri(self) -> str:
+        """The same, for those who have the credentials from elsewhere."""
         where = quote(f"127.0.0.1:{self._port}", safe="")
-        return f"s3://{ACCESS_KEY}:{SECRET_KEY}@audit/events?endpoint_override={where}&scheme=http&region=us-east-1"
+        return f"s3://audit/events?endpoint_override={where}&scheme=http&region=us-east-1"
 
     def __enter__(self) -> Self:
         (self._folder / "audit").mkdir(parents=True, exist_ok=True)

@@ -25,11 +25,13 @@ _ROLLUP_ROWS_MAX: Final = 1000
 
 
 class AuditFigures(NamedTuple):
-    """Since the start: events that have a number, and those were dropped; bytes that wait to be written."""
+    """Since the start: events that have a number, and those that were dropped; bytes that wait to be written, and
+    spools that wait to be landed."""
 
     events: int
     dropped: int
     queued_bytes: int
+    waiting_spools: int
 
 
 class Environment(NamedTuple):
@@ -52,6 +54,7 @@ class AuditLog:
     def __init__(self, settings: AuditSettings, given: Environment) -> None:
         folder = Path(settings.spool_dir) if settings.spool_dir else given.folder
         spool = Spool(given.fs, folder, given.identity, given.api_names, settings.spool_bytes)
+        self._spool = spool
         self._writer = EventWriter(spool, given.clock, given.call_later, settings.writer)
         self._clients = Clients(settings.clients)
         self._settings = settings
@@ -74,7 +77,7 @@ class AuditLog:
     @property
     def figures(self) -> AuditFigures:
         writer = self._writer
-        return AuditFigures(writer.last_seq + writer.owed, writer.dropped, writer.queued_bytes)
+        return AuditFigures(writer.last_seq + writer.owed, writer.dropped, writer.queued_bytes, self._spool.waiting)
 
     def record_call(self, call: Call) -> None:
         """A request has ended."""

@@ -23,6 +23,8 @@ from broker_runtime.observers.surroundings import HeldPartition, Surroundings
 from broker_runtime.storage.filesystem import OsFileSystem
 
 _SPOOL_FOLDER: Final = "audit"
+_WAITING_SPOOLS_MAX: Final = 5
+"""Beyond it nobody lands them, or too slowly: a lander looks every few seconds, a spool lasts a minute at most."""
 _INVENTORY_TURN: Final = 100
 """Partitions that are told of in one turn of the event loop."""
 _INVENTORY_PAUSE_S: Final = 0.01
@@ -79,12 +81,23 @@ class AuditLogObserver:
         """See `AuditLog.refuses`."""
         return self._log.refuses
 
+    @property
+    def remark(self) -> str:
+        figures = self._log.figures
+        said = []
+        if figures.waiting_spools > _WAITING_SPOOLS_MAX:
+            said.append(f"{figures.waiting_spools} spools wait to be landed: see what its lander says, if there is one")
+        if figures.dropped:
+            said.append(f"{figures.dropped} events dropped, which gap events tell")
+        return "; ".join(said)
+
     def collect(self) -> Iterable[MetricFamily]:
-        events, dropped, queued_bytes = self._log.figures
+        events, dropped, queued_bytes, waiting = self._log.figures
         return (
             counter("sluicegate_audit_events_total", "Events of the audit log, with those that it dropped", events),
             counter("sluicegate_audit_dropped_total", "Events that it dropped, as its queue was full", dropped),
             gauge("sluicegate_audit_queued_bytes", "Events that wait as the spool cannot be written", queued_bytes),
+            gauge("sluicegate_audit_waiting_spools", "Complete spools that nobody has landed yet", waiting),
         )
 
     def close(self, timeout_s: float) -> None:

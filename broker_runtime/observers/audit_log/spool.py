@@ -59,6 +59,8 @@ class Spool:
         self._file: File
         self._begin = self._end = 0
         self._others_bytes = 0
+        self.waiting = 0
+        """Complete files of this folder that nobody has landed, as far as was seen when the last one was begun."""
 
     def begin(self, first_seq: int, reserved: int, wall_us: int) -> None:
         """Go on in a new file; the one before is complete. All numbers below `first_seq` are written."""
@@ -112,11 +114,13 @@ class Spool:
 
     def _used(self) -> int:
         """What all spools in the folder take; one that was landed meanwhile takes nothing."""
-        total = 0
+        total, files = 0, 0
         for name in self._fs.listdir(self._folder):
             if name.endswith(".spool"):
                 try:
                     total += self._fs.open(self._folder / name).size()
                 except FileNotFoundError:
                     continue
+                files += 1
+        self.waiting = max(files - 1, 0)
         return total

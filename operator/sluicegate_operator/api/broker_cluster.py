@@ -9,9 +9,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api import config_keys as keys
+from sluicegate_operator.api.audit_landing import OBJECT_NAME_PATTERN, AuditLanding, AuditSettings
 from sluicegate_operator.api.config_values import cel_list, config_key_rule, config_value_rules
 from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Kind, PrinterColumn, Status
 from sluicegate_operator.api.quantities import QUANTITY_PATTERN, Quantity, amount, is_quantity
+from sluicegate_operator.api.resource_amounts import Resources
 from sluicegate_operator.api.rules import Model, Rule, TransitionRule
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
@@ -27,7 +29,6 @@ IMAGE_PATTERN = (
     "(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{0,127})?"
     "(@[a-zA-Z][a-zA-Z0-9]*([-_+.][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,})?$"
 )
-OBJECT_NAME_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 CLUSTER_ID_PATTERN = "^[-_A-Za-z0-9]{22}$"
 STORAGE_MIN = "1Mi"
 
@@ -56,65 +57,6 @@ class Storage(Model):
     """Size of the volume of one node, as a Kubernetes quantity, for example 10Gi."""
     storage_class_name: str | None = Field(default=None, min_length=1, max_length=253)
     """StorageClass of the volumes; the default class of the Kubernetes cluster when absent."""
-
-
-ResourceAmounts = Annotated[dict[str, Quantity], Field(max_length=16)]
-
-
-def _amounts_rule(field: str) -> Rule:
-    return Rule(
-        cel=f"!has(self.{field}) || self.{field}.all(k, self.{field}[k].matches('{QUANTITY_PATTERN}'))",
-        message=f"{field} must hold Kubernetes quantities as strings, for example cpu: 500m or memory: 1Gi",
-        holds=lambda model: all(is_quantity(text) for text in (getattr(model, field) or {}).values()),
-        field=field,
-    )
-
-
-_RESOURCES = ("cpu", "memory", "ephemeral-storage")
-
-
-def _names_rule(field: str) -> Rule:
-    """What else the API server would refuse, but only when the pods' StatefulSet is made."""
-    return Rule(
-        cel=f"!has(self.{field}) || self.{field}.all(k, k in {cel_list(_RESOURCES)}"
-        " || k.startsWith('hugepages-') || k.contains('/'))",
-        message=f"{field} must name {', '.join(_RESOURCES)}, hugepages-SIZE or a resource with a domain, for example"
-        " vendor.example/device",
-        holds=lambda model: all(
-            name in _RESOURCES or name.startswith("hugepages-") or "/" in name for name in getattr(model, field) or {}
-        ),
-        field=field,
-    )
-
-
-def _requests_are_within_limits(model: "Resources") -> bool:
-    requests, limits = model.requests or {}, model.limits or {}
-    if not all(is_quantity(text) for text in (*requests.values(), *limits.values())):
-        # That is said by the rules before.
-        return True
-    return all(amount(text) <= amount(limits[name]) for name, text in requests.items() if name in limits)
-
-
-class Resources(Model):
-    rules: ClassVar = (
-        _amounts_rule("requests"),
-        _amounts_rule("limits"),
-        _names_rule("requests"),
-        _names_rule("limits"),
-        Rule(
-            cel="!has(self.requests) || !has(self.limits) || self.requests.all(k, !(k in self.limits)"
-            " || !isQuantity(self.requests[k]) || !isQuantity(self.limits[k])"
-            " || quantity(self.requests[k]).compareTo(quantity(self.limits[k])) <= 0)",
-            message="requests must not be above limits: lower the request or raise the limit",
-            holds=_requests_are_within_limits,
-            field="requests",
-        ),
-    )
-
-    requests: ResourceAmounts | None = None
-    """What a pod is scheduled with, for example cpu: 500m."""
-    limits: ResourceAmounts | None = None
-    """What a pod may use at most, for example memory: 1Gi."""
 
 
 class Rack(Model):
@@ -375,6 +317,9 @@ class BrokerClusterSpec(Model):
     are not set here but through ConnectionQuota, which never restarts a broker."""
     observers: ObserversSettings | None = None
     """What ObserverPlugins may do to these brokers."""
+    audit: AuditSettings | None = None
+    """Where the audit log goes that an ObserverPlugin with builtIn audit-log has these brokers write; a change rolls
+    them."""
     connection_quota: ConnectionQuotaSettings | None = None
     """How connection limits are enforced; a change rolls the brokers. The limits are ConnectionQuota objects."""
     rollout: Rollout | None = None
@@ -400,6 +345,10 @@ class BrokerClusterSpec(Model):
     def observer_wheels(self) -> tuple[str, ...]:
         """Names of the wheels that brokers may import."""
         return self.observers.wheels.files if self.observers is not None and self.observers.wheels else ()
+
+    @property
+    def landing(self) -> AuditLanding | None:
+        return self.audit.landing if self.audit is not None else None
 
     @property
     def topology_key(self) -> str | None:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate_operator.api.broker_cluster import BrokerCluster, Resources, Storage
+from sluicegate_operator.api.broker_cluster import BrokerCluster, Storage
+from sluicegate_operator.api.resource_amounts import Resources
 from sluicegate_operator.resources.config_map import FILE_NAME, config_map_name
 from sluicegate_operator.resources.labels import (
     POD_INDEX_LABEL,
@@ -22,6 +23,7 @@ from sluicegate_operator.resources.labels import (
     selector,
     service_account_name,
 )
+from sluicegate_operator.resources.lander import LANDING_S, lander, lander_volumes
 from sluicegate_operator.resources.observer_code import observer_mounts, observer_python_path, observer_volumes
 from sluicegate_operator.resources.owner import child_metadata
 from sluicegate_operator.resources.rack import only_nodes_with, rack_mount, rack_volume
@@ -128,6 +130,10 @@ def pod_spec(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
     }
     if nodes.is_broker:
         spec["volumes"] += observer_volumes(cluster)
+        if landing := cluster.spec.landing:
+            spec["initContainers"] = [lander(cluster, landing, spec["containers"][0], LOG_DIR)]
+            spec["volumes"] += lander_volumes(landing)
+            spec["terminationGracePeriodSeconds"] += LANDING_S
     pods, over = selector(cluster.name, nodes.role), [NODE]
     if nodes.is_broker:
         spec["readinessGates"] = [{"conditionType": READINESS_GATE}]

@@ -63,6 +63,10 @@ class ContainerProcess:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     @property
+    def was_started(self) -> bool:
+        return self._process is not None or bool(self._ends)
+
+    @property
     def probe_target(self) -> ProbeTarget:
         return self._start.probe_target
 

@@ -282,11 +282,12 @@ class ProcessKubelet:
 
     def _write_status(self, pod: Pod) -> None:
         now = time.monotonic()
-        inits, containers = pod.container_statuses(now)
+        inits, sidecars, containers = pod.container_statuses(now)
         stored = pod.manifest.get("status", {})
         view = PodView(
             address=pod.address if pod.is_reported(now) else "",
             init_statuses=inits,
+            sidecar_statuses=sidecars,
             container_statuses=containers,
             gates=pod.gates,
             conditions=pod.written_status.get("conditions", []) + _foreign(stored.get("conditions", [])),

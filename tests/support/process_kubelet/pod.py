@@ -53,11 +53,14 @@ class Pod:
         self.written_status: Json = {}
         self._place = place
         self._inits: list[ContainerProcess] = []
+        self._sidecars: list[ContainerProcess] = []
+        """Begun before the containers, begun again whenever they end, stopped after the containers."""
         self._containers: list[ContainerProcess] = []
         self._started_at: float | None = None
         self._terminating_since: float | None = None
         self._pre_stops: list[Future[None]] = []
         self._sent: set[signal.Signals] = set()
+        self._sidecars_told = False
 
     @property
     def log(self) -> Path:
@@ -69,7 +72,7 @@ class Pod:
 
     @property
     def ready(self) -> bool:
-        return bool(self._containers) and not self._inits and all(container.ready for container in self._containers)
+        return bool(self._containers) and not self._inits and all(c.ready for c in self._sidecars + self._containers)
 
     @property
     def gates(self) -> list[str]:
@@ -93,7 +96,8 @@ class Pod:
     def prepare(self) -> None:
         """May be refused with ApiRefused while something that the pod names is not there yet."""
         self._place.volumes.prepare()
-        self._inits = [self._container(spec) for spec in self.manifest["spec"].get("initContainers", [])]
+        self._inits = [self._container(spec) for spec in self._init_specs if not _is_sidecar(spec)]
+        self._sidecars = [self._container(spec) for spec in self._init_specs if _is_sidecar(spec)]
         self._containers = [self._container(spec) for spec in self.manifest["spec"]["containers"]]
 
     def is_reported(self, now: float) -> bool:
@@ -111,12 +115,16 @@ class Pod:
         self._started_at = now if self._started_at is None else self._started_at
         while self._inits and self._inits[0].completed():
             self._inits.pop(0)
-        for container in self._inits[:1] or self._containers:
+        for container in self._inits[:1] or self._sidecars:
             container.sync(now)
+        if not self._inits and all(sidecar.was_started for sidecar in self._sidecars):
+            for container in self._containers:
+                container.sync(now)
 
     def terminate(self, now: float) -> bool:
         """One step of the way to the end; True when no process is left."""
         containers = [container for container in self._inits + self._containers if container.pid is not None]
+        sidecars = [container for container in self._sidecars if container.pid is not None]
         if self._terminating_since is None:
             self._terminating_since = now
             self._pre_stops = [
@@ -128,29 +136,36 @@ class Pod:
         overdue = now >= self._terminating_since + grace_s
         if overdue or all(hook.done() for hook in self._pre_stops):
             self._send_once(signal.SIGTERM, containers)
+        if not containers:
+            self._end_sidecars(sidecars)
         if overdue:
-            self._send_once(signal.SIGKILL, containers)
-        return not containers
+            self._send_once(signal.SIGKILL, containers + sidecars)
+        return not containers and not sidecars
 
     def kill(self, number: signal.Signals) -> None:
-        for container in self._inits + self._containers:
+        for container in self._all:
             container.send(number)
 
     def reap(self, timeout_s: float) -> None:
-        for container in self._inits + self._containers:
+        for container in self._all:
             container.reap(timeout_s)
 
     def hold(self, *, held: bool) -> None:
-        for container in self._containers:
+        for container in self._sidecars + self._containers:
             container.held = held
 
     def release_place(self) -> None:
         self._place.volumes.remove()
         self._place.give_back_address(self.address)
 
-    def container_statuses(self, now: float) -> tuple[list[Json], list[Json]]:
+    def container_statuses(self, now: float) -> tuple[list[Json], list[Json], list[Json]]:
+        """Of init containers that have not ended, of sidecars, of containers."""
         seen = self.is_reported(now)
-        return [c.status(seen=seen) for c in self._inits], [c.status(seen=seen) for c in self._containers]
+        inits, sidecars, containers = (
+            [container.status(seen=seen) for container in kind]
+            for kind in (self._inits, self._sidecars, self._containers)
+        )
+        return inits, sidecars, containers
 
     def named(self) -> NamedPod:
         spec, metadata = self.manifest["spec"], self.manifest["metadata"]
@@ -196,11 +211,31 @@ class Pod:
         outcome = "done" if succeeded else "failed"
         container.log_line(f"preStop {outcome}: {message.strip()}")
 
+    @property
+    def _init_specs(self) -> list[Json]:
+        found: list[Json] = self.manifest["spec"].get("initContainers", [])
+        return found
+
+    @property
+    def _all(self) -> list[ContainerProcess]:
+        return self._inits + self._sidecars + self._containers
+
+    def _end_sidecars(self, sidecars: list[ContainerProcess]) -> None:
+        if not self._sidecars_told:
+            self._sidecars_told = True
+            for container in sidecars:
+                container.send(signal.SIGTERM)
+
     def _send_once(self, number: signal.Signals, containers: list[ContainerProcess]) -> None:
         if number not in self._sent:
             self._sent.add(number)
             for container in containers:
                 container.send(number)
+
+
+def _is_sidecar(init_container: Json) -> bool:
+    """As Kubernetes 1.29 and later have them."""
+    return init_container.get("restartPolicy") == "Always"
 
 
 def _pre_stop(container: Json) -> Json | None:

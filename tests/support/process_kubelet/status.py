@@ -1,6 +1,6 @@
 """Pure: a pod's status as the API server shall have it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
@@ -16,12 +16,17 @@ class PodView:
     gates: list[str]
     conditions: list[Json]
     """As stored: readiness gates are set by others, and transition times stay when a status stays."""
+    sidecar_statuses: list[Json] = field(default_factory=list)
+    """A pod is ready only while they run, too."""
 
 
 def pod_status(view: PodView, now: str) -> Json:
     inits_done = all(status["state"].get("running") is None and status["ready"] for status in view.init_statuses)
+    sidecars_ready = all(status["ready"] for status in view.sidecar_statuses)
     initialized = not view.init_statuses or inits_done or any(s["started"] for s in view.container_statuses)
-    containers_ready = bool(view.container_statuses) and all(status["ready"] for status in view.container_statuses)
+    containers_ready = (
+        bool(view.container_statuses) and sidecars_ready and all(status["ready"] for status in view.container_statuses)
+    )
     started = any(_has_run(status) for status in view.container_statuses)
     stored = {condition["type"]: condition for condition in view.conditions}
     gates_open = all(stored.get(gate, {}).get("status") == "True" for gate in view.gates)
@@ -36,7 +41,7 @@ def pod_status(view: PodView, now: str) -> Json:
         **({"podIP": view.address, "podIPs": [{"ip": view.address}]} if view.address else {}),
         "hostIP": "127.0.0.1",
         "containerStatuses": view.container_statuses,
-        "initContainerStatuses": view.init_statuses,
+        "initContainerStatuses": view.init_statuses + view.sidecar_statuses,
         "conditions": [_condition(kind, state, stored.get(kind), now) for kind, state in states.items()],
     }
 

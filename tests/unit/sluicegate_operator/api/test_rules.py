@@ -4,14 +4,15 @@ import pytest
 
 from sluicegate_operator.api import InvalidManifest, parse_resource, validate
 from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest, quota
+from tests.support.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
 
 
-@pytest.mark.parametrize("case", GOOD, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", GOOD + GOOD_OBSERVERS, ids=lambda case: case.name)
 def test_a_good_manifest_is_accepted(case: GoodManifest) -> None:
     assert validate(case.manifest) == []
 
 
-@pytest.mark.parametrize("case", BAD, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", BAD + BAD_OBSERVERS, ids=lambda case: case.name)
 def test_a_bad_manifest_is_refused_with_a_sentence(case: BadManifest) -> None:
     sentences = validate(case.manifest)
     assert len(sentences) == 1

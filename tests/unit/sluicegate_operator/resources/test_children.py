@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from audit_pipeline.__main__ import parser
 from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
 from sluicegate_operator.planning.children import cluster_children, listener_children
 from sluicegate_operator.planning.restart_reasons import decode_revision, restart_reasons
@@ -365,3 +366,53 @@ def test_brokers_may_import_the_wheels_of_a_volume() -> None:
     assert path.split(":") == [mounts["observers"], *on_volume]
     claim = {"claimName": "wheels", "readOnly": True}
     assert {"name": "observer-wheels", "persistentVolumeClaim": claim} in pod["volumes"]
+
+
+def landing(**fields: Any) -> dict[str, Any]:
+    pod: dict[str, Any] = template(children(audit={"landing": fields}), "shop-brokers")["spec"]
+    return pod
+
+
+def test_an_audit_log_is_landed_by_a_sidecar_that_has_the_brokers_data_and_no_more_rights() -> None:
+    pod, plain = landing(claimName="audit"), template(children(), "shop-brokers")["spec"]
+    (lander,), (broker,) = pod["initContainers"], pod["containers"]
+    assert lander["restartPolicy"] == "Always"
+    assert (lander["image"], lander["securityContext"]) == (broker["image"], broker["securityContext"])
+    assert lander["securityContext"]["readOnlyRootFilesystem"]
+    assert pod["automountServiceAccountToken"] is False
+    mounts = {mount["name"]: mount["mountPath"] for mount in lander["volumeMounts"]}
+    assert set(mounts) == {"data", "audit-segments"}
+    log_dirs = next(word for word in broker["args"] if word.startswith("log.dirs=")).removeprefix("log.dirs=")
+    assert lander["args"][:2] == [f"{log_dirs}/audit", f"{mounts['audit-segments']}/shop"]
+    assert {"name": "audit-segments", "persistentVolumeClaim": {"claimName": "audit"}} in pod["volumes"]
+    assert pod["terminationGracePeriodSeconds"] > plain["terminationGracePeriodSeconds"]
+    assert broker == plain["containers"][0]
+    assert "initContainers" not in plain
+    assert "resources" not in lander
+    assert broker["name"] != lander["name"]
+
+
+def test_one_lander_of_a_cluster_deletes_what_is_old_and_a_missing_secret_keeps_no_broker_from_starting() -> None:
+    limits = {"limits": {"memory": "512Mi"}}
+    pod = landing(uri="s3://audit", secretName="keys", retentionDays=30, quota="10Gi", resources=limits)
+    (lander,) = pod["initContainers"]
+    (secret,) = [volume for volume in pod["volumes"] if "secret" in volume]
+    assert secret["secret"] == {"secretName": "keys", "optional": True}
+    path = next(mount["mountPath"] for mount in lander["volumeMounts"] if mount["name"] == secret["name"])
+    words = lander["args"]
+    assert words[:2] == ["--variables", path]
+    assert words[words.index("--ordinal") + 1] == "$(POD_INDEX)"
+    assert "POD_INDEX" in [variable["name"] for variable in lander["env"]]
+    assert words[-4:] == ["--retention-days", "30", "--quota-bytes", str(10 * 2**30)]
+    assert lander["resources"] == limits
+
+
+def test_the_landers_arguments_are_those_of_the_audit_pipeline() -> None:
+    pod = landing(uri="s3://audit/shop?region=eu-west-1", secretName="keys", retentionDays=30, quota="10Gi")
+    (lander,) = pod["initContainers"]
+    *_, command = lander["command"]
+    kept = parser().parse_args([command, *(word.replace("$(POD_INDEX)", "2") for word in lander["args"])])
+    given = parser().parse_args(["land", "--follow", *kept.land])
+    assert str(kept.variables) in {mount["mountPath"] for mount in lander["volumeMounts"]}
+    assert (given.target, given.ordinal, given.upkeep) == ("s3://audit/shop?region=eu-west-1", 2, True)
+    assert (given.retention_days, given.quota_bytes) == (30, 10 * 2**30)

@@ -31,6 +31,15 @@ FULL = {
     },
     "image": "registry.example.org/sluicegate:0.2.0",
     "config": {"num.partitions": "3", "log.retention.ms": "86400000"},
+    "audit": {
+        "landing": {
+            "uri": "s3://audit/shop?region=eu-west-1",
+            "secretName": "audit-s3",
+            "retentionDays": 90,
+            "quota": "1Ti",
+            "resources": {"limits": {"memory": "1Gi"}},
+        }
+    },
     "connectionQuota": {"strategy": "token-bucket", "ipAction": "drop", "windowNum": 5, "windowSizeSeconds": 2},
 }
 

@@ -300,3 +300,18 @@ def test_every_event_is_written_or_told_as_missing(steps: list[tuple[str, int]],
         assert len(numbers) == recorded
     else:
         assert len(numbers) >= recorded
+
+
+def test_spools_that_nobody_lands_are_counted_until_somebody_does() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER)
+    for complete in range(1, 4):
+        bench.request()
+        bench.timers.advance(61)
+        assert bench.log.figures.waiting_spools == complete
+    for name in fs.listdir(FOLDER)[:-1]:
+        if name.endswith(".spool"):
+            fs.unlink(FOLDER / name)
+    bench.request()
+    bench.timers.advance(61)
+    assert bench.log.figures.waiting_spools <= 1

@@ -1,0 +1,77 @@
+"""Landing that goes on whatever becomes of it: `land` in a process of its own, begun again whenever it ends. Shell.
+
+It is the process of the container beside a broker. Kubernetes calls a pod ready while all of its containers run, so one
+that ended for want of credentials, or with a library that crashed, would take the broker out of service with it.
+"""
+
+import logging
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 1.0
+_PAUSE_MAX_S = 60.0
+_STEADY_S = 60.0
+"""One that ran so long is begun again without much of a pause."""
+_POLL_S = 0.5
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
+def keep(land: Sequence[str], variables: Path | None, stopped: Event) -> None:
+    """Run `python -m audit_pipeline land --follow` with these arguments until `stopped`, and its end.
+
+    `variables` is a folder, such as a mounted Secret: each file in it is a variable of the environment. One that comes
+    later or changes begins the process anew.
+    """
+    command = [sys.executable, "-m", "audit_pipeline", "land", "--follow", *land]
+    pause_s = _FIRST_PAUSE_S
+    while not stopped.is_set():
+        began_s = time.monotonic()
+        ended = _run(command, variables, stopped)
+        if ended is None:
+            pause_s = _FIRST_PAUSE_S
+            continue
+        pause_s = _FIRST_PAUSE_S if time.monotonic() - began_s > _STEADY_S else min(pause_s * 2, _PAUSE_MAX_S)
+        log.error("landing ended (%s) and begins again in %g s", ended, pause_s)
+        stopped.wait(pause_s)
+
+
+def _run(command: Sequence[str], variables: Path | None, stopped: Event) -> str | None:
+    """How it ended, if nobody here had it end."""
+    given = read_variables(variables)
+    try:
+        process = subprocess.Popen(command, env={**os.environ, **given})
+    except OSError as error:
+        return str(error)
+    while process.poll() is None:
+        if stopped.wait(_POLL_S):
+            process.terminate()
+            process.wait()
+            return None
+        if read_variables(variables) != given:
+            log.info("the variables in %s have changed, landing begins anew", variables)
+            process.terminate()
+            process.wait()
+            return None
+    return None if stopped.is_set() else f"exit code {process.returncode}"
+
+
+def read_variables(folder: Path | None) -> dict[str, str]:
+    """A folder that is not there has none."""
+    found: dict[str, str] = {}
+    if folder is None or not folder.is_dir():
+        return found
+    for path in sorted(folder.iterdir()):
+        if _VARIABLE.fullmatch(path.name):
+            try:
+                found[path.name] = path.read_text(encoding="utf-8").rstrip("\n")
+            except (OSError, ValueError) as error:
+                log.warning("the variable %s cannot be read: %s", path, error)
+    return found

@@ -1,0 +1,81 @@
+"""Where the segments of a cluster's audit log are kept, and what the container beside each broker may use for it."""
+
+import re
+from typing import ClassVar
+
+from pydantic import Field
+
+from sluicegate_operator.api.quantities import QUANTITY_PATTERN, Quantity, amount, is_quantity
+from sluicegate_operator.api.resource_amounts import Resources
+from sluicegate_operator.api.rules import Model, Rule
+
+OBJECT_NAME_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+QUOTA_MIN = "1Mi"
+URI_PATTERN = "^s3://[a-z0-9][-.a-z0-9]{1,61}[a-z0-9](/[^?#@$ ]*)?([?][^?#@$ ]*)?$"
+"""Without a user and password before the bucket, which everybody who may read the object would see."""
+
+
+def _object_name_rule(field: str, what: str) -> Rule:
+    attribute = re.sub("([A-Z])", lambda found: f"_{found[1].lower()}", field)
+    return Rule(
+        cel=f"!has(self.{field}) || self.{field}.matches('{OBJECT_NAME_PATTERN}')",
+        message=f"{field} must be the name of a {what}: lower-case letters, digits, '-' and '.'",
+        holds=lambda landing: (
+            getattr(landing, attribute) is None
+            or re.fullmatch(OBJECT_NAME_PATTERN, getattr(landing, attribute)) is not None
+        ),
+        field=field,
+    )
+
+
+class AuditLanding(Model):
+    rules: ClassVar = (
+        Rule(
+            cel="has(self.uri) != has(self.claimName)",
+            message="segments go to one place: say exactly one of uri (s3://bucket/path) and claimName",
+            holds=lambda landing: (landing.uri is None) != (landing.claim_name is None),
+        ),
+        Rule(
+            cel=f"!has(self.uri) || self.uri.matches('{URI_PATTERN}')",
+            message="uri must be s3://bucket/path with options behind a '?', for example s3://audit/shop?region=eu-west-1;"
+            " credentials do not stand in it, say secretName",
+            holds=lambda landing: landing.uri is None or re.fullmatch(URI_PATTERN, landing.uri) is not None,
+            field="uri",
+        ),
+        _object_name_rule("claimName", "PersistentVolumeClaim"),
+        _object_name_rule("secretName", "Secret"),
+        Rule(
+            cel=f"!has(self.quota) || (self.quota.matches('{QUANTITY_PATTERN}')"
+            f" && quantity(self.quota).compareTo(quantity('{QUOTA_MIN}')) >= 0)",
+            message=f"quota must be a Kubernetes quantity of at least {QUOTA_MIN}, for example 100Gi",
+            holds=lambda landing: (
+                landing.quota is None or (is_quantity(landing.quota) and amount(landing.quota) >= amount(QUOTA_MIN))
+            ),
+            field="quota",
+        ),
+    )
+
+    uri: str | None = Field(default=None, min_length=1, max_length=1024)
+    """A place in an object store, s3://bucket/path, with options such as region and endpoint_override behind a '?'. It
+    is for this cluster alone."""
+    claim_name: str | None = Field(default=None, min_length=1, max_length=253)
+    """Name of a PersistentVolumeClaim in the same namespace that all brokers' pods can write at the same time; segments
+    lie in a folder of the cluster's name."""
+    secret_name: str | None = Field(default=None, min_length=1, max_length=253)
+    """Name of a Secret in the same namespace whose keys are variables of the landing process, such as AWS_ACCESS_KEY_ID
+    and AWS_SECRET_ACCESS_KEY. One that is missing keeps no broker from starting, and one that changes needs no
+    restart."""
+    retention_days: int | None = Field(default=None, ge=1, le=36500)
+    """Segments that are older are deleted; they are kept when absent."""
+    quota: Quantity | None = None
+    """The oldest segments beyond so many bytes are deleted, for example 100Gi; there is no limit when absent."""
+    resources: Resources | None = None
+    """Requests and limits of the container beside each broker. While one that was killed for its memory begins again,
+    Kubernetes does not call the broker ready."""
+
+
+class AuditSettings(Model):
+    """The audit log of these brokers."""
+
+    landing: AuditLanding
+    """A second container of each broker's pod turns what the broker has written into Parquet files."""

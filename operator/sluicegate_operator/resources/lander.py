@@ -1,0 +1,77 @@
+"""The container beside a broker that lands its audit log: what it is told, and what it has mounted.
+
+It is a sidecar in Kubernetes' sense (an init container with restartPolicy Always, Kubernetes 1.29 and later): it begins
+before the broker and is stopped after it, so that it lands what the broker has written last. It never ends by itself
+(audit_pipeline.keep), because a pod is ready only while all of its containers run.
+"""
+
+from copy import deepcopy
+from typing import Any
+
+from sluicegate_operator.api.audit_landing import AuditLanding
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.quantities import amount
+
+LANDER = "lander"
+SPOOLS = "audit"
+"""The broker's own folder in its log directory."""
+SEGMENTS_PATH = "/var/lib/sluicegate-audit"
+SECRET_PATH = "/etc/sluicegate-lander"
+LANDING_S = 20
+"""What a pod is given more, to land the last spool; a store that is slower gets it at the next start."""
+_SEGMENTS_VOLUME, _SECRET_VOLUME = "audit-segments", "lander-secret"
+_THREADS = "2"
+"""Of Arrow, which would take as many as the machine has processors."""
+
+
+def lander(cluster: BrokerCluster, landing: AuditLanding, broker: dict[str, Any], log_dir: str) -> dict[str, Any]:
+    """`broker` is the broker's own container: image, data and security context are the same."""
+    broker = deepcopy(broker)
+    container: dict[str, Any] = {
+        "name": LANDER,
+        "image": broker["image"],
+        "restartPolicy": "Always",
+        "command": ["python", "-m", "audit_pipeline", "keep"],
+        "args": _arguments(cluster, landing, f"{log_dir}/{SPOOLS}"),
+        "env": [
+            *(variable for variable in broker["env"] if variable["name"] in ("POD_INDEX", "PYTHONDONTWRITEBYTECODE")),
+            {"name": "OMP_NUM_THREADS", "value": _THREADS},
+        ],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            next(mount for mount in broker["volumeMounts"] if log_dir.startswith(mount["mountPath"])),
+            *_mounts(landing),
+        ],
+        "securityContext": broker["securityContext"],
+    }
+    if landing.resources is not None:
+        container["resources"] = landing.resources.model_dump(by_alias=True, exclude_none=True)
+    return container
+
+
+def lander_volumes(landing: AuditLanding) -> list[dict[str, Any]]:
+    volumes: list[dict[str, Any]] = []
+    if landing.claim_name is not None:
+        volumes.append({"name": _SEGMENTS_VOLUME, "persistentVolumeClaim": {"claimName": landing.claim_name}})
+    if landing.secret_name is not None:
+        volumes.append({"name": _SECRET_VOLUME, "secret": {"secretName": landing.secret_name, "optional": True}})
+    return volumes
+
+
+def _mounts(landing: AuditLanding) -> list[dict[str, Any]]:
+    mounts: list[dict[str, Any]] = []
+    if landing.claim_name is not None:
+        mounts.append({"name": _SEGMENTS_VOLUME, "mountPath": SEGMENTS_PATH})
+    if landing.secret_name is not None:
+        mounts.append({"name": _SECRET_VOLUME, "mountPath": SECRET_PATH, "readOnly": True})
+    return mounts
+
+
+def _arguments(cluster: BrokerCluster, landing: AuditLanding, spools: str) -> list[str]:
+    arguments = ["--variables", SECRET_PATH] if landing.secret_name is not None else []
+    arguments += [spools, landing.uri or f"{SEGMENTS_PATH}/{cluster.name}", "--upkeep", "--ordinal", "$(POD_INDEX)"]
+    if landing.retention_days is not None:
+        arguments += ["--retention-days", str(landing.retention_days)]
+    if landing.quota is not None:
+        arguments += ["--quota-bytes", str(int(amount(landing.quota)))]
+    return arguments
