@@ -18,7 +18,9 @@ FIRST_SUSPENSION_S = 1.0
 LONGEST_SUSPENSION_S = 300.0
 PROBATION_S = 60.0
 WATCHED_S = 10.0
-"""How long calls are looked at closely after one that was late: that costs a microsecond each."""
+"""How long calls are looked at closely after one that was late, or until what it took would be forgiven: that costs a
+microsecond each.
+"""
 
 
 class ThreadUsage(NamedTuple):
@@ -49,7 +51,8 @@ class Budget:
         self, spent_s: float, now_s: float, before: ThreadUsage | None = None, after: ThreadUsage | None = None
     ) -> float | None:
         """A call has taken `spent_s`, over its limit: for how long the observer is suspended now, None if it is not."""
-        self.watched_until_s = now_s + WATCHED_S
+        # Also when calls are so far between that the next one would come when nobody looks any more.
+        self.watched_until_s = now_s + max(WATCHED_S, spent_s / FORGIVEN_SHARE)
         if before is None or after is None:
             return None
         if after.waits == before.waits:

@@ -63,8 +63,8 @@ class ObserverHub:
         self._by_api = {key: _Wanting(services) for key, services in by_api.items() if services}
         self._accounts = tuple((one.account.record_call, one) for one in observers if one.account is not None)
         self._connections = tuple(one for one in observers if one.connections is not None)
-        instances = [one.instance for one in observers]
-        self._refusing = tuple(one for one in instances if isinstance(one, RefusingObserver) and one.rejects)
+        accounts = [one.instance for one in observers if one.account is not None]
+        self._refusing = tuple(one for one in accounts if isinstance(one, RefusingObserver) and one.rejects)
 
     @property
     def wants_requests(self) -> bool:

@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from broker_runtime.config.effective import EffectiveConfig
-from broker_runtime.exposition import MetricFamily
+from broker_runtime.exposition import MetricFamily, render
 from broker_runtime.observers.base import Configured, MeasuredObserver, ReconfiguredObserver
 from broker_runtime.observers.budget import Budget, ThreadUsage
 from broker_runtime.observers.figures import observer_families
 from broker_runtime.observers.hub import ObserverHub
-from broker_runtime.observers.in_service import ObserverInService, Readings
+from broker_runtime.observers.in_service import ObserverInService, Readings, first_line
 from broker_runtime.observers.loading import ObserverSpec, load, wanted_observers
 from broker_runtime.observers.states import ObserverState, States
 from broker_runtime.observers.surroundings import ObservedParts, Surroundings, TopicName
@@ -56,6 +56,7 @@ class ObserversInForce:
         self._loaded: dict[str, tuple[ObserverSpec, ObserverInService]] = {}
         self._problems: dict[str, str] = {}
         self._changing: dict[str, asyncio.Task[None]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
         self._retries: dict[str, asyncio.TimerHandle] = {}
         self._left_behind = 0
         self._closed = False
@@ -88,13 +89,16 @@ class ObserversInForce:
         if timer is not None:
             timer.cancel()
         if name not in self._changing and not self._closed:
-            task = self._changing[name] = self._loop.create_task(self._bring_about(name), name=f"observer {name}")
-            task.add_done_callback(partial(self._changed, name))
+            self._changing[name] = self._loop.create_task(self._carry_out(name), name=f"observer {name}")
 
-    def _changed(self, name: str, task: asyncio.Task[None]) -> None:
-        del self._changing[name]
-        if not task.cancelled() and task.exception() is not None:
-            log.error("observer %s cannot be changed", name, exc_info=task.exception())
+    async def _carry_out(self, name: str) -> None:
+        try:
+            await self._bring_about(name)
+        except Exception:
+            log.exception("observer %s cannot be changed", name)
+        finally:
+            # Here, and not when the task is seen to be done: a change that comes between would be for nobody.
+            del self._changing[name]
 
     async def _bring_about(self, name: str) -> None:
         """Until it is as it is wanted, however often that changes meanwhile."""
@@ -105,7 +109,7 @@ class ObserversInForce:
                 if there is None:
                     return
                 self._serve(name, None)
-                await self._close(there[1])
+                await self._retire(there[1])
             elif wanted is tried or (there is not None and there[0] == wanted):
                 return
             else:
@@ -115,19 +119,19 @@ class ObserversInForce:
     async def _load(self, spec: ObserverSpec, old: ObserverInService | None) -> None:
         try:
             instance = await self._instance(spec, old)
+            service = ObserverInService(
+                spec.name, instance, spec.wanted, Budget(spec.budget_s), self._reads, partial(log.warning, "%s")
+            )
         except Exception as error:  # noqa: BLE001 - whatever a class does when it is made, it is told
-            self._failed(spec.name, f"{type(error).__name__}: {error}".splitlines()[0])
+            self._failed(spec.name, first_line(error))
             return
         self._problems.pop(spec.name, None)
-        service = ObserverInService(
-            spec.name, instance, spec.wanted, Budget(spec.budget_s), self._reads, partial(log.warning, "%s")
-        )
         if old is not None and old.instance is instance:
             service.figures = old.figures
         self._serve(spec.name, (spec, service))
         log.info("observer %s is loaded (%s)", spec.name, spec.class_name)
         if old is not None and old.instance is not instance:
-            await self._close(old)
+            await self._retire(old)
 
     async def _instance(self, spec: ObserverSpec, old: ObserverInService | None) -> Configured:
         if old is not None:
@@ -159,17 +163,27 @@ class ObserversInForce:
         self._parts.observe_requests(self._hub if self._hub.wants_requests else None)
         self._parts.observe_connections(self._hub.connection_notice if self._hub.wants_connections else None)
 
-    async def _close(self, service: ObserverInService) -> None:
+    async def _retire(self, service: ObserverInService) -> None:
+        service.retire()
+        await self._close(service.name, service.instance)
+
+    async def _close(self, name: str, instance: Configured) -> None:
         """One that hangs is left behind, be it that it does not keep to its time."""
         timeout_s = self._close_timeout_s
         try:
-            await self._in_thread(partial(service.instance.close, timeout_s), service.name, timeout_s * 1.5)
+            await self._in_thread(partial(instance.close, timeout_s), name, timeout_s * 1.5)
         except LeftBehindError:
-            log.warning("observer %s has not closed within %g s and is left behind", service.name, timeout_s)
+            log.warning("observer %s has not closed within %g s and is left behind", name, timeout_s)
         except Exception as error:  # noqa: BLE001 - whatever it raises, it is closed
-            log.warning("observer %s raised when it was closed: %r", service.name, error)
+            log.warning("observer %s raised when it was closed: %s", name, first_line(error))
         else:
-            log.info("observer %s is closed", service.name)
+            log.info("observer %s is closed", name)
+
+    def _came_too_late(self, name: str, instance: Configured) -> None:
+        """It is configured when nobody waits for it any more: what it has opened is to be closed."""
+        task = self._loop.create_task(self._close(name, instance), name=f"observer {name}, too late")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def _in_thread(self, work: Callable[[], T], name: str, timeout_s: float) -> T:
         """In a daemon thread: one that hangs does not keep the process from ending."""
@@ -178,6 +192,8 @@ class ObserversInForce:
         def deliver(result: object, error: BaseException | None) -> None:
             if done.done():
                 self._left_behind -= 1
+                if isinstance(result, Configured):
+                    self._came_too_late(name, result)
             elif error is not None:
                 done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
             else:
@@ -197,10 +213,11 @@ class ObserversInForce:
             async with asyncio.timeout(timeout_s):
                 found: T = await done
         except TimeoutError:
-            if not done.cancelled() and done.done():
+            if not done.cancelled():
                 raise
-            self._left_behind += 1
             raise LeftBehindError(f"it is not done within {timeout_s:g} s") from None
+        finally:
+            self._left_behind += done.cancelled()
         return found
 
     @property
@@ -226,7 +243,7 @@ class ObserversInForce:
         for service in services.values():
             if isinstance(service.instance, MeasuredObserver):
                 families: list[MetricFamily] = []
-                service.call(lambda measured=service.instance, found=families: found.extend(measured.collect()))
+                service.call(_collect, service.instance, families)
                 yield from families
 
     async def close(self) -> None:
@@ -239,7 +256,14 @@ class ObserversInForce:
         services = [service for _, service in self._loaded.values()]
         for name in list(self._loaded):
             self._serve(name, None)
-        await asyncio.gather(*map(self._close, services))
+        await asyncio.gather(*map(self._retire, services))
+
+
+def _collect(measured: MeasuredObserver, found: list[MetricFamily]) -> None:
+    """What cannot be shown raises here, and not where the broker's own metrics are shown."""
+    families = list(measured.collect())
+    render(families)
+    found += families
 
 
 def _thread_usage() -> ThreadUsage:
@@ -252,7 +276,7 @@ def _state_of(service: ObserverInService, now_s: float) -> tuple[ObserverState, 
     if left_s > 0:
         return ObserverState.SUSPENDED, f"its calls take longer than its budget; for {left_s:.0f} s more"
     last, lost = service.figures.last_error, service.dropped
-    remarks = [] if last is None else [f"{service.figures.errors} errors, the last: {last.splitlines()[0]}"]
+    remarks = [] if last is None else [f"{service.figures.errors} errors, the last: {last}"]
     if lost:
         remarks.append(f"{lost} dropped, as its own queue was full")
     if remark := service.remark:

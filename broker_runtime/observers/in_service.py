@@ -1,5 +1,6 @@
 """One observer that is loaded, and the wall around it: what it raises, and how long it takes, harms nobody. Pure."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from broker_runtime.observers.filters import Filter
 
 LOG_INTERVAL_MS = 60_000
 _REMARK_MAX = 200
+_ERROR_CHARS_MAX = 500
 
 
 class Readings(NamedTuple):
@@ -74,6 +76,10 @@ class ObserverInService:
         self.figures.skipped += 1
         return True
 
+    def retire(self) -> None:
+        """It is not called any more, also not with the responses to requests that it was told of."""
+        self.budget.resumes_s = math.inf
+
     @property
     def dropped(self) -> int | None:
         """How many items the observer says that it has dropped as its own queue was full."""
@@ -115,7 +121,7 @@ class ObserverInService:
         if isinstance(error, ProtocolError):
             return
         self.figures.errors += 1
-        self.figures.last_error = f"{type(error).__name__}: {error}"
+        self.figures.last_error = first_line(error)
         self._tell("raised", f"observer {self.name} raised {self.figures.last_error}")
 
     def _late(self, spent_s: float, now_s: float, before: ThreadUsage | None) -> None:
@@ -133,6 +139,15 @@ class ObserverInService:
         line = self._troubles.note(kind, text, int(self._now() * 1000))
         if line is not None:
             self._warn(line)
+
+
+def first_line(error: BaseException) -> str:
+    """Its class and what it says, which is the observer's code, too."""
+    try:
+        text = str(error)
+    except BaseException as another:  # noqa: BLE001 - as in `call`
+        text = f"its text raises {type(another).__name__}"
+    return f"{type(error).__name__}: {text}".splitlines()[0][:_ERROR_CHARS_MAX]
 
 
 def _nothing(*_: object) -> None:

@@ -15,6 +15,7 @@ from broker_runtime.observers.base import (
     ConnectionObserver,
     Observer,
 )
+from broker_runtime.observers.filters import PREFIX as FILTER_PREFIX
 from broker_runtime.observers.filters import Filter
 from broker_runtime.observers.surroundings import Surroundings
 
@@ -69,7 +70,7 @@ def _own(name: str, values: Mapping[str, Value]) -> dict[str, str]:
     return own
 
 
-def _spec(item: str, name: str, config: BrokerConfig, own: dict[str, str]) -> ObserverSpec:
+def _spec(item: str, name: str, broker: BrokerConfig, own: dict[str, str]) -> ObserverSpec:
     known = own.pop(_CLASS, item)
     class_name = BUILT_IN.get(known, known)
     if not is_class_name(class_name):
@@ -77,9 +78,10 @@ def _spec(item: str, name: str, config: BrokerConfig, own: dict[str, str]) -> Ob
             f"{OBSERVER_PREFIX}{name}.{_CLASS} must say which class {name} is: package.module.Class, or one of "
             f"{', '.join(sorted(BUILT_IN))}, which need none under their own name"
         )
-    budget_us = int(own.pop(_BUDGET, config.sluicegate_observer_budget_us))
+    budget_us = int(own.pop(_BUDGET, broker.sluicegate_observer_budget_us))
     wanted = Filter.of(own)
-    return ObserverSpec(name, class_name, own, wanted, budget_us / 1e6)
+    config = {key: text for key, text in own.items() if not key.startswith(FILTER_PREFIX)}
+    return ObserverSpec(name, class_name, config, wanted, budget_us / 1e6)
 
 
 def load(spec: ObserverSpec, surroundings: Surroundings) -> Configured:
@@ -90,6 +92,11 @@ def load(spec: ObserverSpec, surroundings: Surroundings) -> Configured:
             f"{spec.class_name} is no observer: it needs configure and close, and record_request with record_response, "
             "or record_connection"
         )
+    if isinstance(instance, CallObserver):
+        if spec.class_name not in BUILT_IN.values():
+            raise ObserverLoadError(f"{spec.class_name} has record_call, which nobody limits: it is for built-in ones")
+        if spec.wanted != Filter():
+            raise ObserverLoadError("it keeps an account of all requests and takes no filter; it has keys of its own")
     if isinstance(instance, AttachedObserver):
         instance.attach(surroundings)
     instance.configure(spec.config)

@@ -23,7 +23,7 @@ _TOPIC = "topic"
 _LABELS = ("api", "listener", "principal", "client_id", _TOPIC)
 _FETCH_BY_ID_SINCE = 13
 _OPEN_MAX = 10_000
-"""Produce requests that wait for their answers; of those beyond it nothing is counted by topic."""
+"""Produce requests that wait for their answers; beyond it the first of them are not counted by topic."""
 _KEYS = {"labels": "api", "label.values.max": "100"}
 _BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -91,7 +91,7 @@ class PrometheusObserver:
             figures = self._requests[labels] = _Requests()
         figures.count += 1
         figures.request_bytes += context.request_bytes
-        if self._by_topic and api_key == PRODUCE and len(self._open) < _OPEN_MAX:
+        if self._by_topic and api_key == PRODUCE:
             brought = [
                 (topic.name, partition.records.size, partition.records.count or 0)
                 for topic in struct.get_array("topic_data")
@@ -99,6 +99,8 @@ class PrometheusObserver:
                 if partition.records is not None
             ]
             self._open[correlation_id] = _Produced(labels, brought)
+            if len(self._open) > _OPEN_MAX:
+                del self._open[next(iter(self._open))]
 
     def record_response(self, struct: Struct, api_version: int, correlation_id: str) -> None:
         context = struct.context

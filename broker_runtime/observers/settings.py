@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from broker_runtime.errors import ConfigError
-from broker_runtime.observers.filters import PREFIX
 
 
 class ObserverSettings:
@@ -36,8 +35,7 @@ class ObserverSettings:
 
 
 def read_settings(config: Mapping[str, str], defaults: Mapping[str, str]) -> ObserverSettings:
-    given = {key: value for key, value in config.items() if not key.startswith(PREFIX)}
-    unknown = sorted(given.keys() - defaults.keys())
+    unknown = sorted(config.keys() - defaults.keys())
     if unknown:
         raise ConfigError(f"{unknown[0]} is no key of this observer; there are {', '.join(sorted(defaults))}")
-    return ObserverSettings({**defaults, **given})
+    return ObserverSettings({**defaults, **config})

@@ -124,6 +124,10 @@ class Refusing(Silent):
         raise ValueError(f"the word must be please, and is {config.get('word')}")
 
 
+class Accounting(Silent):
+    def record_call(self, call: Any) -> None: ...
+
+
 class Nothing:
     """No observer at all."""
 

@@ -18,7 +18,6 @@ from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.audit_log.log import AuditLog, Environment
 from broker_runtime.observers.audit_log.settings import AuditSettings, read_settings
 from broker_runtime.observers.audit_log.spool import Identity
-from broker_runtime.observers.filters import PREFIX as FILTER_PREFIX
 from broker_runtime.observers.surroundings import HeldPartition, Surroundings
 from broker_runtime.storage.filesystem import OsFileSystem
 
@@ -50,9 +49,7 @@ class AuditLogObserver:
     def configure(self, config: Mapping[str, str]) -> None:
         """Raises AuditConfigError, and OSError when the folder of its spools cannot be written."""
         given = self._given
-        self._settings = read_settings(
-            {key: value for key, value in config.items() if not key.startswith(FILTER_PREFIX)}
-        )
+        self._settings = read_settings(config)
         self._log = AuditLog(
             self._settings,
             Environment(

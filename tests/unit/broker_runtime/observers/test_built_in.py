@@ -67,6 +67,16 @@ def measured(**config: str) -> tuple[PrometheusObserver, Callable[[str], list[st
 ALL_TOPICS = {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
 
 
+def test_requests_whose_end_is_never_told_take_no_place_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker_runtime.observers.prometheus._OPEN_MAX", 2)
+    observer, series = measured(labels="topic")
+    for number in range(3):
+        tell(observer, PRODUCE, 9, produced("orders"), f"1-{number}")
+    for number in range(3):
+        answer(observer, PRODUCE, 9, taken(orders=OK), f"1-{number}")
+    assert series("topic_records_total") == ['topic_records_total{direction="in",topic="orders"} 4.0']
+
+
 def test_requests_are_counted_by_the_labels_that_are_asked_for() -> None:
     observer, series = measured(labels="api,listener,principal,client_id")
     tell(observer, METADATA, 12, ALL_TOPICS, client_id="shop")

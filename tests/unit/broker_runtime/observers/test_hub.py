@@ -280,6 +280,23 @@ def test_one_that_raises_harms_neither_the_request_nor_another_observer() -> Non
     ]
 
 
+class WordlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Wordless(Noting):
+    def record_request(self, *_: object) -> None:
+        raise WordlessError
+
+
+def test_not_even_one_whose_exception_raises_harms_a_request() -> None:
+    scene = Scene()
+    service = scene.observe(Wordless())
+    assert isinstance(scene.produce(LEADER), tuple)
+    assert service.figures.last_error == "WordlessError: its text raises RuntimeError"
+
+
 class Slow(Noting):
     def __init__(self, scene: Scene, *, sleeps: bool) -> None:
         super().__init__()

@@ -1,5 +1,7 @@
 """From configuration keys to the observers that there are to be, and what is said of those that cannot be."""
 
+from typing import Any
+
 import pytest
 
 from broker_runtime.config import broker_settings
@@ -7,8 +9,10 @@ from broker_runtime.config.effective import effective_config
 from broker_runtime.config.observers import observer_key, observer_names_problem, split_observer_key
 from broker_runtime.errors import ConfigError
 from broker_runtime.observers.filters import Filter
-from broker_runtime.observers.loading import ObserverSpec, wanted_observers
+from broker_runtime.observers.loading import BUILT_IN, ObserverLoadError, ObserverSpec, load, wanted_observers
 from broker_runtime.wire.versions import LIST_OFFSETS, PRODUCE
+
+NO_FILTER = Filter()
 
 
 def wanted(**dynamic: str) -> tuple[dict[str, ObserverSpec], dict[str, str]]:
@@ -36,8 +40,7 @@ def test_a_class_is_called_by_its_last_part_and_given_what_is_its_own() -> None:
     assert problems == {}
     orders, log = found["Orders"], found["json-log"]
     assert orders.class_name == "acme.audit.Orders"
-    assert orders.config["target.path"] == "/tmp/orders"
-    assert "word" not in orders.config
+    assert orders.config == {"target.path": "/tmp/orders"}
     assert orders.wanted == Filter(frozenset({PRODUCE, LIST_OFFSETS}), frozenset({"EXTERNAL"}))
     assert (orders.budget_s, log.budget_s) == (0.00025, 0.002)
     assert log.class_name == "broker_runtime.observers.json_log.JsonLog"
@@ -62,6 +65,18 @@ def test_a_name_of_ones_own_says_its_class() -> None:
 def test_a_filter_that_makes_no_sense_is_refused(config: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         Filter.of(config)
+
+
+def made(class_name: str, wanted: Filter = NO_FILTER) -> object:
+    nowhere: Any = None
+    return load(ObserverSpec("mine", class_name, {}, wanted, 0.001), nowhere)
+
+
+def test_an_account_of_all_requests_is_kept_by_built_in_observers_alone_and_without_a_filter() -> None:
+    with pytest.raises(ObserverLoadError, match="has record_call, which nobody limits"):
+        made("tests.support.plugin_observers.Accounting")
+    with pytest.raises(ObserverLoadError, match="takes no filter"):
+        made(BUILT_IN["audit-log"], Filter(topics=("orders",)))
 
 
 def test_names_of_keys() -> None:

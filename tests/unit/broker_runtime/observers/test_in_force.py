@@ -1,0 +1,153 @@
+"""Observers that are loaded, changed and removed while requests go on, with real threads and no sockets."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from broker_runtime.config import broker_settings
+from broker_runtime.config.effective import EffectiveConfig, effective_config
+from broker_runtime.exposition import MetricFamily, render
+from broker_runtime.observers.in_force import ObserversInForce
+from broker_runtime.observers.states import ObserverState
+from broker_runtime.observers.surroundings import Surroundings
+from tests.unit.broker_runtime.observers.test_hub import ALL, LEADER, Scene
+
+HERE = __name__
+
+
+class Keeping:
+    """Keeps what all of its class are told: brokers make observers themselves."""
+
+    told: ClassVar[list[str]]
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        self.word = config.get("word", "")
+
+    def record_request(self, *_: object) -> None:
+        self.told.append("request")
+
+    def record_response(self, *_: object) -> None:
+        self.told.append("response")
+
+    def close(self, timeout_s: float) -> None:
+        self.told.append("closed" + self.word)
+
+
+class First(Keeping):
+    told: ClassVar[list[str]] = []
+
+
+class Second(Keeping):
+    told: ClassVar[list[str]] = []
+
+
+class Late(Keeping):
+    told: ClassVar[list[str]] = []
+    go_on = threading.Event()
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        assert self.go_on.wait(60)
+
+
+class Mismeasured(Keeping):
+    told: ClassVar[list[str]] = []
+
+    def collect(self) -> Iterable[MetricFamily]:
+        family = MetricFamily("mine_total", "counter", "Mine")
+        family.add(1, topic=None)  # type: ignore[arg-type]
+        return [family]
+
+
+def configured(*observers: type[Keeping], **own: str) -> EffectiveConfig:
+    stored = {"observer.class.names": ",".join(f"{HERE}.{each.__name__}" for each in observers)}
+    return effective_config(
+        broker_settings({"node.id": "1"}), stored | {key.replace("_", "."): text for key, text in own.items()}, {}
+    )
+
+
+class Bench:
+    """A dispatcher in memory, and the observers of its broker."""
+
+    def __init__(self) -> None:
+        self.scene = Scene()
+        self.on_served: Callable[[], None] | None = None
+        loop, clock = asyncio.get_running_loop(), self.scene.house.clock
+        surroundings = Surroundings(
+            1, "cluster", "/nowhere", clock, loop.call_soon_threadsafe, loop.call_later, lambda: ()
+        )
+        self.observers = ObserversInForce(surroundings, lambda _: None, self)
+        for each in (First, Second, Late, Mismeasured):
+            each.told.clear()
+
+    def observe_requests(self, requests: Any, /) -> None:
+        self.scene.dispatch.observe(requests)
+        if self.on_served is not None:
+            call, self.on_served = self.on_served, None
+            call()
+
+    def observe_connections(self, tell: object, /) -> None: ...
+
+    def state(self, observer: type[Keeping]) -> ObserverState | None:
+        return self.observers.states.get(observer.__name__, (None, ""))[0]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not condition():
+                await asyncio.to_thread(lambda: None)
+
+
+async def test_one_that_is_removed_is_not_told_of_responses_any_more() -> None:
+    bench = Bench()
+    bench.observers.configure(configured(First, Second))
+    await bench.observers.settle()
+    bench.scene.produce(ALL)
+    bench.observers.configure(configured(Second))
+    await bench.observers.settle()
+    bench.scene.replicate()
+    assert (First.told, Second.told) == (["request", "closed"], ["request", "response"])
+
+
+async def test_a_change_of_the_budget_or_the_filter_alone_makes_no_new_observer() -> None:
+    bench = Bench()
+    bench.observers.configure(configured(First))
+    await bench.observers.settle()
+    bench.scene.produce(ALL)
+    bench.observers.configure(
+        configured(First, observer_First_budget_us="5000", observer_First_filter_api_keys="Fetch")
+    )
+    await bench.observers.settle()
+    bench.scene.replicate()
+    bench.scene.produce(LEADER)
+    assert First.told == ["request", "response"]
+
+
+async def test_a_change_that_comes_while_another_ends_is_not_forgotten() -> None:
+    bench = Bench()
+    loop = asyncio.get_running_loop()
+    bench.on_served = lambda: loop.call_soon(bench.observers.configure, configured())  # type: ignore[assignment]
+    bench.observers.configure(configured(First))
+    await bench.until(lambda: First.told == ["closed"])
+    assert bench.state(First) is None
+
+
+async def test_one_that_is_configured_too_late_is_closed() -> None:
+    bench = Bench()
+    Late.go_on.clear()
+    bench.observers.configure(configured(Late, sluicegate_observer_load_timeout_ms="1"))
+    await bench.until(lambda: bench.state(Late) is ObserverState.FAILED)
+    assert "sluicegate_observer_left_behind 1.0" in render(bench.observers.collect()).decode()
+    Late.go_on.set()
+    await bench.until(lambda: Late.told == ["closed"])
+    assert "sluicegate_observer_left_behind 0.0" in render(bench.observers.collect()).decode()
+
+
+async def test_metrics_that_cannot_be_shown_leave_the_page_as_it_is() -> None:
+    bench = Bench()
+    bench.observers.configure(configured(Mismeasured))
+    await bench.observers.settle()
+    assert "mine_total" not in render(bench.observers.collect()).decode()
+    assert 'sluicegate_observer_errors_total{observer="Mismeasured"} 1.0' in render(bench.observers.collect()).decode()
+    await bench.observers.close()
+    assert Mismeasured.told == ["closed"]
