@@ -26,6 +26,7 @@ GOOD_OBSERVERS = (
             }
         ),
     ),
+    GoodManifest("a cluster with secrets of observers", cluster(observers={"secretNames": ["audit", "my.keys"]})),
     GoodManifest("a cluster whose audit log goes to a volume", cluster(audit={"landing": {"claimName": "audit"}})),
     GoodManifest("a cluster that runs code of ConfigMaps", cluster(observers={"allowConfigMapCode": True})),
     GoodManifest("a built-in observer", observer("who", builtIn="audit-log")),
@@ -48,6 +49,12 @@ GOOD_OBSERVERS = (
 )
 
 BAD_OBSERVERS = (
+    BadManifest(
+        "secrets of no names",
+        cluster(observers={"secretNames": ["a/b"]}),
+        "spec.observers.secretNames",
+        "each of secretNames must be the name of a Secret",
+    ),
     BadManifest("an observer of no class", without(observer(), "spec", "class"), "spec", "say exactly one of class"),
     BadManifest(
         "an observer of two classes", observer(builtIn="audit-log", **{"class": "a.B"}), "spec", "exactly one of"

@@ -16,7 +16,7 @@ from broker_runtime.clock import Timer
 from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.audit_log.log import AuditLog, Environment
-from broker_runtime.observers.audit_log.settings import AuditSettings, read_settings
+from broker_runtime.observers.audit_log.settings import AuditSettings, read_settings, with_key_of_file
 from broker_runtime.observers.audit_log.spool import Identity
 from broker_runtime.observers.surroundings import HeldPartition, Surroundings
 from broker_runtime.storage.filesystem import OsFileSystem
@@ -47,9 +47,9 @@ class AuditLogObserver:
         self._given = surroundings
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Raises AuditConfigError, and OSError when the folder of its spools cannot be written."""
+        """Raises AuditConfigError, and OSError where its spools cannot be written or its key cannot be read."""
         given = self._given
-        self._settings = read_settings(config)
+        self._settings = read_settings(with_key_of_file(config, lambda path: Path(path).read_text(encoding="utf-8")))
         self._log = AuditLog(
             self._settings,
             Environment(

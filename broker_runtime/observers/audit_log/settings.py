@@ -117,8 +117,26 @@ KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
         "",
         "When set (16 to 64 bytes), client addresses and principals are recorded as a keyed hash (BLAKE2b).",
     ),
+    "hash.key.file": (
+        _text,
+        "",
+        "A file that has this key instead, such as one of a mounted Secret; read whenever the audit log is configured.",
+    ),
 }
 """How each is read, its default as text, and what it is."""
+
+
+def with_key_of_file(given: Mapping[str, str], read: Callable[[str], str]) -> Mapping[str, str]:
+    """The same keys, with the hash.key that stands in the hash.key.file. Raises what `read` does, AuditConfigError."""
+    file = given.get("hash.key.file")
+    if not file:
+        return given
+    if given.get("hash.key"):
+        raise AuditConfigError("say hash.key or hash.key.file, not both")
+    key = read(file).rstrip("\n")
+    if not key:
+        raise AuditConfigError(f"hash.key.file {file} is empty: nothing would be hashed")
+    return {**given, "hash.key": key}
 
 
 def read_settings(given: Mapping[str, str]) -> AuditSettings:

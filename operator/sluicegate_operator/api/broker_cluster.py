@@ -184,11 +184,25 @@ class ObserverWheels(Model):
 class ObserversSettings(Model):
     """What ObserverPlugins may do to these brokers."""
 
+    rules: ClassVar = (
+        Rule(
+            cel=f"!has(self.secretNames) || self.secretNames.all(x, x.matches('{OBJECT_NAME_PATTERN}'))",
+            message="each of secretNames must be the name of a Secret: lower-case letters, digits, '-' and '.'",
+            holds=lambda settings: all(re.fullmatch(OBJECT_NAME_PATTERN, name) for name in settings.secret_names or ()),
+            field="secretNames",
+        ),
+    )
+
     allow_config_map_code: bool = False
     """Whether brokers run code from ConfigMaps, with all the rights that they have themselves: whoever may write
     ConfigMaps and ObserverPlugins in this namespace then decides what the brokers do. A change rolls the brokers."""
     wheels: ObserverWheels | None = None
     """Wheels with classes of observers, on a volume that every broker has mounted. A change rolls the brokers."""
+    secret_names: (
+        Annotated[tuple[Annotated[str, Field(min_length=1, max_length=253)], ...], Field(max_length=16)] | None
+    ) = None
+    """Names of Secrets in the same namespace that observers read as files, /etc/sluicegate-observers/NAME/KEY: an
+    ObserverPlugin names the file. One that is missing keeps no broker from starting. A change rolls the brokers."""
 
 
 ConfigValue = Annotated[str, Field(max_length=4096)]
@@ -345,6 +359,11 @@ class BrokerClusterSpec(Model):
     def observer_wheels(self) -> tuple[str, ...]:
         """Names of the wheels that brokers may import."""
         return self.observers.wheels.files if self.observers is not None and self.observers.wheels else ()
+
+    @property
+    def observer_secrets(self) -> tuple[str, ...]:
+        """Names of Secrets that brokers have as files."""
+        return (self.observers.secret_names or ()) if self.observers is not None else ()
 
     @property
     def landing(self) -> AuditLanding | None:

@@ -138,7 +138,8 @@ class ObserverPluginSpec(Model):
             f"k.matches('{_SECRET_PATTERN}')",
             lambda key: re.search(_SECRET_PATTERN, key) is not None,
             "a key whose value is secret",
-            "this object is no place for secrets; let the observer read it from a file",
+            "this object is no place for secrets; name a Secret in observers.secretNames of the BrokerCluster and let"
+            " the observer read its file (of the audit log: hash.key.file)",
         ),
     )
     transitions: ClassVar = (

@@ -1,4 +1,4 @@
-"""The ConfigMap with the code of observers, wheels on a volume, and how broker pods have both.
+"""The ConfigMap with the code of observers, wheels on a volume, Secrets, and how broker pods have them.
 
 See planning.observer_code."""
 
@@ -11,6 +11,7 @@ from sluicegate_operator.resources.owner import child_metadata
 
 OBSERVERS_PATH = "/opt/sluicegate/observers"
 WHEELS_PATH = "/opt/sluicegate/wheels"
+SECRETS_PATH = "/etc/sluicegate-observers"
 _VOLUME, _WHEELS_VOLUME = "observers", "observer-wheels"
 
 
@@ -28,7 +29,7 @@ def observer_code(cluster: BrokerCluster, files: Mapping[str, str]) -> dict[str,
 
 
 def observer_volumes(cluster: BrokerCluster) -> list[dict[str, Any]]:
-    """Brokers start without the ConfigMap, too."""
+    """Brokers start without the ConfigMap and without the Secrets, too."""
     volumes: list[dict[str, Any]] = []
     if cluster.spec.allows_config_map_code:
         config_map = {"name": observer_code_name(cluster.name), "optional": True}
@@ -36,13 +37,21 @@ def observer_volumes(cluster: BrokerCluster) -> list[dict[str, Any]]:
     if cluster.spec.observers is not None and cluster.spec.observers.wheels is not None:
         claim = {"claimName": cluster.spec.observers.wheels.claim_name, "readOnly": True}
         volumes.append({"name": _WHEELS_VOLUME, "persistentVolumeClaim": claim})
+    for volume, name in _secrets(cluster):
+        volumes.append({"name": volume, "secret": {"secretName": name, "optional": True}})
     return volumes
 
 
 def observer_mounts(cluster: BrokerCluster) -> list[dict[str, Any]]:
     paths = {_VOLUME: OBSERVERS_PATH, _WHEELS_VOLUME: WHEELS_PATH}
+    paths |= {volume: f"{SECRETS_PATH}/{name}" for volume, name in _secrets(cluster)}
     names = [volume["name"] for volume in observer_volumes(cluster)]
     return [{"name": name, "mountPath": paths[name], "readOnly": True} for name in names]
+
+
+def _secrets(cluster: BrokerCluster) -> list[tuple[str, str]]:
+    """The volume of each; a Secret's name may be longer than one of a volume."""
+    return [(f"observer-secret-{number}", name) for number, name in enumerate(cluster.spec.observer_secrets)]
 
 
 def observer_python_path(cluster: BrokerCluster) -> str:

@@ -179,10 +179,10 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
             "capabilities": {"drop": ["ALL"]},
         },
     }
-    if nodes.is_broker and observer_python_path(cluster):
-        container["env"].append({"name": "PYTHONPATH", "value": observer_python_path(cluster)})
-        container["volumeMounts"] += observer_mounts(cluster)
     if nodes.is_broker:
+        if path := observer_python_path(cluster):
+            container["env"].append({"name": "PYTHONPATH", "value": path})
+        container["volumeMounts"] += observer_mounts(cluster)
         container["lifecycle"] = {"preStop": {"exec": {"command": _controlled_shutdown(nodes)}}}
     if nodes.resources is not None:
         container["resources"] = nodes.resources.model_dump(by_alias=True, exclude_none=True)

@@ -416,3 +416,15 @@ def test_the_landers_arguments_are_those_of_the_audit_pipeline() -> None:
     assert str(kept.variables) in {mount["mountPath"] for mount in lander["volumeMounts"]}
     assert (given.target, given.ordinal, given.upkeep) == ("s3://audit/shop?region=eu-west-1", 2, True)
     assert (given.retention_days, given.quota_bytes) == (30, 10 * 2**30)
+
+
+def test_secrets_of_observers_are_files_of_the_brokers_and_of_nobody_else() -> None:
+    of = children(observers={"secretNames": ["audit", "my.keys"]})
+    pod = template(of, "shop-brokers")["spec"]
+    (broker,) = pod["containers"]
+    secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+    assert [secret["secretName"] for secret in secrets.values()] == ["audit", "my.keys"]
+    assert all(secret["optional"] for secret in secrets.values())
+    mounts = {mount["name"]: mount["mountPath"] for mount in broker["volumeMounts"]}
+    assert [mounts[name] for name in secrets] == [f"/etc/sluicegate-observers/{name}" for name in ("audit", "my.keys")]
+    assert template(of, "shop-controllers") == template(children(), "shop-controllers")

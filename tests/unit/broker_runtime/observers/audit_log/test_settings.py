@@ -2,7 +2,14 @@
 
 import pytest
 
-from broker_runtime.observers.audit_log.settings import KEYS, AuditConfigError, AuditSettings, Level, read_settings
+from broker_runtime.observers.audit_log.settings import (
+    KEYS,
+    AuditConfigError,
+    AuditSettings,
+    Level,
+    read_settings,
+    with_key_of_file,
+)
 
 
 def test_the_defaults_of_the_keys_are_those_of_the_settings() -> None:
@@ -45,3 +52,16 @@ def test_values_are_read() -> None:
 
 def test_every_key_says_what_it_is() -> None:
     assert all(meaning.endswith(".") for _, _, meaning in KEYS.values())
+
+
+def test_the_key_may_stand_in_a_file() -> None:
+    files = {"key": "0123456789abcdef\n", "empty": "\n"}
+    given = with_key_of_file({"hash.key.file": "key"}, files.__getitem__)
+    assert read_settings(given).clients.hash_key == b"0123456789abcdef"
+    assert with_key_of_file({"level": "full"}, files.__getitem__) == {"level": "full"}
+    for bad, says in (
+        ({"hash.key.file": "empty"}, "is empty"),
+        ({"hash.key.file": "key", "hash.key": "x"}, "not both"),
+    ):
+        with pytest.raises(AuditConfigError, match=says):
+            with_key_of_file(bad, files.__getitem__)
