@@ -35,6 +35,8 @@ class GarbageCollector:
         gc.set_threshold(_YOUNG_MAX, _YOUNG_COLLECTIONS, _COLLECTIONS_BEFORE_FULL)
         gc.collect()
         gc.freeze()
+        # Python puts the next full one off until a quarter as many objects are new as this one has found in use: none.
+        gc.collect()
         gc.callbacks.append(self._on_collection)
 
     def stop(self) -> None:
