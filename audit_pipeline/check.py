@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from audit_pipeline.contract import contract
 from audit_pipeline.listing import segment_paths
 from audit_pipeline.retention import expired
-from audit_pipeline.segment import Footer, NoSegmentError, read_footer
+from audit_pipeline.segment import Footer, NoSegmentError
+from audit_pipeline.stored_segment import footer_at, rows_at
 from audit_pipeline.targets import Target
 
 _COVERING = {"rollup", "gap"}
@@ -49,9 +49,8 @@ def check(target: Target) -> Report:
     for table, path, _ in segment_paths(target):
         report.files += 1
         try:
-            with target.file_system.open_input_file(path) as file:
-                footer = read_footer(pq.read_metadata(file))
-        except (OSError, pa.ArrowInvalid, NoSegmentError) as error:
+            footer = footer_at(path, target)
+        except (FileNotFoundError, NoSegmentError) as error:
             report.findings.append(Finding("corrupt", path, str(error)))
             continue
         files = by_segment[footer.boot, footer.segments]
@@ -60,13 +59,16 @@ def check(target: Target) -> Report:
             report.findings.append(Finding("duplicate", path, text))
         files[table] = (path, footer)
     by_boot: dict[Boot, list[Footer]] = defaultdict(list)
+    deleted = expired(target)
     for (boot, _), files in sorted(by_segment.items()):
-        report.segments += 1
         footer = next(iter(files.values()))[1]
+        if footer.last_seq <= deleted.get(boot, 0):
+            # It is being deleted.
+            continue
+        report.segments += 1
         by_boot[boot].append(footer)
         report.findings += _segment(footer, files, target, report)
     report.boots = len(by_boot)
-    deleted = expired(target)
     latest = {(cluster, broker): boot for cluster, broker, boot in sorted(by_boot)}
     for boot, footers in sorted(by_boot.items()):
         report.findings += _boot(boot, footers, deleted.get(boot, 0), is_latest=latest[boot[:2]] == boot[2])
@@ -84,10 +86,12 @@ def _segment(footer: Footer, files: dict[str, tuple[str, Footer]], target: Targe
             yield Finding(
                 "duplicate", path, f"it says something else of its segment than {next(iter(files.values()))[0]}"
             )
+        if table not in contract().tables:
+            continue
         try:
-            with target.file_system.open_input_file(path) as file:
-                read, findings = _numbers(table, path, pq.ParquetFile(file, page_checksum_verification=True))
-        except (OSError, pa.ArrowInvalid) as error:
+            # All columns are read, so that what is damaged is found.
+            read, findings = _numbers(table, path, rows_at(path, table, target))
+        except NoSegmentError as error:
             yield Finding("corrupt", path, str(error))
             continue
         yield from findings
@@ -101,12 +105,9 @@ def _segment(footer: Footer, files: dict[str, tuple[str, Footer]], target: Targe
         yield from _compared(covered, footer.first_seq, footer.last_seq, where)
 
 
-def _numbers(table: str, path: str, file: pq.ParquetFile) -> tuple[Ranges, list[Finding]]:
-    """The numbers that its rows cover; all columns are read, so that what is damaged is found."""
+def _numbers(table: str, path: str, rows: pa.Table) -> tuple[Ranges, list[Finding]]:
+    """The numbers that its rows cover."""
     findings: list[Finding] = []
-    rows = file.read()
-    if table not in contract().tables:
-        return np.zeros((0, 2), np.int64), findings
     last = rows["seq"].to_numpy()
     first = rows["first_seq"].to_numpy() if table in _COVERING else last
     ranges = np.stack([first, last], axis=1)
@@ -146,9 +147,6 @@ def _boot(boot: Boot, footers: Iterable[Footer], deleted: int, *, is_latest: boo
     where = "-".join(map(str, boot))
     expected = deleted + 1
     for footer in ordered:
-        if footer.last_seq <= deleted:
-            # It is being deleted.
-            continue
         if footer.first_seq > expected:
             count = footer.first_seq - expected
             yield Finding(

@@ -6,16 +6,19 @@ all. One process at a time may compact or expire what is in a target.
 """
 
 import io
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from audit_pipeline.listing import CompactionPlan, SegmentPath, compaction_plans, plan_path, segment_paths
-from audit_pipeline.segment import Footer, NoSegmentError, SegmentWriter, folder_of, read_footer, segment_name
+from audit_pipeline.segment import Footer, NoSegmentError, SegmentWriter, folder_of, segment_name
+from audit_pipeline.stored_segment import footer_at, rows_at
 from audit_pipeline.targets import DRAFT_PREFIX, Target
+
+log = logging.getLogger(__name__)
 
 _GROUP_ROWS = 256 * 1024
 
@@ -37,8 +40,13 @@ def compact(target: Target, before_us: int, bytes_max: int) -> int:
     finish_interrupted(target)
     merged = 0
     for run in _runs(_segments(target, before_us), bytes_max):
-        _merge(run, target)
-        merged += len(run)
+        try:
+            _merge(run, target)
+        except NoSegmentError as error:
+            log.error("segments of an hour stay as they are, one is damaged: %s", error)
+            finish_interrupted(target)
+        else:
+            merged += len(run)
     return merged
 
 
@@ -62,9 +70,8 @@ def _segments(target: Target, before_us: int) -> Iterator[_Segment]:
         if file.path.removeprefix(file.table) >= hour:
             continue
         try:
-            with target.file_system.open_input_file(file.path) as opened:
-                footer = read_footer(pq.read_metadata(opened))
-        except (OSError, pa.ArrowInvalid, NoSegmentError):
+            footer = footer_at(file.path, target)
+        except (FileNotFoundError, NoSegmentError):
             # `check` tells of it.
             continue
         found.setdefault((footer.boot, footer.segments), _Segment(footer, {})).files[file.table] = file
@@ -126,8 +133,7 @@ def _merged(table: str, run: Sequence[_Segment], footer: Footer, target: Target)
         for segment in run:
             if table not in segment.files:
                 continue
-            with target.file_system.open_input_file(segment.files[table].path) as file:
-                waiting.append(pq.ParquetFile(file, page_checksum_verification=True).read())
+            waiting.append(rows_at(segment.files[table].path, table, target))
             if sum(rows.num_rows for rows in waiting) >= _GROUP_ROWS:
                 writer.write(pa.concat_tables(waiting))
                 waiting = []

@@ -7,14 +7,12 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from audit_pipeline.segment import Footer, NoSegmentError, SegmentFile, read_footer, segment_files
+from audit_pipeline.segment import Footer, NoSegmentError, SegmentFile, is_merged_into, segment_files
 from audit_pipeline.spool import NoSpoolError, OtherVersionError
 from audit_pipeline.spool_folder import FoundSpool, boots, forget_boot, spools_of
+from audit_pipeline.stored_segment import footer_at
 from audit_pipeline.tables import gaps_of
-from audit_pipeline.targets import Target
+from audit_pipeline.targets import DRAFT_PREFIX, Target
 
 log = logging.getLogger(__name__)
 
@@ -72,21 +70,27 @@ def land_spool(spool: FoundSpool, target: Target) -> list[SegmentFile]:
     made = segment_files(spool.content, gaps, ended=spool.ended)
     for file in made:
         there = _footer_there(file.path, target)
-        if there is None:
+        if there is None and not _is_merged(file.path, target):
             target.put(file.path, file.data)
-        elif there != read_footer(pq.read_metadata(pa.BufferReader(file.data))):
+        elif there is None:
+            log.info("%s was merged with others before its spool was deleted", file.path)
+        elif there != file.footer:
             raise SegmentConflictError(f"{file.path} is there already and has other events: it is left as it is")
     return made
+
+
+def _is_merged(path: str, target: Target) -> bool:
+    """Compaction has its originals deleted: whoever was killed before it deleted the spool must not land it twice."""
+    folder, _, name = path.rpartition("/")
+    names = (stored.path.rpartition("/")[2].removeprefix(DRAFT_PREFIX) for stored in target.files(folder))
+    return is_merged_into(name, names)
 
 
 def _footer_there(path: str, target: Target) -> Footer | None:
     """Of a segment that is whole; one that is not is written again."""
     try:
-        with target.file_system.open_input_file(path) as file:
-            return read_footer(pq.read_metadata(file))
-    except FileNotFoundError:
-        return None
-    except (pa.ArrowInvalid, NoSegmentError):
+        return footer_at(path, target)
+    except (FileNotFoundError, NoSegmentError):
         return None
 
 

@@ -1,7 +1,7 @@
 """Questions in SQL about all events: those in segments and those that are still in spools. Shell over DuckDB."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from pyarrow import dataset
 
 from audit_pipeline.contract import contract
 from audit_pipeline.listing import segment_paths
-from audit_pipeline.segment import folder_of, segment_name
+from audit_pipeline.segment import folder_of, is_merged_into, segment_name
 from audit_pipeline.spool import NoSpoolError, OtherVersionError
 from audit_pipeline.spool_folder import boots, spools_of
 from audit_pipeline.tables import arrow_schema, gaps_of, tables_of
@@ -26,11 +26,12 @@ class Events:
     def __init__(self, target: Target | None, spools: Sequence[Path] = ()) -> None:
         self._connection = duckdb.connect()
         self._connection.execute("SET TimeZone = 'UTC'")
+        # First these: what is landed meanwhile is found there then, and not nowhere.
+        found_in_spools = list(_in_spools(spools))
         landed: dict[str, list[str]] = defaultdict(list)
         for file in [] if target is None else segment_paths(target):
             landed[file.table].append(file.path)
-        names = {path.rpartition("/")[2] for paths in landed.values() for path in paths}
-        waiting = _in_spools(spools, names)
+        waiting = _waiting(found_in_spools, {path.rpartition("/")[2] for paths in landed.values() for path in paths})
         for table in contract().tables:
             schema = pa.unify_schemas([arrow_schema(table), _HOURS])
             parts = []
@@ -62,9 +63,18 @@ class Events:
         return found.column_names, list(zip(*columns, strict=True))
 
 
-def _in_spools(folders: Iterable[Path], landed: set[str]) -> dict[str, list[pa.Table]]:
-    """Events of spools whose segments are not there yet, also of those that are still written."""
+def _waiting(spools: Iterable[tuple[str, dict[str, pa.Table]]], landed: Collection[str]) -> dict[str, list[pa.Table]]:
+    """Events by table, of spools whose segments are not among those."""
     found: dict[str, list[pa.Table]] = defaultdict(list)
+    for name, tables in spools:
+        if name not in landed and not is_merged_into(name, landed):
+            for table, rows in tables.items():
+                found[table].append(rows)
+    return found
+
+
+def _in_spools(folders: Iterable[Path]) -> Iterator[tuple[str, dict[str, pa.Table]]]:
+    """Of each spool, also of those that are still written, the name of its segment and its events by table."""
     for folder in folders:
         for boot_id in boots(folder):
             try:
@@ -75,13 +85,12 @@ def _in_spools(folders: Iterable[Path], landed: set[str]) -> dict[str, list[pa.T
             for spool in spools:
                 header = spool.content.header
                 name = segment_name(header.cluster_id, header.broker_id, header.boot_id, f"{header.segment:08d}")
-                if name in landed:
-                    continue
                 gaps = list(gaps_of(spool.content, spool.until_seq, ended=spool.ended))
                 _, date, hour = folder_of("", header.opened_us).split("/")
+                tables = {}
                 for table, rows in tables_of(spool.content, gaps).items():
                     plain = rows.cast(arrow_schema(table))
                     for column, value in (("arrival_date", date), ("arrival_hour", hour)):
                         plain = plain.append_column(column, pa.array([value.partition("=")[2]] * len(plain)))
-                    found[table].append(plain)
-    return found
+                    tables[table] = plain
+                yield name, tables

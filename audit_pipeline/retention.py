@@ -8,11 +8,9 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from audit_pipeline.listing import SegmentPath, segment_paths
-from audit_pipeline.segment import Footer, NoSegmentError, folder_of, read_footer
+from audit_pipeline.segment import Footer, NoSegmentError, folder_of
+from audit_pipeline.stored_segment import footer_at
 from audit_pipeline.targets import Target
 
 _NOTE = "_expired.json"
@@ -46,10 +44,13 @@ def expire(target: Target, limits: RetentionLimits) -> int:
     segments: dict[tuple[Boot, tuple[int, int]], list[SegmentPath]] = defaultdict(list)
     footers: dict[tuple[Boot, tuple[int, int]], Footer] = {}
     for file in files:
-        footer = _footer(file.path, target)
-        if footer is not None:
-            segments[footer.boot, footer.segments].append(file)
-            footers[footer.boot, footer.segments] = footer
+        try:
+            footer = footer_at(file.path, target)
+        except (FileNotFoundError, NoSegmentError):
+            # `check` tells of it.
+            continue
+        segments[footer.boot, footer.segments].append(file)
+        footers[footer.boot, footer.segments] = footer
     through = expired(target)
     gone: list[SegmentPath] = []
     kept: set[Boot] = set()
@@ -57,7 +58,9 @@ def expire(target: Target, limits: RetentionLimits) -> int:
         footer, members = footers[key], segments[key]
         is_old = hour is not None and folder_of("", footer.opened_us) < hour
         is_too_much = limits.bytes_max is not None and left > limits.bytes_max
-        if footer.boot in kept or not (is_old or is_too_much):
+        # Of one whose deletion was interrupted nothing may stay.
+        is_going = footer.last_seq <= through.get(footer.boot, 0)
+        if not is_going and (footer.boot in kept or not (is_old or is_too_much)):
             kept.add(footer.boot)
             continue
         through[footer.boot] = max(through.get(footer.boot, 0), footer.last_seq)
@@ -68,12 +71,3 @@ def expire(target: Target, limits: RetentionLimits) -> int:
         for file in gone:
             target.delete(file.path)
     return len(gone)
-
-
-def _footer(path: str, target: Target) -> Footer | None:
-    try:
-        with target.file_system.open_input_file(path) as file:
-            return read_footer(pq.read_metadata(file))
-    except (OSError, pa.ArrowInvalid, NoSegmentError):
-        # `check` tells of it.
-        return None

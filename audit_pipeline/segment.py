@@ -7,6 +7,7 @@ The hour is the one in which the broker opened the spool, so that a spool that i
 
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -59,6 +60,7 @@ class SegmentFile:
     """A file to be written under `path`."""
 
     path: str
+    footer: Footer
     data: bytes
 
 
@@ -66,6 +68,19 @@ def segment_name(cluster_id: str, broker_id: int, boot_id: str, segment: str) ->
     # Spark takes no notice of files whose names begin with _ or a dot, and ids of clusters may.
     shown = f"-{cluster_id}" if cluster_id[:1] in "_." else cluster_id
     return f"{shown}-{broker_id}-{boot_id}-{segment}{SUFFIX}"
+
+
+_ONE = re.compile(rf"(.*-)(\d+){re.escape(SUFFIX)}")
+_MERGED = re.compile(rf"(.*-)(\d+)-(\d+){re.escape(SUFFIX)}")
+
+
+def is_merged_into(name: str, others: Iterable[str]) -> bool:
+    """Whether one of these files was made of several segments, among them the one of this name."""
+    one = _ONE.fullmatch(name)
+    found = [_MERGED.fullmatch(other) for other in others] if one is not None else []
+    return one is not None and any(
+        other is not None and other[1] == one[1] and int(other[2]) <= int(one[2]) <= int(other[3]) for other in found
+    )
 
 
 def folder_of(table: str, opened_us: int) -> str:
@@ -107,7 +122,7 @@ def segment_files(content: SpoolContent, gaps: Iterable[Gap], *, ended: bool) ->
     )
     name = segment_name(header.cluster_id, header.broker_id, header.boot_id, f"{header.segment:08d}")
     return [
-        SegmentFile(f"{folder_of(table, header.opened_us)}/{name}", packed(rows, footer))
+        SegmentFile(f"{folder_of(table, header.opened_us)}/{name}", footer, packed(rows, footer))
         for table, rows in tables.items()
     ]
 
@@ -165,5 +180,9 @@ def read_footer(metadata: pq.FileMetaData) -> Footer:
     told = (metadata.metadata or {}).get(FOOTER_KEY)
     if told is None:
         raise NoSegmentError("it is a Parquet file, but not of an audit log")
-    fields: dict[str, Any] = json.loads(told)
-    return Footer(**{**fields, "segments": tuple(fields["segments"])})
+    try:
+        fields: dict[str, Any] = json.loads(told)
+        return Footer(**{**fields, "segments": tuple(fields["segments"])})
+    except (ValueError, KeyError, TypeError) as error:
+        # No checksum is over it.
+        raise NoSegmentError(f"what its footer says is damaged: {error}") from error

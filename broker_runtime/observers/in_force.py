@@ -272,13 +272,17 @@ def _thread_usage() -> ThreadUsage:
 
 
 def _state_of(service: ObserverInService, now_s: float) -> tuple[ObserverState, str]:
+    figures, lost = service.figures, service.dropped
     left_s = service.budget.resumes_s - now_s
+    remarks = []
     if left_s > 0:
-        return ObserverState.SUSPENDED, f"its calls take longer than its budget; for {left_s:.0f} s more"
-    last, lost = service.figures.last_error, service.dropped
-    remarks = [] if last is None else [f"{service.figures.errors} errors, the last: {last}"]
+        remarks.append(f"its calls take longer than its budget; for {left_s:.0f} s more")
+    if figures.suspensions:
+        remarks.append(f"{figures.suspensions} suspensions, {figures.skipped} calls left out")
+    if figures.last_error is not None:
+        remarks.append(f"{figures.errors} errors, the last: {figures.last_error}")
     if lost:
         remarks.append(f"{lost} dropped, as its own queue was full")
     if remark := service.remark:
         remarks.append(remark)
-    return ObserverState.LOADED, "; ".join(remarks)
+    return ObserverState.SUSPENDED if left_s > 0 else ObserverState.LOADED, "; ".join(remarks)

@@ -196,3 +196,69 @@ def test_a_segment_that_is_there_twice_is_found(copied: Path) -> None:
     path = next(copied.glob("request/**/*-00000005.parquet"))
     shutil.copy(path, path.with_name("copied.parquet"))
     assert "duplicate" in {finding.kind for finding in check(FolderTarget(copied)).findings}
+
+
+def test_a_spool_that_is_still_there_when_its_segment_was_merged_is_not_landed_again(tmp_path: Path) -> None:
+    """Its lander was killed before it deleted the spool, and another one of the same target does the upkeep."""
+    spools, target = tmp_path / "spools", FolderTarget(tmp_path / "segments")
+    bench = AuditBench(OsFileSystem(), spools, segment_ms="1000")
+    for _ in range(4):
+        bench.produce()
+        bench.timers.advance(2)
+    bench.log.close()
+    shutil.copytree(spools, tmp_path / "before")
+    land(spools, target)
+    compact(target, LATER_US, MANY_BYTES)
+    shutil.rmtree(spools)
+    shutil.copytree(tmp_path / "before", spools)
+    assert Events(target, [spools]).ask("SELECT count(*), count(DISTINCT seq) FROM request")[1] == [(4, 4)]
+    land(spools, target)
+    assert check(target).findings == []
+    assert len(list((tmp_path / "segments").glob("request/**/*.parquet"))) == 1
+    assert not list(spools.glob("*.spool"))
+
+
+def damage_page(folder: Path, pattern: str) -> Path:
+    path = next(folder.glob(pattern))
+    data = bytearray(path.read_bytes())
+    data[60] ^= 0xFF
+    path.write_bytes(data)
+    return path
+
+
+def test_a_damaged_segment_stays_and_keeps_nothing_else_from_being_compacted(copied: Path) -> None:
+    damage_page(copied, "partition/**/*-00000005.parquet")
+    compact(FolderTarget(copied), LATER_US, MANY_BYTES)
+    assert len(list(copied.glob("request/**/*.parquet"))) < 36
+    assert len(list(copied.glob("request/**/*-00000005.parquet"))) == 1
+    assert not list(copied.rglob("_*"))
+    assert {finding.kind for finding in check(FolderTarget(copied)).findings} >= {"corrupt"}
+
+
+def test_what_was_half_deleted_goes_with_the_next_look_and_is_no_loss(copied: Path) -> None:
+    limits = RetentionLimits(bytes_max=sum(path.stat().st_size for path in copied.rglob("*.parquet")) // 2)
+    target = CrashingTarget(copied, 4)
+    with pytest.raises(KeyboardInterrupt):
+        expire(target, limits)
+    assert check(FolderTarget(copied)).findings == []
+    expire(FolderTarget(copied), RetentionLimits(bytes_max=MANY_BYTES))
+    assert not list(copied.rglob("*-00000002.parquet"))
+    assert check(FolderTarget(copied)).findings == []
+
+
+def test_check_tells_of_any_damage_and_goes_on(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path / "segments")
+    bench = AuditBench(OsFileSystem(), tmp_path / "spools")
+    bench.connect()
+    bench.request()
+    bench.log.close()
+    land(tmp_path / "spools", target)
+    path = next((tmp_path / "segments").glob("request/**/*.parquet"))
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 13):
+        data = bytearray(whole)
+        data[at] ^= 0xFF
+        path.write_bytes(data)
+        check(target)
+        compact(target, LATER_US, MANY_BYTES)
+        expire(target, RetentionLimits(bytes_max=MANY_BYTES))
