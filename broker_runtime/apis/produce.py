@@ -166,8 +166,10 @@ def _append(call: Call, leader: LeaderReplica, records: memoryview | None) -> Ap
     done = leader.log.append(records, leader_epoch=leader.leader_epoch)
     if call.partitions is not None:
         base, last = done.base_offset, done.last_offset
-        times_ms = TIMESTAMPS.unpack_from(records, TIMESTAMPS_AT)
-        call.partitions.append((leader.topic, leader.index, len(records), last - base + 1, base, last, *times_ms, 0))
+        first_ms, max_ms = TIMESTAMPS.unpack_from(records, TIMESTAMPS_AT)
+        call.partitions.append(
+            (leader.topic, leader.index, len(records), last - base + 1, base, last, first_ms, max_ms, 0)
+        )
     return done
 
 

@@ -99,8 +99,10 @@ class Block:
                 call.received_s, call.handled_s, call.completed_s, ending, refusal, call.acks, error, call.replica_id,
                 count,
             )  # fmt: skip
-            for name, *rest in rows:
-                self._partitions += _pack_partition(number, self._topic(name), *rest)
+            for name, partition, data, records, base, last, base_ms, max_ms, code in rows:
+                self._partitions += _pack_partition(
+                    number, self._topic(name), partition, data, records, base, last, base_ms, max_ms, code
+                )
         # Not before it has its row: a number without an event is a hole.
         self.last_seq = seq
         return number >= _LAST_NUMBER or (count > 1 and len(self._partitions) >= _PARTITIONS_BYTES_MAX)

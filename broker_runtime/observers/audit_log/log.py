@@ -57,6 +57,7 @@ class AuditLog:
         self._spool = spool
         self._writer = EventWriter(spool, given.clock, given.call_later, settings.writer)
         self._clients = Clients(settings.clients)
+        self._known = self._clients.by_id
         self._settings = settings
         self._clock = given.clock
         self._call_later = given.call_later
@@ -82,7 +83,7 @@ class AuditLog:
     def record_call(self, call: Call) -> None:
         """A request has ended."""
         connection = call.connection
-        client = self._clients.by_id.get(connection.id)
+        client = self._known.get(connection.id)
         if client is None or client.client_id != call.client_id or client.software is not connection.state:
             client = self._clients.of(connection, call.client_id)
         client.requests += 1
