@@ -383,7 +383,7 @@ class Records:
 
     @property
     def compressed(self) -> bool | None:
-        """Whether the first batch is; None where that is not known."""
+        """Whether any batch is; None where that is not known."""
         buffer = self._source.bytes()
         if self._region:
             return None

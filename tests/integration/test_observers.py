@@ -160,8 +160,10 @@ def test_one_that_sleeps_is_suspended(broker: BrokerProcess) -> None:
 def test_one_that_floods_its_queue_drops_and_keeps_memory(broker: BrokerProcess) -> None:
     with observing(broker, "Flooding", queue_max="1000"):
         until(lambda: state(broker, "Flooding") == "Loaded", "the observer is loaded")
-        use(broker, 200)
-        assert figure(broker, "dropped_total", "Flooding") >= 200 * 100 - 1000 - 1000
+        before = broker.resident_bytes()
+        use(broker, 500)
+        assert figure(broker, "dropped_total", "Flooding") >= 500 * 100 - 1000 - 1000
+        assert broker.resident_bytes() - before < 10_000_000, "fifty million bytes were put into it"
         assert state(broker, "Flooding") == "Loaded"
     until(lambda: state(broker, "Flooding") is None, "it is gone, though its thread never ends")
 

@@ -102,8 +102,8 @@ class Flooding(Silent):
         return self._queue.dropped
 
     def record_request(self, *_: Any) -> None:
-        for item in [b""] * 100:
-            self._queue.put(item)
+        for _ in range(100):
+            self._queue.put(bytes(1_000))
 
     def close(self, timeout_s: float) -> None:
         self._queue.close(timeout_s)

@@ -80,7 +80,18 @@ def is_struct(hint: Any) -> bool:
 @st.composite
 def messages(draw: st.DrawFn, key: int, direction: str) -> tuple[Any, bytes]:
     low, high = SERVED[key].versions
-    kind: Any = message_type(key, draw(st.integers(low, high)), direction)
+    return draw(messages_of_version(key, draw(st.integers(low, high)), direction))
+
+
+@st.composite
+def messages_of_every_version(draw: st.DrawFn, key: int, direction: str) -> list[tuple[Any, bytes]]:
+    low, high = SERVED[key].versions
+    return [draw(messages_of_version(key, version, direction)) for version in range(low, high + 1)]
+
+
+@st.composite
+def messages_of_version(draw: st.DrawFn, key: int, version: int, direction: str) -> tuple[Any, bytes]:
+    kind: Any = message_type(key, version, direction)
     entity = draw(entities(kind))
     buffer = io.BytesIO()
     entity_writer(kind)(buffer, entity)
