@@ -10,6 +10,9 @@ from typing import Any
 COMMON = ("cluster_id", "broker_id", "boot_id", "seq")
 """Fields that every table begins with."""
 
+TIME_MS_MAX = 253_402_300_799_999
+"""The end of the year 9999. Producers may send any number for a time: one beyond this, or before 1970, is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Field:

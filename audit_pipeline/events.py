@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import Any
 
-from audit_pipeline.contract import COMMON, contract
+from audit_pipeline.contract import COMMON, TIME_MS_MAX, contract
 from audit_pipeline.spool import EventBlock, Header
 
 _SPOOL = contract().spool
@@ -98,7 +98,7 @@ def _partition(block: EventBlock, row: Mapping[str, Any], request: Event) -> Eve
         "partition": row["partition"],
         "bytes": row["bytes"],
         **{name: _known(row[name]) for name in ("records", "base_offset", "last_offset")},
-        **{name: None if row[name] == _NONE else _moment(row[name] * 1000) for name in ("base_ts", "max_ts")},
+        **{name: _producers_time(row[name]) for name in ("base_ts", "max_ts")},
         "error_code": row["error_code"],
     }
 
@@ -110,6 +110,10 @@ def _with_time(event: Event) -> Event:
 
 def _known(value: int) -> int | None:
     return None if value == _NONE else value
+
+
+def _producers_time(ms: int) -> datetime | None:
+    return _moment(ms * 1000) if 0 <= ms <= TIME_MS_MAX else None
 
 
 def _us(seconds: float) -> int:

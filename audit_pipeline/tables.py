@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from audit_pipeline.contract import COMMON, Field, contract
+from audit_pipeline.contract import COMMON, TIME_MS_MAX, Field, contract
 from audit_pipeline.spool import EventBlock, SpoolContent
 
 _CONTRACT = contract()
@@ -140,7 +140,7 @@ def _partitions(blocks: Sequence[EventBlock], found: _Rows, requests: _Rows) -> 
         "partition": pa.array(np.ascontiguousarray(rows["partition"])),
         "bytes": pa.array(np.ascontiguousarray(rows["bytes"])),
         **{name: _known(rows[name]) for name in ("records", "base_offset", "last_offset")},
-        **{name: _known(rows[name], 1000).cast(_TYPES["timestamp_us"]) for name in ("base_ts", "max_ts")},
+        **{name: _producers_time(rows[name]) for name in ("base_ts", "max_ts")},
         "error_code": pa.array(np.ascontiguousarray(rows["error_code"])),
     }
 
@@ -157,9 +157,14 @@ def _us(seconds: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.rint(seconds * 1e6).astype(np.int64)
 
 
-def _known(values: np.ndarray[Any, Any], factor: int = 1) -> pa.Array:
+def _known(values: np.ndarray[Any, Any]) -> pa.Array:
     """None where the row has -1."""
-    return pa.array(values * factor if factor != 1 else np.ascontiguousarray(values), mask=values == _NONE)
+    return pa.array(np.ascontiguousarray(values), mask=values == _NONE)
+
+
+def _producers_time(ms: np.ndarray[Any, Any]) -> pa.Array:
+    is_none = (ms < 0) | (ms > TIME_MS_MAX)
+    return pa.array(np.where(is_none, 0, ms) * 1000, mask=is_none).cast(_TYPES["timestamp_us"])
 
 
 def _places(

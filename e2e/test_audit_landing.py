@@ -4,34 +4,39 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from confluent_kafka import Producer
 
 from audit_pipeline.check import check
 from audit_pipeline.query import Events
 from audit_pipeline.targets import FolderTarget
 from e2e.cluster.waiting import wait_for
-from e2e.shop import NAMESPACE, READY_TIMEOUT_S, BrokerPod, Json, Shop, condition_of
+from e2e.operator_process import REPOSITORY
+from e2e.shop import EXTERNAL_PORT, NAMESPACE, READY_TIMEOUT_S, BrokerPod, Json, Shop, condition_of
 
-CLUSTER, CLAIM = "audited", "segments"
+CLUSTER, CLAIM, PLUGIN = "ledger", "ledger-audit", "ledger-audit"
+EXAMPLE = REPOSITORY / "examples" / "audited"
 LANDED_TIMEOUT_S = 90.0
 PRODUCED = "SELECT coalesce(sum(records), 0) FROM partition WHERE api_key = 0"
 
 
-def document(kind: str, name: str, spec: Json) -> Json:
-    return {"apiVersion": "sluicegate.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+def example(name: str) -> Json:
+    found: Json = yaml.safe_load((EXAMPLE / name).read_text())
+    return found
 
 
 def cluster() -> Json:
-    # There is no such Secret: that keeps nobody from starting.
-    landing = {"claimName": CLAIM, "secretName": "missing", "retentionDays": 30}
-    brokers = {"replicas": 1, "storage": {"size": "1Gi"}}
-    spec = {"brokers": brokers, "resyncSeconds": 5, "audit": {"landing": landing}}
-    return document("BrokerCluster", CLUSTER, spec | {"config": {"auto.create.topics.enable": "true"}})
+    """Of one broker, and with a Secret that there is not: it keeps nobody from starting."""
+    made = example("cluster.yaml")
+    made["spec"] |= {"resyncSeconds": 5, "brokers": made["spec"]["brokers"] | {"replicas": 1}}
+    made["spec"]["audit"]["landing"] |= {"secretName": "missing"}
+    return made
 
 
 def plugin() -> Json:
-    spec = {"clusterRef": {"name": CLUSTER}, "builtIn": "audit-log", "config": {"segment.ms": "1000"}}
-    return document("ObserverPlugin", "audit-log", spec)
+    made = example("audit-log.yaml")
+    made["spec"]["config"] |= {"segment.ms": "1000"}
+    return made
 
 
 @pytest.fixture
@@ -42,7 +47,8 @@ def segments(standing_shop: Shop) -> Iterator[Path]:
     shop.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": CLAIM}, "spec": claim})
     uid = shop.plane.get("persistentvolumeclaim", CLAIM)["metadata"]["uid"]
     yield shop.kubelet.claim_folder(NAMESPACE, CLAIM, uid) / CLUSTER
-    shop.delete("observerplugin", "audit-log")
+    shop.delete("observerplugin", PLUGIN)
+    shop.delete("brokerlistener", "ledger-external")
     delete_cluster(shop)
     shop.delete("persistentvolumeclaim", CLAIM, "--wait=false")
 
@@ -53,7 +59,7 @@ def delete_cluster(shop: Shop) -> None:
 
 
 def produce(pod: BrokerPod, count: int) -> None:
-    producer = Producer({"bootstrap.servers": f"{pod.address}:{pod.internal_port}", "message.timeout.ms": 60000})
+    producer = Producer({"bootstrap.servers": f"{pod.address}:{EXTERNAL_PORT}", "message.timeout.ms": 60000})
     errors: list[object] = []
     for _ in range(count):
         producer.produce("orders", b"audited", on_delivery=lambda error, _: errors.append(error))
@@ -72,8 +78,8 @@ def test_what_clients_do_is_in_files_and_a_lander_that_fails_takes_no_broker_out
     standing_shop: Shop, segments: Path
 ) -> None:
     shop = standing_shop
-    shop.apply(cluster(), plugin())
-    shop.await_condition("observerplugin", "audit-log", "Ready", "True", timeout_s=READY_TIMEOUT_S)
+    shop.apply(cluster(), example("listener.yaml"), plugin())
+    shop.await_condition("observerplugin", PLUGIN, "Ready", "True", timeout_s=READY_TIMEOUT_S)
     (pod,) = shop.broker_pods(CLUSTER)
     produce(pod, 10)
     wait_for("events in the files", lambda: landed(segments) == 10, timeout_s=LANDED_TIMEOUT_S)
@@ -100,5 +106,5 @@ def test_what_clients_do_is_in_files_and_a_lander_that_fails_takes_no_broker_out
 
 
 def remark(shop: Shop, what: str) -> str:
-    message: str = condition_of(shop.plane.get("observerplugin", "audit-log"), "Ready")["message"]
+    message: str = condition_of(shop.plane.get("observerplugin", PLUGIN), "Ready")["message"]
     return message if what in message else ""

@@ -6,7 +6,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from e2e.cluster.waiting import wait_for
-from e2e.shop import BROKERS, CLUSTER, Json, Shop, condition_of
+from e2e.operator_process import REPOSITORY
+from e2e.shop import BROKERS, CLUSTER, BrokerPod, Json, Shop, condition_of
 
 NAME = "noting"
 PLUGINS = "tests.support.plugin_observers"
@@ -83,3 +84,32 @@ def test_of_two_with_one_name_the_younger_is_told_so(shop: Shop, tmp_path: Path)
     finally:
         shop.delete("observerplugin", NAME)
         shop.delete("observerplugin", "other")
+
+
+def test_the_examples_load_in_a_cluster_that_runs(shop: Shop) -> None:
+    before = shop.fingerprint()
+    folder = str(REPOSITORY / "examples" / "observers")
+    shop.plane.kubectl("apply", "-f", folder)
+    try:
+        for name in ("shop-traffic", "shop-audit"):
+            shop.await_condition("observerplugin", name, "Ready", "True")
+        produce(shop)
+        seen = 'sluicegate_observed_requests_total{api="Produce"}'
+        wait_for("requests in the metrics", lambda: sum(shop.metric(pod, seen) for pod in asked(shop, seen)) > 0)
+        assert all(shop.metric(pod, "sluicegate_audit_events_total") > 0 for pod in shop.broker_pods())
+    finally:
+        shop.plane.kubectl("delete", "-f", folder)
+    wait_for("the observers are off every broker", lambda: not any(map(shop.observers, shop.broker_pods())))
+    assert shop.fingerprint() == before
+
+
+def asked(shop: Shop, series: str) -> list[BrokerPod]:
+    """The brokers that have the series: one has led the partition."""
+
+    def has(pod: BrokerPod) -> bool:
+        try:
+            return shop.metric(pod, series) >= 0
+        except AssertionError:
+            return False
+
+    return [pod for pod in shop.broker_pods() if has(pod)]

@@ -59,7 +59,7 @@ def words(path: Path) -> list[str]:
 def test_an_observer_comes_changes_breaks_and_goes_and_no_broker_restarts(up: LocalUp, tmp_path: Path) -> None:
     before, notes, manifest = up.pids(), tmp_path / "notes", up.manifests / "observer.yaml"
     manifest.write_text(PLUGIN.format(path=notes))
-    await_said(up, True, "loaded by all 2 brokers, none was restarted")
+    await_said(up, True, "loaded by all 2 brokers")
     produce(up)
     assert words(notes) == ["first"]
 

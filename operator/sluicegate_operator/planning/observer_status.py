@@ -104,7 +104,7 @@ def _progress(verdict: PluginVerdict, reports: PluginReports) -> Progress:
         return working("WaitingForBrokers", "the cluster has no brokers yet")
     broker_id, worst = reports.by_broker[0]
     if worst.state == LOADED:
-        return ready(LOADED, _sentence(reports, f"loaded by all {len(reports.expected)} brokers, none was restarted"))
+        return ready(LOADED, _sentence(reports, f"loaded by all {len(reports.expected)} brokers"))
     said = _sentence(reports, f"loaded by {reports.counted} brokers; broker {broker_id}: {worst.message}")
     if worst.state == FAILED and reports.rolling:
         return working("Rolling", f"{said}; brokers are being restarted, which may bring the code that is missing")

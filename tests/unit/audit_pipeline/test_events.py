@@ -23,11 +23,13 @@ from tests.support.calls import NotedConnection
 from tests.support.memory_filesystem import MemoryFileSystem
 
 FOLDER = Path("/audit")
+TIMES = st.integers(-1, 2**41) | st.integers(-(2**63), 2**63 - 1)
+"""Producers may send any."""
 INT64 = st.integers(-1, 2**60)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 PARTITION = st.tuples(
     NAMES, st.integers(0, 9999), st.integers(0, 2**40), st.integers(-1, 2**31 - 1), INT64, INT64,
-    st.integers(-1, 2**41), st.integers(-1, 2**41), st.integers(-1, 120),
+    TIMES, TIMES, st.integers(-1, 120),
 )  # fmt: skip
 REQUEST = st.fixed_dictionaries(
     {

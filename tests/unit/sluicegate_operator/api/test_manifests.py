@@ -50,6 +50,14 @@ def test_the_highly_available_example_survives_the_loss_of_any_one_node() -> Non
     assert all(topic.spec.replicas > min_isr > 1 for topic in manifests.topics)
 
 
+def test_the_audited_example_lands_what_its_brokers_write() -> None:
+    manifests = load_manifests([ROOT / "examples" / "audited"])
+    assert manifests.errors == ()
+    (made,) = manifests.clusters
+    assert made.spec.landing is not None
+    assert [observer.spec.built_in for observer in manifests.observers] == ["audit-log"]
+
+
 def test_one_bad_document_does_not_hide_the_good_ones(tmp_path: Path) -> None:
     path = written(tmp_path, TOPIC + "---\n" + TOPIC.replace("partitions: 6", "partitions: 0") + "---\n---\n")
     manifests = load_manifests([path])

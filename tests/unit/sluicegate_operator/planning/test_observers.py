@@ -138,7 +138,7 @@ def test_what_a_broker_says_counts_once_it_has_the_configuration() -> None:
 @pytest.mark.parametrize(
     ("reports", "state", "ready", "reason", "says"),
     [
-        ({0: LOADED, 1: LOADED}, "Loaded", "True", "Loaded", "loaded by all 2 brokers, none was restarted"),
+        ({0: LOADED, 1: LOADED}, "Loaded", "True", "Loaded", "loaded by all 2 brokers"),
         ({0: LOADED, 1: FAILED}, "Failed", "False", "Failed", "broker 1: ModuleNotFoundError: No module named 'acme'"),
         ({0: LOADED}, "Unknown", "False", "Applying", "broker 1: the broker does not answer (timed out)"),
         ({0: LOADED, 1: ObserverReport("Loading", "it is being loaded")}, "Loading", "False", "Loading", "1/2"),
