@@ -114,7 +114,8 @@ class _ClientDoor:
         """The offset up to which metadata is in force here, and whether it is good enough to serve with.
 
         What was known before this broker was fenced may be old, and an answer that has waited in the socket too. The
-        record that fenced it is new, and so is the answer to the fetch after the one that was in flight.
+        record that fenced it is new, and so is the answer to the fetch after the one that was in flight. At the start
+        the observers that it names are there, or have failed: no client comes before those who are to see all of them.
         """
         follower, me = self._follower, self._node.image.brokers.get(self._node.settings.node_id)
         fresh = (
@@ -122,7 +123,8 @@ class _ClientDoor:
             or (me is not None and me.fenced)
             or follower.fetches_answered >= self._fetches_when_fenced + 2
         )
-        return follower.applied_offset, follower.caught_up and fresh
+        observed = self._served or not self._node.observers.loading
+        return follower.applied_offset, follower.caught_up and fresh and observed
 
     def on_fenced(self, reason: str) -> None:
         self._fetches_when_fenced = self._follower.fetches_answered
@@ -352,6 +354,8 @@ class Broker:
     def _why_not_serving(self) -> str | None:
         if self.membership is None or self.broker is None:
             return "starting"
+        if not self.broker.open and self.broker.observers.loading:
+            return "its observers are being loaded"
         reason = self.membership.why_not_ready()
         return "taking up its replicas" if reason is None and not self.broker.open else reason
 

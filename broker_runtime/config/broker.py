@@ -476,7 +476,8 @@ class ObserverConfig(Config):
         "sluicegate.observer.load.timeout.ms",
         INT,
         30_000,
-        "An observer that is not loaded and configured by then has failed; clients are never kept waiting for it.",
+        "An observer that is not loaded and configured by then has failed. Only a broker that starts waits for it with "
+        "letting clients in.",
         at_least(1),
     )
     sluicegate_observer_close_timeout_ms: Key[int] = dynamic(

@@ -221,6 +221,11 @@ class ObserversInForce:
         return found
 
     @property
+    def changing(self) -> bool:
+        """Whether one is being loaded, configured anew or closed."""
+        return bool(self._changing)
+
+    @property
     def states(self) -> States:
         """By name: what becomes of each observer, and why where it is not called."""
         found: dict[str, tuple[ObserverState, str]] = {}

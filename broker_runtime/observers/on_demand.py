@@ -61,6 +61,13 @@ class ObserversOnDemand:
         elif effective.config.observer_class_names and self._importing is None and not self._closed:
             self._importing = asyncio.get_running_loop().create_task(self._bring_into_force(), name="observers")
 
+    @property
+    def loading(self) -> bool:
+        """Whether one that the configuration names is on its way, and has neither come nor failed."""
+        if self._in_force is not None:
+            return self._in_force.changing
+        return self._importing is not None and not self._importing.done()
+
     async def _bring_into_force(self) -> None:
         """As the configuration is when they have been imported, whatever it was before."""
         try:

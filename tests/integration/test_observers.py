@@ -229,6 +229,16 @@ def test_a_configuration_that_makes_no_sense_is_refused_with_a_sentence(broker: 
             set_default_config(broker, key, value)
 
 
+def test_a_broker_that_starts_lets_no_client_in_before_its_observers_though_they_are_configured_in_the_cluster() -> (
+    None
+):
+    with BrokerProcess() as broker, observing(broker, "SlowlyConfigured"):
+        until(lambda: state(broker, "SlowlyConfigured") == "Loaded", "the observer is loaded")
+        broker.stop()
+        broker.start()
+        assert state(broker, "SlowlyConfigured") == "Loaded", "it takes longer than all else at a start"
+
+
 def test_a_broker_stops_in_time_whatever_its_observers_do(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     names = ",".join(f"{PLUGINS}.{name}" for name in ("NeverClosing", "Noting", "Missing"))

@@ -102,8 +102,8 @@ class Flooding(Silent):
         return self._queue.dropped
 
     def record_request(self, *_: Any) -> None:
-        for _ in range(100):
-            self._queue.put(bytes(1_000))
+        for size in [1_000] * 100:
+            self._queue.put(bytes(size))
 
     def close(self, timeout_s: float) -> None:
         self._queue.close(timeout_s)
@@ -117,6 +117,11 @@ class NeverClosing(Silent):
 class NeverConfigured(Silent):
     def configure(self, config: Mapping[str, str]) -> None:
         _sleep(3600)
+
+
+class SlowlyConfigured(Silent):
+    def configure(self, config: Mapping[str, str]) -> None:
+        _sleep(2)
 
 
 class Refusing(Silent):

@@ -20,6 +20,8 @@ _CLIENT_ID_CHARS_MAX = 255
 _GONE_MAX = 1000
 """Connections that have ended and whose clients are still known."""
 
+_UNTOLD = (None, None)
+
 
 class ClientFacts(NamedTuple):
     """In the order of the schema's client_fields."""
@@ -80,10 +82,8 @@ class Clients:
         before = self.by_id.get(connection.id)
         told = connection.state
         client_id = None if client_id is None else client_id[:_CLIENT_ID_CHARS_MAX]
-        facts = self.stranger(connection.listener, *connection.peer[:2], connection.id)
-        if facts is not None:
-            name, version = told if isinstance(told, ClientSoftware) else (None, None)
-            facts = facts._replace(client_id=client_id, software_name=name, software_version=version)
+        software = told if isinstance(told, ClientSoftware) else _UNTOLD
+        facts = self._facts(connection.listener, *connection.peer[:2], connection.id, client_id, *software)
         client = Client(client_id, told, facts)
         self.by_id[connection.id] = client
         if before is None:
@@ -98,13 +98,26 @@ class Clients:
 
     def stranger(self, listener: str, ip: str, port: int, connection_id: int | None = None) -> ClientFacts | None:
         """Of a client that has not asked for anything; None where it is to be left out."""
+        return self._facts(listener, ip, port, connection_id, None, None, None)
+
+    def _facts(
+        self,
+        listener: str,
+        ip: str,
+        port: int,
+        connection_id: int | None,
+        client_id: str | None,
+        software_name: str | None,
+        software_version: str | None,
+    ) -> ClientFacts | None:
         rules = self._rules
         if listener in rules.excluded_listeners or ANONYMOUS in rules.excluded_principals:
             return None
         # The port of a hashed address would only help to guess it.
         shown_port = None if rules.hash_key else port
+        who = rules.shown(ANONYMOUS)
         return ClientFacts(
-            connection_id, listener, rules.shown(ip), shown_port, rules.shown(ANONYMOUS), None, None, None
+            connection_id, listener, rules.shown(ip), shown_port, who, client_id, software_name, software_version
         )
 
     def _is_gone(self, connection_id: int) -> None:

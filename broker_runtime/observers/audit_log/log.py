@@ -109,7 +109,9 @@ class AuditLog:
         if block is not None:
             ts = block.wall_us(self._clock.monotonic())
             requests = (client.requests if client else 0) if open_s is not None else None
-            self._writer.add("connection", ts, *facts, kind.value, limit or reason, _us(delay_s), _us(open_s), requests)
+            why, told = limit or reason, (_us(delay_s), _us(open_s), requests)
+            if block.add("connection", block.last_seq + 1, ts, *facts, kind.value, why, *told):
+                self._writer.seal()
 
     def inventory(self, partition: HeldPartition) -> None:
         """A partition that this broker has."""

@@ -79,6 +79,7 @@ async def test_nothing_is_imported_where_nobody_observes() -> None:
     await bench.observers.start(configured())
     bench.observers.configure(configured())
     assert (bench.imports, bench.said(), bench.states()) == ([], None, {})
+    assert not bench.observers.loading
     await bench.observers.close()
     assert bench.imports == []
 
@@ -99,11 +100,13 @@ async def test_it_is_imported_once_and_the_last_configuration_counts() -> None:
     await bench.until(lambda: bool(bench.imports))
     assert bench.said() == "On this broker: Raising: Loading (it is being loaded)"
     assert bench.states() == {"Raising": "Loading"}
+    assert bench.observers.loading
     bench.observers.configure(configured("Silent", "Sleeping"))
     assert bench.states() == {"Silent": "Loading", "Sleeping": "Loading"}
     bench.go_on.set()
     await bench.until(lambda: bench.states() == {"Silent": "Loaded", "Sleeping": "Loaded"})
     assert len(bench.imports) == 1
+    assert not bench.observers.loading
     await bench.observers.close()
 
 
@@ -136,6 +139,7 @@ async def test_what_cannot_be_imported_is_told_and_tried_again(caplog: pytest.Lo
     assert bench.observers.note_on("observer.Silent.class") == bench.said()
     assert bench.observers.note_on("log.dirs") is None
     assert bench.states() == {"Silent": "Failed"}
+    assert not bench.observers.loading, "clients are let in without them"
     assert "observers cannot be loaded, tried again in 60 s" in caplog.text
     bench.problem = None
     (retry,) = bench.retries
