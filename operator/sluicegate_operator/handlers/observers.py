@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.observer_plugin import ObserverPlugin, ObserverPluginStatus
 from sluicegate_operator.fleet.observers import ObserversResult, enforce_observers, plugin_reports
 from sluicegate_operator.handlers.context import Context, now
@@ -15,7 +16,7 @@ from sluicegate_operator.planning.conditions import STALLED
 from sluicegate_operator.planning.observer_code import ModulesFound, find_modules
 from sluicegate_operator.planning.observer_status import observer_status
 from sluicegate_operator.planning.observers import ObserverPlan, plan_observers
-from sluicegate_operator.resources.observer_code import observer_code
+from sluicegate_operator.resources.observer_code import observer_code, observer_code_name
 
 UNSETTLED_RETRY = Retry(1.0, 10.0)
 STATUSES_A_TURN = 25
@@ -40,8 +41,7 @@ class ObserverReconciler:
         if cluster.spec.paused:
             return context.resync_s(cluster)
         if cluster.spec.allows_config_map_code:
-            files = {module.file_name: module.text for module in plan.modules.values()}
-            await context.kube.apply(observer_code(cluster, files))
+            await self._give_code(cluster, plan, hold=bool(unreadable))
         pool = await context.pool(cluster)
         expected = plan_cluster(cluster, snapshot.listeners).broker_ids
         if pool is None:
@@ -50,6 +50,14 @@ class ObserverReconciler:
             result = await enforce_observers(pool, plan, hold=bool(unreadable))
         settled = await self._write(snapshot.observers, plan, expected, result)
         return context.resync_s(cluster) if settled and not result.failures and not result.unseen else UNSETTLED_RETRY
+
+    async def _give_code(self, cluster: BrokerCluster, plan: ObserverPlan, *, hold: bool) -> None:
+        """`hold`: an ObserverPlugin cannot be read, so no module that may be of it is taken away."""
+        files = {module.file_name: module.text for module in plan.modules.values()}
+        if hold:
+            given = await self._context.kube.get(CONFIG_MAP, cluster.namespace, observer_code_name(cluster.name))
+            files = {**((given or {}).get("data") or {}), **files}
+        await self._context.kube.apply(observer_code(cluster, files))
 
     async def _code(self, key: ClusterKey, plugins: Sequence[ObserverPlugin]) -> ModulesFound:
         """Raises KubeError."""

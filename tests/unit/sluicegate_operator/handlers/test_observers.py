@@ -106,6 +106,11 @@ async def test_code_of_a_config_map_goes_into_the_one_that_brokers_have_mounted(
     given = shop.kube.take("ConfigMap", "shop-observers")
     assert given["data"] == {f"{class_name.partition('.')[0]}.py": "class Orders: ..."}
     assert (shop.status()["state"], shop.status()["delivery"]) == ("Loaded", "Live")
+    readable = shop.kube.take(KIND, "orders")
+    shop.kube.put(observer() | {"spec": {"clusterRef": {"name": "shop"}, "class": "no class"}})
+    await shop.reconcile()
+    assert shop.kube.take("ConfigMap", "shop-observers")["data"] == given["data"], "brokers may start anew meanwhile"
+    shop.kube.put(readable)
     shop.context.progress[SHOP].rolling = True
     await shop.reconcile()
     assert shop.status()["delivery"] == "Roll"
