@@ -67,6 +67,35 @@ async def test_a_broken_class_is_a_matter_for_a_person_and_named() -> None:
     assert len(shop.kube.events("Failed")) == 1
 
 
+async def test_what_a_broker_begins_to_say_of_one_that_it_has_is_an_event() -> None:
+    shop = Shop(cluster(), observer())
+    shop.say("Loaded")
+    await shop.reconcile()
+    for count in (6, 7):
+        shop.say(f"Loaded ({count} spools wait to be landed)", 2)
+        await shop.reconcile()
+    (event,) = shop.kube.events("BrokerRemarks")
+    assert event["message"] == "broker 2: 6 spools wait to be landed"
+    ready = shop.kube.condition(KIND, "orders")
+    assert (ready["status"], ready["message"]) == (
+        "True",
+        "loaded by all 3 brokers; broker 2: 7 spools wait to be landed",
+    )
+
+
+async def test_an_audit_log_that_nobody_lands_says_so_from_the_start() -> None:
+    says = []
+    for spec in ({}, {"audit": {"landing": {"claimName": "audit"}}}):
+        shop = Shop(cluster(**spec), observer(builtIn="audit-log"))
+        shop.say("Loaded")
+        await shop.reconcile()
+        says.append(shop.kube.condition(KIND, "orders")["message"])
+    assert says == [
+        "loaded by all 3 brokers; nobody lands what they write: say audit.landing in BrokerCluster shop",
+        "loaded by all 3 brokers",
+    ]
+
+
 async def test_what_is_still_loading_is_looked_at_again_soon() -> None:
     shop = Shop(cluster(), observer())
     shop.say("Loading (it is being loaded)")
