@@ -85,8 +85,8 @@ async def test_what_a_broker_begins_to_say_of_one_that_it_has_is_an_event() -> N
 
 async def test_an_audit_log_that_nobody_lands_says_so_from_the_start() -> None:
     says = []
-    for spec in ({}, {"audit": {"landing": {"claimName": "audit"}}}):
-        shop = Shop(cluster(**spec), observer(builtIn="audit-log"))
+    for made in (cluster(), cluster(audit={"landing": {"claimName": "audit"}})):
+        shop = Shop(made, observer(builtIn="audit-log"))
         shop.say("Loaded")
         await shop.reconcile()
         says.append(shop.kube.condition(KIND, "orders")["message"])
