@@ -45,7 +45,9 @@ def keep(land: Sequence[str], variables: Path | None, stopped: Event) -> None:
 
 def _run(command: Sequence[str], variables: Path | None, stopped: Event) -> str | None:
     """How it ended, if nobody here had it end."""
-    given = read_variables(variables)
+    given, problems = read_variables(variables)
+    for problem in problems:
+        log.warning("%s", problem)
     try:
         process = subprocess.Popen(command, env={**os.environ, **given})
     except OSError as error:
@@ -55,7 +57,7 @@ def _run(command: Sequence[str], variables: Path | None, stopped: Event) -> str 
             process.terminate()
             process.wait()
             return None
-        if read_variables(variables) != given:
+        if read_variables(variables)[0] != given:
             log.info("the variables in %s have changed, landing begins anew", variables)
             process.terminate()
             process.wait()
@@ -63,15 +65,24 @@ def _run(command: Sequence[str], variables: Path | None, stopped: Event) -> str 
     return None if stopped.is_set() else f"exit code {process.returncode}"
 
 
-def read_variables(folder: Path | None) -> dict[str, str]:
-    """A folder that is not there has none."""
+def read_variables(folder: Path | None) -> tuple[dict[str, str], list[str]]:
+    """With a sentence on each file that is none. A folder that is not there has none."""
     found: dict[str, str] = {}
+    problems: list[str] = []
     if folder is None or not folder.is_dir():
-        return found
-    for path in sorted(folder.iterdir()):
-        if _VARIABLE.fullmatch(path.name):
-            try:
-                found[path.name] = path.read_text(encoding="utf-8").rstrip("\n")
-            except (OSError, ValueError) as error:
-                log.warning("the variable %s cannot be read: %s", path, error)
-    return found
+        return found, problems
+    try:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        return found, [f"the variables in {folder} cannot be read: {error}"]
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8").rstrip("\n")
+        except (OSError, ValueError) as error:
+            problems.append(f"{path} cannot be read as a variable: {error}")
+            continue
+        if _VARIABLE.fullmatch(path.name) and "\0" not in text:
+            found[path.name] = text
+        else:
+            problems.append(f"{path} is no variable: its name must be one, and its text without zeros")
+    return found, problems

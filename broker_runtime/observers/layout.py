@@ -133,7 +133,8 @@ class StructLayout:
                 self.plain.append(layout)
                 self.least += least
             else:
-                place = Place(field.name, layout, tag=int(tag), default=_default(field), time_bytes=time_bytes)
+                default = _default(field, layout, least)
+                place = Place(field.name, layout, tag=int(tag), default=default, time_bytes=time_bytes)
             self.places[field.name] = place
         self._arrange()
         self.size = None if self.varying or self.flexible else self.places_of[-1][1]
@@ -283,10 +284,11 @@ def _field(field: Any, hint: Any, flexible: bool) -> tuple[Any, int]:
     return PlainField(part), part.least
 
 
-def _default(field: Any) -> Any:
+def _default(field: Any, layout: Any, least: int) -> Any:
     """Of a tagged field that is absent. A struct is shown as one: of bytes that are there for ever."""
     if field.default is MISSING:
-        return None
+        # A struct of which kio leaves the default to us: its fields are zero.
+        return layout.show(Source(bytes(least)), 0)
     if not is_struct(field.default):
         return field.default
     kind: Any = type(field.default)

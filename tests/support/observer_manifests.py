@@ -50,6 +50,12 @@ GOOD_OBSERVERS = (
 
 BAD_OBSERVERS = (
     BadManifest(
+        "an audit log with a filter",
+        observer("who", builtIn="audit-log", filter={"apiKeys": ["Produce"]}),
+        "spec.filter",
+        "audit-log keeps an account of all requests and takes no filter",
+    ),
+    BadManifest(
         "secrets of no names",
         cluster(observers={"secretNames": ["a/b"]}),
         "spec.observers.secretNames",

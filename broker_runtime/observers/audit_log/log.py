@@ -52,8 +52,7 @@ class AuditLog:
     """
 
     def __init__(self, settings: AuditSettings, given: Environment) -> None:
-        folder = Path(settings.spool_dir) if settings.spool_dir else given.folder
-        spool = Spool(given.fs, folder, given.identity, given.api_names, settings.spool_bytes)
+        spool = Spool(given.fs, given.folder, given.identity, given.api_names, settings.spool_bytes)
         self._spool = spool
         self._writer = EventWriter(spool, given.clock, given.call_later, settings.writer)
         self._clients = Clients(settings.clients)

@@ -4,6 +4,7 @@ A new configuration makes a new one, which begins a boot of its own: numbers sta
 """
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -29,9 +30,16 @@ _INVENTORY_TURN: Final = 100
 _INVENTORY_PAUSE_S: Final = 0.01
 
 
-def new_boot_id(wall_ms: int) -> str:
-    """Later ones are greater as text, and no two are the same."""
-    return f"{wall_ms:012x}{os.urandom(3).hex()}"
+_BOOT_FILE: Final = re.compile("([0-9a-f]{12})[0-9a-f]{6}[-.]")
+"""Its time comes first."""
+
+
+def new_boot_id(wall_ms: int, files: Iterable[str]) -> str:
+    """Later ones are greater as text, also when the clock was set back: `files` has those of earlier boots, of which
+    landers leave the last one. No two are the same.
+    """
+    last = max((int(found[1], 16) for name in files if (found := _BOOT_FILE.match(name))), default=0)
+    return f"{max(wall_ms, last + 1):012x}{os.urandom(3).hex()}"
 
 
 class AuditLogObserver:
@@ -50,13 +58,18 @@ class AuditLogObserver:
         """Raises AuditConfigError, and OSError where its spools cannot be written or its key cannot be read."""
         given = self._given
         self._settings = read_settings(with_key_of_file(config, lambda path: Path(path).read_text(encoding="utf-8")))
+        fs = OsFileSystem()
+        own = self._settings.spool_dir
+        folder = Path(own) if own else Path(given.log_dir) / _SPOOL_FOLDER
+        fs.mkdir(folder)
+        boot_id = new_boot_id(given.clock.wall_ms(), fs.listdir(folder))
         self._log = AuditLog(
             self._settings,
             Environment(
-                Identity(given.cluster_id, given.node_id, new_boot_id(given.clock.wall_ms())),
-                Path(given.log_dir) / _SPOOL_FOLDER,
+                Identity(given.cluster_id, given.node_id, boot_id),
+                folder,
                 {api.key: api.name for api in BROKER_APIS},
-                OsFileSystem(),
+                fs,
                 given.clock,
                 given.call_later,
             ),

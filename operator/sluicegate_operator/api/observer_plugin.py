@@ -122,6 +122,13 @@ class ObserverPluginSpec(Model):
             holds=lambda spec: spec.name is None or is_observer_name(spec.name),
             field="name",
         ),
+        Rule(
+            cel="!has(self.builtIn) || self.builtIn != 'audit-log' || !has(self.filter)",
+            message="audit-log keeps an account of all requests and takes no filter: leave out by config"
+            " (exclude.topics, exclude.listeners, exclude.principals)",
+            holds=lambda spec: spec.built_in != "audit-log" or spec.filter is None,
+            field="filter",
+        ),
         config_key_rule(
             f"!k.matches('{KEY_PATTERN}') || k.size() > 128",
             lambda key: re.fullmatch(KEY_PATTERN, key) is None or len(key) > 128,

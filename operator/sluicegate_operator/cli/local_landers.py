@@ -9,9 +9,8 @@ from pathlib import Path
 
 from sluicegate_operator.fleet import local_child
 from sluicegate_operator.fleet.local_data import DataDir
-from sluicegate_operator.planning.observers import ObserverPlan
+from sluicegate_operator.planning.observers import AUDIT_LOG, ObserverPlan
 
-AUDIT_LOG = "audit-log"
 FOLDER = "audit"
 """Of the segments below a cluster's folder, and of the spools below a broker's data."""
 STOP_DEADLINE_S = 12.0

@@ -11,7 +11,7 @@ from typing import Any
 
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
 
-MODULE_CHARACTERS_MAX = 48 << 10
+MODULE_BYTES_MAX = 48 << 10
 """Sixteen of them are less than the 1 MiB of a ConfigMap."""
 _DIGITS = 10
 
@@ -57,7 +57,7 @@ def find_modules(
             missing[name] = f"there is no ConfigMap {source}; create it or correct source.configMap"
         elif text is None:
             missing[name] = f"ConfigMap {source} has no key {module}.py, which class {plugin.observes} asks for"
-        elif len(text) > MODULE_CHARACTERS_MAX:
+        elif len(text.encode()) > MODULE_BYTES_MAX:
             missing[name] = f"{module}.py of ConfigMap {source} is larger than 48 KiB; put it into the brokers' image"
         else:
             digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]

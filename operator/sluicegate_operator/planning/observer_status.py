@@ -44,6 +44,8 @@ class PluginReports:
     error: str = ""
     rolling: bool = False
     """Whether brokers are being restarted to be given code that they lack."""
+    note: str = ""
+    """What people should know of one that is loaded."""
 
     @property
     def by_broker(self) -> list[tuple[int, ObserverReport]]:
@@ -93,6 +95,12 @@ def observer_status(
     )
 
 
+def remark(status: ObserverPluginStatus) -> str:
+    """What a broker that has the observer says of it all the same; empty when there is nothing to say."""
+    said = (one for one in status.broker_states if one.state in (LOADED, SUSPENDED) and one.message)
+    return next((f"broker {one.broker_id}: {one.message}" for one in said), "")
+
+
 def _progress(verdict: PluginVerdict, reports: PluginReports) -> Progress:
     if verdict.outcome is PluginOutcome.DISABLED:
         return ready(PluginOutcome.DISABLED, verdict.message)
@@ -104,7 +112,8 @@ def _progress(verdict: PluginVerdict, reports: PluginReports) -> Progress:
         return working("WaitingForBrokers", "the cluster has no brokers yet")
     broker_id, worst = reports.by_broker[0]
     if worst.state == LOADED:
-        return ready(LOADED, _sentence(reports, f"loaded by all {len(reports.expected)} brokers"))
+        loaded = f"loaded by all {len(reports.expected)} brokers"
+        return ready(LOADED, _sentence(reports, f"{loaded}; {reports.note}" if reports.note else loaded))
     said = _sentence(reports, f"loaded by {reports.counted} brokers; broker {broker_id}: {worst.message}")
     if worst.state == FAILED and reports.rolling:
         return working("Rolling", f"{said}; brokers are being restarted, which may bring the code that is missing")

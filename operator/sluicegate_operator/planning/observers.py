@@ -6,7 +6,7 @@ default, so that a broker that is away learns them when it comes back, and whate
 somebody's hand and is taken away.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -16,9 +16,13 @@ from sluicegate_operator.planning.observer_code import ModulesFound, ObserverMod
 from sluicegate_operator.planning.quotas import SetBrokerConfigs
 
 NAMES = "observer.class.names"
+AUDIT_LOG, _SPOOLS = "audit-log", "spool.dir"
+"""The built-in observer whose events are landed from a folder, and the key that names another folder."""
 PREFIX = "observer."
 OBSERVERS_MAX = 16
 """The broker loads no more."""
+CONFIG_BYTES_MAX = 32 * 1024
+"""Of one observer: a broker reads requests of 1 MiB at most, and all of its observers may be in one."""
 LOADED, LOADING, SUSPENDED, FAILED, UNKNOWN = "Loaded", "Loading", "Suspended", "Failed", "Unknown"
 """What a broker says of an observer; Unknown where it does not answer."""
 
@@ -30,6 +34,7 @@ class PluginOutcome(StrEnum):
     DISABLED = "Disabled"
     NAME_TAKEN = "Conflicted"
     TOO_MANY = "TooMany"
+    TOO_LARGE = "TooLarge"
     CLUSTER_MISSING = "ClusterMissing"
     CODE_NOT_ALLOWED = "CodeNotAllowed"
     CODE_MISSING = "CodeMissing"
@@ -129,9 +134,22 @@ def _judge(
         other = accepted[name].name
         message = f"ObserverPlugin {other} is older and has the name {name}, too; give this one another spec.name"
         return PluginVerdict(name, PluginOutcome.NAME_TAKEN, message)
+    writer = _same_spools(plugin, accepted.values())
+    if writer is not None:
+        message = (
+            f"ObserverPlugin {writer.name} is older and writes the audit log, too: all events would be there twice;"
+            " delete one, or give this one a spool.dir of its own"
+        )
+        return PluginVerdict(name, PluginOutcome.NAME_TAKEN, message)
     if len(accepted) >= OBSERVERS_MAX:
         message = f"a broker has {OBSERVERS_MAX} observers at most, and older ones are that many; delete one"
         return PluginVerdict(name, PluginOutcome.TOO_MANY, message)
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in _configs(plugin, None).items())
+    if size > CONFIG_BYTES_MAX:
+        message = (
+            f"config and filter have {size} bytes, and {CONFIG_BYTES_MAX} at most: let it read the rest from a file"
+        )
+        return PluginVerdict(name, PluginOutcome.TOO_LARGE, message)
     if plugin.spec.config_map_name is not None and not cluster.spec.allows_config_map_code:
         message = (
             "code from a ConfigMap runs with the rights of the brokers: say observers.allowConfigMapCode: true in"
@@ -149,6 +167,23 @@ def _judge(
     if plugin.name in code.missing:
         return PluginVerdict(name, PluginOutcome.CODE_MISSING, code.missing[plugin.name])
     return PluginVerdict(name, PluginOutcome.ACCEPTED)
+
+
+def _same_spools(plugin: ObserverPlugin, others: Iterable[ObserverPlugin]) -> ObserverPlugin | None:
+    """One of the others that writes an audit log into the same folder."""
+    if plugin.spec.built_in != AUDIT_LOG:
+        return None
+    own = (plugin.spec.config or {}).get(_SPOOLS)
+    writers = (other for other in others if other.spec.built_in == AUDIT_LOG)
+    return next((other for other in writers if (other.spec.config or {}).get(_SPOOLS) == own), None)
+
+
+def nobody_lands(cluster: BrokerCluster, plugin: ObserverPlugin) -> str:
+    """What is to be said of an audit log that stays on the brokers of Kubernetes; empty of everything else."""
+    is_audit_log = plugin.spec.built_in == AUDIT_LOG and _SPOOLS not in (plugin.spec.config or {})
+    if not is_audit_log or cluster.spec.landing is not None:
+        return ""
+    return f"nobody lands what they write: say audit.landing in BrokerCluster {cluster.name}"
 
 
 def _configs(plugin: ObserverPlugin, module: ObserverModule | None) -> dict[str, str]:

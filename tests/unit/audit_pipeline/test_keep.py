@@ -3,15 +3,19 @@ from pathlib import Path
 from audit_pipeline.keep import read_variables
 
 
-def test_each_file_of_a_mounted_secret_is_a_variable(tmp_path: Path) -> None:
+def test_each_file_of_a_mounted_secret_is_a_variable_and_what_is_none_is_told(tmp_path: Path) -> None:
     (tmp_path / "..data").mkdir()
     (tmp_path / "AWS_ACCESS_KEY_ID").write_text("someone\n")
     (tmp_path / "AWS_SECRET_ACCESS_KEY").write_text("of great length=")
     (tmp_path / "notes.txt").write_text("no variable")
     (tmp_path / "BINARY").write_bytes(b"\xff")
-    assert read_variables(tmp_path) == {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "of great length="}
+    (tmp_path / "ZERO").write_bytes(b"a\0b")
+    (tmp_path / "FOLDER").mkdir()
+    found, problems = read_variables(tmp_path)
+    assert found == {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "of great length="}
+    assert [problem.split()[0].rpartition("/")[2] for problem in problems] == ["BINARY", "FOLDER", "ZERO", "notes.txt"]
 
 
 def test_a_secret_that_is_not_there_has_no_variables(tmp_path: Path) -> None:
-    assert read_variables(tmp_path / "nothing") == {}
-    assert read_variables(None) == {}
+    assert read_variables(tmp_path / "nothing") == ({}, [])
+    assert read_variables(None) == ({}, [])

@@ -3,12 +3,18 @@
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
+from io import BytesIO
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kio.serial import entity_reader
+from kio.schema.errors import ErrorCode
+from kio.schema.fetch_snapshot.v0 import response as fetch_snapshot
+from kio.schema.types import BrokerId
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import Records as RecordsBytes
+from kio.static.primitive import i32, i64
 
 from broker_runtime.errors import ProtocolError
 from broker_runtime.observers.layout import layout_of, view_of
@@ -86,6 +92,24 @@ def test_a_message_that_is_cut_short_is_said_to_be(key: int, direction: str, dat
     for end in range(len(body)):
         with pytest.raises(ProtocolError):
             view_of(kind, Source(body[:end]), 0).to_dict()
+
+
+def test_a_tagged_struct_that_is_left_out_has_zeros() -> None:
+    leader = fetch_snapshot.LeaderIdAndEpoch(leader_id=BrokerId(0), leader_epoch=i32(0))
+    partition = fetch_snapshot.PartitionSnapshot(
+        index=i32(3),
+        error_code=ErrorCode.none,
+        snapshot_id=fetch_snapshot.SnapshotId(end_offset=i64(7), epoch=i32(1)),
+        current_leader=leader,
+        size=i64(0),
+        position=i64(0),
+        unaligned_records=RecordsBytes(b""),
+    )
+    buffer = BytesIO()
+    entity_writer(fetch_snapshot.PartitionSnapshot)(buffer, partition)
+    assert buffer.getvalue().endswith(b"\x01\0"), "kio writes no tag"
+    assert read_entity(fetch_snapshot.PartitionSnapshot, buffer.getvalue()) == partition
+    same(view_of(fetch_snapshot.PartitionSnapshot, Source(buffer.getvalue()), 0), partition)
 
 
 RECORDS = encode_batch([(b"k", b"v"), (None, b"w")], 1_000) + encode_batch([(b"k", b"v")], 1_000)

@@ -67,6 +67,35 @@ async def test_a_broken_class_is_a_matter_for_a_person_and_named() -> None:
     assert len(shop.kube.events("Failed")) == 1
 
 
+async def test_what_a_broker_begins_to_say_of_one_that_it_has_is_an_event() -> None:
+    shop = Shop(cluster(), observer())
+    shop.say("Loaded")
+    await shop.reconcile()
+    for count in (6, 7):
+        shop.say(f"Loaded ({count} spools wait to be landed)", 2)
+        await shop.reconcile()
+    (event,) = shop.kube.events("BrokerRemarks")
+    assert event["message"] == "broker 2: 6 spools wait to be landed"
+    ready = shop.kube.condition(KIND, "orders")
+    assert (ready["status"], ready["message"]) == (
+        "True",
+        "loaded by all 3 brokers; broker 2: 7 spools wait to be landed",
+    )
+
+
+async def test_an_audit_log_that_nobody_lands_says_so_from_the_start() -> None:
+    says = []
+    for made in (cluster(), cluster(audit={"landing": {"claimName": "audit"}})):
+        shop = Shop(made, observer(builtIn="audit-log"))
+        shop.say("Loaded")
+        await shop.reconcile()
+        says.append(shop.kube.condition(KIND, "orders")["message"])
+    assert says == [
+        "loaded by all 3 brokers; nobody lands what they write: say audit.landing in BrokerCluster shop",
+        "loaded by all 3 brokers",
+    ]
+
+
 async def test_what_is_still_loading_is_looked_at_again_soon() -> None:
     shop = Shop(cluster(), observer())
     shop.say("Loading (it is being loaded)")
@@ -106,6 +135,11 @@ async def test_code_of_a_config_map_goes_into_the_one_that_brokers_have_mounted(
     given = shop.kube.take("ConfigMap", "shop-observers")
     assert given["data"] == {f"{class_name.partition('.')[0]}.py": "class Orders: ..."}
     assert (shop.status()["state"], shop.status()["delivery"]) == ("Loaded", "Live")
+    readable = shop.kube.take(KIND, "orders")
+    shop.kube.put(observer() | {"spec": {"clusterRef": {"name": "shop"}, "class": "no class"}})
+    await shop.reconcile()
+    assert shop.kube.take("ConfigMap", "shop-observers")["data"] == given["data"], "brokers may start anew meanwhile"
+    shop.kube.put(readable)
     shop.context.progress[SHOP].rolling = True
     await shop.reconcile()
     assert shop.status()["delivery"] == "Roll"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, parse_resource
-from sluicegate_operator.planning.observer_code import MODULE_CHARACTERS_MAX, find_modules
+from sluicegate_operator.planning.observer_code import MODULE_BYTES_MAX, find_modules
 from sluicegate_operator.planning.observers import (
     ObservedObservers,
     ObserverPlan,
@@ -50,7 +50,8 @@ def test_it_is_refused_where_the_cluster_does_not_allow_it() -> None:
         (None, "there is no ConfigMap mine"),
         ({"data": {"other.py": TEXT}}, "ConfigMap mine has no key acme.py"),
         ({}, "ConfigMap mine has no key acme.py"),
-        ({"data": {"acme.py": "#" * (MODULE_CHARACTERS_MAX + 1)}}, "larger than 48 KiB"),
+        ({"data": {"acme.py": "#" * (MODULE_BYTES_MAX + 1)}}, "larger than 48 KiB"),
+        ({"data": {"acme.py": "ö" * (MODULE_BYTES_MAX // 2 + 1)}}, "larger than 48 KiB"),
     ],
 )
 def test_code_that_is_not_there_is_told(config_map: Mapping[str, Any] | None, says: str) -> None:

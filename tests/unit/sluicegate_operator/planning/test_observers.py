@@ -8,10 +8,12 @@ import pytest
 from broker_runtime.config.observers import BUILT_IN_OBSERVERS, split_observer_key
 from broker_runtime.config.observers import OBSERVERS_MAX as BROKERS_MAX
 from broker_runtime.observers.loading import BUILT_IN as BUILT_IN_CLASSES
+from broker_runtime.wire.messages import REQUEST_BYTES_MAX
 from sluicegate_operator.api import BrokerCluster, ObserverPlugin, parse_resource
 from sluicegate_operator.api.observer_plugin import BUILT_IN
 from sluicegate_operator.planning.observer_status import PluginReports, observer_status
 from sluicegate_operator.planning.observers import (
+    CONFIG_BYTES_MAX,
     OBSERVERS_MAX,
     ObservedObservers,
     ObserverPlan,
@@ -84,6 +86,17 @@ def test_of_two_with_one_name_the_older_is_loaded() -> None:
     assert "ObserverPlugin orders is older" in planned.verdicts["new"].message
 
 
+def test_a_cluster_has_one_audit_log() -> None:
+    planned = plan(
+        a_plugin("trail", 2, builtIn="audit-log"),
+        a_plugin("audit", 1, builtIn="audit-log"),
+        a_plugin("elsewhere", 3, builtIn="audit-log", config={"spool.dir": "/mine"}),
+    )
+    accepted = {"audit": PluginOutcome.ACCEPTED, "elsewhere": PluginOutcome.ACCEPTED}
+    assert outcomes(planned) == {"trail": PluginOutcome.NAME_TAKEN, **accepted}
+    assert "ObserverPlugin audit is older" in planned.verdicts["trail"].message
+
+
 def test_one_that_is_not_enabled_is_nowhere_and_takes_no_name() -> None:
     planned = plan(a_plugin("orders", 1, enabled=False), a_plugin("new", 2, name="orders"))
     assert outcomes(planned) == {"orders": PluginOutcome.DISABLED, "new": PluginOutcome.ACCEPTED}
@@ -93,6 +106,13 @@ def test_a_broker_has_no_more_than_it_can() -> None:
     planned = plan(*(a_plugin(f"o{number}", number) for number in range(OBSERVERS_MAX + 1)))
     assert outcomes(planned)[f"o{OBSERVERS_MAX}"] is PluginOutcome.TOO_MANY
     assert len(planned.configs["observer.class.names"].split(",")) == OBSERVERS_MAX
+
+
+def test_one_with_too_much_to_say_leaves_room_for_the_others() -> None:
+    large = {f"k{number}": "x" * 4000 for number in range(9)}
+    planned = plan(a_plugin("large", 1, config=large), a_plugin("orders", 2))
+    assert outcomes(planned) == {"large": PluginOutcome.TOO_LARGE, "orders": PluginOutcome.ACCEPTED}
+    assert OBSERVERS_MAX * CONFIG_BYTES_MAX < REQUEST_BYTES_MAX
 
 
 def test_of_another_cluster_and_of_none() -> None:
