@@ -5,9 +5,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
+import pytest
+
 from broker_runtime.config import broker_settings
 from broker_runtime.config.effective import EffectiveConfig, effective_config
 from broker_runtime.exposition import MetricFamily, render
+from broker_runtime.observers import in_force
 from broker_runtime.observers.in_force import ObserversInForce
 from broker_runtime.observers.states import ObserverState
 from broker_runtime.observers.surroundings import Surroundings
@@ -141,6 +144,22 @@ async def test_one_that_is_configured_too_late_is_closed() -> None:
     Late.go_on.set()
     await bench.until(lambda: Late.told == ["closed"])
     assert "sluicegate_observer_left_behind 0.0" in render(bench.observers.collect()).decode()
+
+
+async def test_when_too_many_hang_none_is_loaded_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    monkeypatch.setattr(in_force, "_LEFT_BEHIND_MAX", 1)
+    Late.go_on.clear()
+    bench.observers.configure(configured(Late, sluicegate_observer_load_timeout_ms="1"))
+    await bench.until(lambda: bench.state(Late) is ObserverState.FAILED)
+    bench.observers.configure(configured(Late, First))
+    await bench.until(lambda: bench.state(First) is ObserverState.FAILED)
+    assert bench.observers.states["First"][1] == "LeftBehindError: 1 threads of observers hang; restart the broker"
+    Late.go_on.set()
+    await bench.until(lambda: Late.told == ["closed"])
+    bench.observers.configure(configured(First, observer_First_word="again"))
+    await bench.until(lambda: bench.state(First) is ObserverState.LOADED)
+    await bench.observers.close()
 
 
 async def test_metrics_that_cannot_be_shown_leave_the_page_as_it_is() -> None:
