@@ -52,9 +52,12 @@ class Spool:
         self._limit_bytes = limit_bytes
         fs.mkdir(folder)
         lock = folder / lock_name(identity.boot_id)
-        self._lock: object | None = fs.lock(lock)
+        # It appears locked and whole: a lander that finds it otherwise takes the boot for one that has ended.
+        draft = lock.with_name(lock.name + ".new")
+        self._lock: object | None = fs.lock(draft)
         # Whose spools these are is known, too, when the header of one is damaged.
-        fs.open(lock).write_at([packed_block("header", SCHEMA_VERSION, *identity, 0, 1, 0, api_names)], 0)
+        fs.open(draft).write_at([packed_block("header", SCHEMA_VERSION, *identity, 0, 1, 0, api_names)], 0)
+        fs.rename(draft, lock)
         self._segment = 0
         self._file: File
         self._begin = self._end = 0

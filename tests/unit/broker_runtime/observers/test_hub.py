@@ -364,6 +364,23 @@ def test_an_account_gets_each_call_once() -> None:
     ]
 
 
+class Strict(Account):
+    rejects = True
+
+    def refuses(self, call: Call) -> bool:
+        return call.api.key == PRODUCE
+
+
+def test_an_account_may_have_a_request_refused_that_it_cannot_keep() -> None:
+    scene, strict = Scene(), Strict()
+    scene.observe(strict)
+    with pytest.raises(ProtocolError, match="cannot be recorded"):
+        scene.produce(LEADER)
+    assert isinstance(scene.fetch(max_wait=0), tuple)
+    assert strict.told == [("Produce", "refused", True), ("Fetch", "answered", True)]
+    assert scene.house.log.log_end_offset == 0
+
+
 def test_connections_are_told_to_those_who_want_them() -> None:
     scene = Scene()
 

@@ -3,17 +3,19 @@
 import logging
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit_pipeline.spool import SpoolContent, read_spool
+from audit_pipeline.spool import SpoolContent, read_header, read_spool
 from audit_pipeline.tables import gaps_of
 from broker_runtime.apis.call import Ending
 from broker_runtime.observers.audit_log.layout import REQUEST_ROW
 from broker_runtime.storage.filesystem import read_file
-from tests.support.audit import AuditBench
+from tests.support.audit import AuditBench, ended_call
+from tests.support.calls import NotedConnection
 from tests.support.memory_filesystem import MemoryFileSystem
 
 FOLDER = Path("/audit")
@@ -50,6 +52,27 @@ def test_an_event_is_in_the_spool_within_a_tenth_of_a_second() -> None:
     bench.timers.advance(0.01)
     (block,) = contents(fs)[0].blocks
     assert (block.first_seq, block.last_seq) == (1, 1)
+
+
+def test_a_boot_appears_with_its_lock_held() -> None:
+    """Whoever finds a lock that nobody holds takes the boot for one that has ended."""
+    locked: list[str] = []
+
+    class Watched(MemoryFileSystem):
+        def lock(self, path: Path) -> Any:
+            locked.append(path.name)
+            return super().lock(path)
+
+        def rename(self, source: Path, target: Path) -> None:
+            assert locked == [source.name]
+            assert read_header(read_file(self, source)) is not None
+            super().rename(source, target)
+
+    fs = Watched()
+    bench = AuditBench(fs, FOLDER)
+    assert fs.listdir(FOLDER) == ["0001-00000001.spool", "0001.lock"]
+    assert "0001.lock" not in locked
+    bench.log.close()
 
 
 def test_a_block_that_is_full_is_written_at_once() -> None:
@@ -169,18 +192,35 @@ def test_names_that_clients_make_up_are_kept_up_to_a_length() -> None:
     assert bench.log.figures.events == 100
 
 
-def test_requests_are_refused_while_the_queue_is_full_where_that_is_asked_for() -> None:
+@pytest.mark.parametrize(
+    ("config", "refused", "not_refused"),
+    [
+        ({}, (3, "PLAINTEXT"), None),
+        ({"exclude_listeners": "INTERNAL"}, (3, "PLAINTEXT"), (19, "INTERNAL")),
+        ({"level": "connections"}, (19, "PLAINTEXT"), (3, "PLAINTEXT")),
+    ],
+)
+def test_requests_that_would_be_recorded_are_refused_while_the_queue_is_full_where_that_is_asked_for(
+    config: dict[str, str], refused: tuple[int, str], not_refused: tuple[int, str] | None
+) -> None:
     fs = MemoryFileSystem()
-    bench = AuditBench(fs, FOLDER, queue_bytes="1000", queue_full="reject")
-    assert not bench.log.refuses
+    bench = AuditBench(fs, FOLDER, queue_bytes="1000", queue_full="reject", **config)
+
+    def refuses(of: tuple[int, str]) -> bool:
+        connection = NotedConnection()
+        connection.listener = of[1]
+        return bench.log.refuses(ended_call(of[0], connection, 0, (), Ending.ANSWERED, None))
+
+    assert not refuses(refused)
     fs.capacity_bytes = 0
     for _ in range(100):
-        bench.request()
+        bench.request(19)
         bench.timers.advance(0.1)
-    assert bench.log.refuses
+    assert refuses(refused)
+    assert not_refused is None or not refuses(not_refused)
     fs.mend()
     bench.timers.advance(2)
-    assert not bench.log.refuses
+    assert not refuses(refused)
 
 
 def test_who_is_killed_on_a_full_disk_tells_of_what_was_dropped_too() -> None:
