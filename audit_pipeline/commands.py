@@ -81,6 +81,7 @@ def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> None:
     from audit_pipeline.retention import RetentionLimits, expire  # noqa: PLC0415
 
     try:
+        target.clean(_UPKEEP_S)
         merged = compact(target, now_us, given.file_bytes)
         days = given.retention_days
         limits = RetentionLimits(None if days is None else now_us - days * _DAY_US, given.quota_bytes)

@@ -4,7 +4,9 @@ What is written appears whole or not at all. Paths are relative to the target an
 """
 
 import os
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -43,8 +45,8 @@ class Target(Protocol):
         """All files below a folder, by name; drafts too."""
         ...
 
-    def clean(self) -> None:
-        """Remove what writers have left behind that were killed; nobody may be writing."""
+    def clean(self, unchanged_s: float = 0.0) -> None:
+        """Remove what writers have left behind that were killed: nobody who still writes takes longer than that."""
         ...
 
 
@@ -87,9 +89,12 @@ class FolderTarget:
     def files(self, folder: str = "") -> Iterator[Stored]:
         return _files(self.file_system, folder)
 
-    def clean(self) -> None:
-        for draft in self._root.rglob(f"{DRAFT_PREFIX}*{SUFFIX}.*"):
-            draft.unlink(missing_ok=True)
+    def clean(self, unchanged_s: float = 0.0) -> None:
+        for draft in self._root.rglob(f"{DRAFT_PREFIX}*.*"):
+            # It may become what it is a draft of meanwhile.
+            with suppress(FileNotFoundError):
+                if draft.suffix[1:].isdecimal() and time.time() - draft.stat().st_mtime >= unchanged_s:
+                    draft.unlink()
 
     def _make_folder(self, folder: Path) -> None:
         missing = []
@@ -107,7 +112,7 @@ class StoreTarget:
     def __init__(self, file_system: fs.FileSystem, root: str) -> None:
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(root, file_system)
 
-    def clean(self) -> None:
+    def clean(self, unchanged_s: float = 0.0) -> None:
         """What was not uploaded as a whole is not there."""
 
     def put(self, path: str, data: bytes) -> None:

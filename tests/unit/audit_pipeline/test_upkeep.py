@@ -1,6 +1,7 @@
 """Compaction, retention and questions, on segments as they are landed."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -262,3 +263,17 @@ def test_check_tells_of_any_damage_and_goes_on(tmp_path: Path) -> None:
         check(target)
         compact(target, LATER_US, MANY_BYTES)
         expire(target, RetentionLimits(bytes_max=MANY_BYTES))
+
+
+def test_drafts_of_whoever_was_killed_go_when_nobody_can_still_write_them(copied: Path) -> None:
+    before = {path for path in copied.rglob("*") if path.is_file()}
+    folder = next(copied.glob("request/**/*.parquet")).parent
+    drafts = [folder / "_cluster-7-0001-00000001.parquet.4711", copied / "__expired.json.12"]
+    for draft in drafts:
+        draft.touch()
+    FolderTarget(copied).clean(3600)
+    assert all(draft.exists() for draft in drafts)
+    for draft in drafts:
+        os.utime(draft, (0, 0))
+    FolderTarget(copied).clean(3600)
+    assert {path for path in copied.rglob("*") if path.is_file()} == before
