@@ -297,6 +297,22 @@ def test_not_even_one_whose_exception_raises_harms_a_request() -> None:
     assert service.figures.last_error == "WordlessError: its text raises RuntimeError"
 
 
+class Unspeakable(Noting):
+    @property
+    def dropped(self) -> int:
+        raise SystemExit
+
+    @property
+    def remark(self) -> str:
+        raise SystemExit
+
+
+def test_who_asks_an_observer_for_what_it_says_of_itself_is_not_harmed_either() -> None:
+    service = Scene().observe(Unspeakable())
+    assert (service.dropped, service.remark) == (None, "")
+    assert service.figures.errors == 2
+
+
 class Slow(Noting):
     def __init__(self, scene: Scene, *, sleeps: bool) -> None:
         super().__init__()
