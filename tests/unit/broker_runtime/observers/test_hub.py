@@ -380,6 +380,34 @@ def test_an_account_gets_each_call_once() -> None:
     ]
 
 
+class BrokenAccount(Noting):
+    record_request = record_response = record_no_response = None  # type: ignore[assignment]
+
+    def record_call(self, call: Call) -> None:
+        raise RuntimeError(call.api.name)
+
+    def record_connection(self, notice: ConnectionNotice) -> None:
+        raise RuntimeError(notice.kind)
+
+
+def test_an_account_that_raises_harms_neither_requests_nor_connections_nor_another_account() -> None:
+    scene, account = Scene(), Account()
+    broken = scene.observe(BrokenAccount(), listeners="EXTERNAL")
+    scene.observe(account)
+    assert isinstance(scene.produce(LEADER), tuple)
+    scene.hub.connection_notice(ConnectionNotice(NoticeKind.ACCEPTED, "PLAINTEXT", "127.0.0.1", 5, 1))
+    assert len(account.told) == 1
+    assert (broken.figures.errors, broken.figures.last_error) == (2, "RuntimeError: accepted")
+
+
+def test_a_request_that_cannot_be_read_is_refused_by_its_handler_and_nobody_is_told() -> None:
+    scene, noting = observed(topic_prefixes="ord")
+    frame = encode_request(PRODUCE, 9, 3, {"transactional_id": None, "acks": 1, "timeout": 1, "topic_data": []})
+    with pytest.raises(ProtocolError):
+        scene.dispatch.handle(memoryview(frame)[4:-2], scene.peer)
+    assert noting.told == []
+
+
 class Strict(Account):
     rejects = True
 

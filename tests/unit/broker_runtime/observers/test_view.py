@@ -180,6 +180,15 @@ def test_a_view_is_over_when_the_call_is() -> None:
             use()
 
 
+def test_records_say_whether_they_are_compressed_and_nothing_of_a_format_that_is_not_known() -> None:
+    plain, compressed, old = bytearray(RECORDS), bytearray(RECORDS), bytearray(RECORDS)
+    compressed[22] |= 4
+    old[16] = 1
+    shown = [Records(Source(bytes(each)), 0, len(each)) for each in (plain, compressed, old, RECORDS[:70])]
+    assert [each.compressed for each in shown] == [False, True, None, False]
+    assert [each.count for each in shown] == [3, 3, None, 0]
+
+
 def test_a_field_that_there_is_not_is_named_with_those_that_there_are() -> None:
     struct, _ = produce()
     asked: list[Callable[[], object]] = [

@@ -298,6 +298,36 @@ def test_a_clock_that_jumps_moves_the_times_of_later_blocks_and_no_number() -> N
     assert before.wall_us - after.wall_us > 3_500_000_000
 
 
+def test_clients_whose_connections_have_ended_are_forgotten_in_time() -> None:
+    bench = AuditBench(MemoryFileSystem(), FOLDER)
+    for number in range(1, 1_502):
+        connection = NotedConnection()
+        connection.id = number
+        bench.request(connection=connection)
+        if number > 1:
+            connection.end()
+    known = bench.log._clients.by_id
+    assert len(known) == 1_001
+    assert {1, 502, 1_501} <= known.keys()
+
+
+def test_a_new_file_that_cannot_be_begun_leaves_the_old_one_and_is_tried_again() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, segment_ms="1000")
+    bench.request()
+    bench.settle()
+    fs.capacity_bytes = 0
+    bench.timers.advance(3)
+    bench.request()
+    bench.timers.advance(3)
+    assert [content.end for content in contents(fs)] == [None]
+    fs.mend()
+    bench.timers.advance(3)
+    first, second = contents(fs)
+    assert (first.end is not None, second.header.first_seq) == (True, 3)
+    assert told(fs, ended=False) == ([1, 2], [])
+
+
 STEPS = st.one_of(
     st.tuples(st.just("request"), st.integers(1, 60)),
     st.tuples(st.just("connect"), st.integers(1, 5)),
