@@ -13,7 +13,7 @@ from audit_pipeline.contract import contract
 from audit_pipeline.listing import segment_paths
 from audit_pipeline.segment import folder_of, is_merged_into, segment_name
 from audit_pipeline.spool import NoSpoolError, OtherVersionError
-from audit_pipeline.spool_folder import boots, spools_of
+from audit_pipeline.spool_folder import FoundSpool, boots, spools_of
 from audit_pipeline.tables import arrow_schema, gaps_of, tables_of
 from audit_pipeline.targets import Target
 
@@ -78,19 +78,22 @@ def _in_spools(folders: Iterable[Path]) -> Iterator[tuple[str, dict[str, pa.Tabl
     for folder in folders:
         for boot_id in boots(folder):
             try:
-                spools = spools_of(folder, boot_id)
+                for spool in spools_of(folder, boot_id):
+                    yield _events_of(spool)
             except (NoSpoolError, OtherVersionError):
                 # The lander tells of it.
                 continue
-            for spool in spools:
-                header = spool.content.header
-                name = segment_name(header.cluster_id, header.broker_id, header.boot_id, f"{header.segment:08d}")
-                gaps = list(gaps_of(spool.content, spool.until_seq, ended=spool.ended))
-                _, date, hour = folder_of("", header.opened_us).split("/")
-                tables = {}
-                for table, rows in tables_of(spool.content, gaps).items():
-                    plain = rows.cast(arrow_schema(table))
-                    for column, value in (("arrival_date", date), ("arrival_hour", hour)):
-                        plain = plain.append_column(column, pa.array([value.partition("=")[2]] * len(plain)))
-                    tables[table] = plain
-                yield name, tables
+
+
+def _events_of(spool: FoundSpool) -> tuple[str, dict[str, pa.Table]]:
+    header = spool.content.header
+    name = segment_name(header.cluster_id, header.broker_id, header.boot_id, f"{header.segment:08d}")
+    gaps = list(gaps_of(spool.content, spool.until_seq, ended=spool.ended))
+    _, date, hour = folder_of("", header.opened_us).split("/")
+    tables = {}
+    for table, rows in tables_of(spool.content, gaps).items():
+        plain = rows.cast(arrow_schema(table))
+        for column, value in (("arrival_date", date), ("arrival_hour", hour)):
+            plain = plain.append_column(column, pa.array([value.partition("=")[2]] * len(plain)))
+        tables[table] = plain
+    return name, tables

@@ -10,7 +10,7 @@ import pytest
 from audit_pipeline.check import check
 from audit_pipeline.compact import compact
 from audit_pipeline.land import Landed, land
-from audit_pipeline.spool_folder import AlreadyLandingError, landing
+from audit_pipeline.spool_folder import AlreadyLandingError, landing, spools_of
 from audit_pipeline.targets import FolderTarget
 from broker_runtime.apis.call import Ending
 from broker_runtime.network.connection_notices import NoticeKind
@@ -209,6 +209,23 @@ def test_a_segment_that_is_half_there_is_written_again(tmp_path: Path) -> None:
         spool.write_bytes(data)
     land(spools, FolderTarget(target))
     assert path.read_bytes() == whole
+
+
+def test_spools_are_read_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that nobody has landed for days would not fit into the memory of a sidecar."""
+    write_boots(tmp_path)
+    read: list[str] = []
+    really = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.append(path.name)
+        return really(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    first = next(spools_of(tmp_path, "0002"))
+    assert (first.is_complete, first.ended) == (True, False)
+    assert read == ["0002.lock", "0002-00000001.spool", "0002-00000002.spool"]
+    assert len(list(tmp_path.glob("0002-*.spool"))) > 2
 
 
 def test_a_spool_that_is_cut_in_the_middle_costs_its_tail_and_says_so(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from audit_pipeline.spool import SpoolContent, read_header, read_spool
 from audit_pipeline.tables import gaps_of
 from broker_runtime.apis.call import Ending
 from broker_runtime.observers.audit_log.layout import REQUEST_ROW
-from broker_runtime.storage.filesystem import read_file
+from broker_runtime.storage.filesystem import read_file, replace_file
 from tests.support.audit import AuditBench, ended_call
 from tests.support.calls import NotedConnection
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -269,6 +269,45 @@ def test_spools_that_nobody_lands_have_a_limit() -> None:
     numbers, gaps = told(fs, ended=False)
     assert numbers[-1] == 600
     assert any(reason == "queue full" for *_, reason in gaps)
+
+
+def test_spools_that_nobody_lands_are_not_looked_at_over_and_over() -> None:
+    opened: list[str] = []
+
+    class Watched(MemoryFileSystem):
+        def open(self, path: Path, *, create: bool = False) -> Any:
+            if path.name.startswith("0000-"):
+                opened.append(path.name)
+            return super().open(path, create=create)
+
+    fs = Watched()
+    fs.mkdir(FOLDER)
+    for number in range(20):
+        replace_file(fs, FOLDER / f"0000-{number:08d}.spool", b"x" * 500)
+    opened.clear()
+    bench = AuditBench(fs, FOLDER, spool_bytes="20000", queue_bytes="1000", segment_bytes="2000")
+    assert len(opened) == 20
+    for _ in range(300):
+        bench.request()
+        bench.timers.advance(0.1)
+    assert bench.log.figures.dropped > 0
+    assert bench.log.figures.waiting_spools > 20
+    assert len(opened) == 20
+    for number in range(10):
+        fs.unlink(FOLDER / f"0000-{number:08d}.spool")
+    bench.timers.advance(2)
+    assert len(opened) == 20 + 10
+    assert told_of_own(fs)[-1] == 300
+
+
+def told_of_own(fs: MemoryFileSystem) -> list[int]:
+    blocks = [
+        block
+        for name in fs.listdir(FOLDER)
+        if name.startswith("0001-")
+        for block in read_spool(read_file(fs, FOLDER / name)).blocks
+    ]
+    return [seq for block in blocks for seq in range(block.first_seq, block.last_seq + 1)]
 
 
 def test_a_block_that_is_larger_than_the_limit_is_written_when_all_others_are_landed() -> None:
