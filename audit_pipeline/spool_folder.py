@@ -90,7 +90,9 @@ def _was_never_begun(content: SpoolContent, before: SpoolContent | None) -> bool
 
 
 def forget_boot(folder: Path, boot_id: str) -> None:
-    """All of a boot that has ended is landed."""
+    """All of a boot is landed; one that runs may still be about to begin its first spool."""
+    if _is_running(folder / f"{boot_id}{_LOCK_SUFFIX}"):
+        return
     for path in folder.glob(f"{boot_id}-*{SUFFIX}"):
         path.unlink(missing_ok=True)
     (folder / f"{boot_id}{_LOCK_SUFFIX}").unlink(missing_ok=True)

@@ -211,6 +211,17 @@ def test_a_segment_that_is_half_there_is_written_again(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
+def test_a_boot_that_runs_is_not_forgotten_also_when_it_has_no_spool(tmp_path: Path) -> None:
+    spools = tmp_path / "spools"
+    running = [AuditBench(OsFileSystem(), spools, boot) for boot in ("0001", "0002")]
+    (spools / "0001-00000001.spool").unlink()
+    land(spools, FolderTarget(tmp_path / "segments"))
+    assert (spools / "0001.lock").exists()
+    running[0].kill()
+    land(spools, FolderTarget(tmp_path / "segments"))
+    assert not (spools / "0001.lock").exists()
+
+
 def test_spools_are_read_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that nobody has landed for days would not fit into the memory of a sidecar."""
     bench = AuditBench(OsFileSystem(), tmp_path, segment_ms="1000")
