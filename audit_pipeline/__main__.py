@@ -11,6 +11,7 @@ from threading import Event
 
 from audit_pipeline import commands
 from audit_pipeline.contract import contract
+from audit_pipeline.spool import OtherVersionError
 
 _TARGET = "a folder, or a URI of an object store such as s3://bucket/path?region=..."
 _FILE_BYTES = 128 * 1024 * 1024
@@ -24,7 +25,7 @@ def main(arguments: Sequence[str] | None, stopped: Event) -> int:
     except ModuleNotFoundError as error:
         print(f"{error.name} is not installed: pip install 'sluicegate[audit]'", file=sys.stderr)
         return commands.BAD_USE
-    except OSError as error:
+    except (OSError, OtherVersionError) as error:
         print(error, file=sys.stderr)
         return commands.BAD_USE
     return code

@@ -207,3 +207,12 @@ def test_the_commands_work_from_a_spool_to_an_answer(tmp_path: Path, capsys: pyt
     assert run(["upkeep", segments]) == 0
     next((tmp_path / "segments").rglob("*.parquet")).unlink()
     assert run(["check", segments]) == 1
+
+
+def test_a_spool_of_a_newer_broker_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("broker_runtime.observers.audit_log.spool.SCHEMA_VERSION", 2)
+    AuditBench(OsFileSystem(), tmp_path).log.close()
+    assert run(["tail", str(tmp_path), "--from-start", "--once"]) == 2
+    assert "schema version 2" in capsys.readouterr().err
