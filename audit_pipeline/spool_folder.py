@@ -64,7 +64,11 @@ def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
         is_last = path == paths[-1]
         former = before[1] if before is not None else None
         instead = None if is_last and not ended else _header_of(path, identity, former)
-        content = _read(path, instead)
+        try:
+            content = _read(path.read_bytes(), instead)
+        except FileNotFoundError:
+            # A lander was quicker, and those before it are landed, too.
+            continue
         if content is None and (ended or not is_last):
             raise NoSpoolError(f"{path} does not say whose it is, and neither does {lock}")
         if content is None or (is_last and content.header is instead and _was_never_begun(content, former)):
@@ -76,11 +80,11 @@ def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
         yield FoundSpool(*before, None, is_complete=ended or before[1].end is not None, ended=ended)
 
 
-def _read(path: Path, instead: Header | None) -> SpoolContent | None:
-    """None when it has no header, or is gone: another lander may have been quicker."""
+def _read(data: bytes, instead: Header | None) -> SpoolContent | None:
+    """None when it has no header."""
     try:
-        return read_spool(path.read_bytes(), instead)
-    except (FileNotFoundError, NoSpoolError):
+        return read_spool(data, instead)
+    except NoSpoolError:
         return None
 
 

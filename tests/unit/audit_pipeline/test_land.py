@@ -243,6 +243,18 @@ def test_spools_are_read_one_after_the_other(tmp_path: Path, monkeypatch: pytest
     assert len(list(tmp_path.glob("*.spool"))) == 5
 
 
+def test_spools_that_a_lander_takes_away_meanwhile_are_passed_over(tmp_path: Path) -> None:
+    bench = AuditBench(OsFileSystem(), tmp_path, segment_ms="1000")
+    for _ in range(4):
+        bench.request()
+        bench.timers.advance(2)
+    found = spools_of(tmp_path, "0001")
+    assert next(found).content.header.segment == 1
+    for number in (1, 2, 3):
+        (tmp_path / f"0001-{number:08d}.spool").unlink()
+    assert [spool.content.header.segment for spool in found] == [2, 4, 5]
+
+
 def test_a_spool_that_is_cut_in_the_middle_costs_its_tail_and_says_so(tmp_path: Path) -> None:
     spools, target = tmp_path / "spools", tmp_path / "segments"
     write_boots(spools)
