@@ -1,7 +1,7 @@
 """Questions in SQL about all events: those in segments and those that are still in spools. Shell over DuckDB."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ class Events:
         landed: dict[str, list[str]] = defaultdict(list)
         for file in [] if target is None else segment_paths(target):
             landed[file.table].append(file.path)
-        waiting = _waiting(found_in_spools, {path.rpartition("/")[2] for paths in landed.values() for path in paths})
+        names = {table: {path.rpartition("/")[2] for path in paths} for table, paths in landed.items()}
+        waiting = _waiting(found_in_spools, names)
         for table in contract().tables:
             schema = pa.unify_schemas([arrow_schema(table), _HOURS])
             parts = []
@@ -63,12 +64,15 @@ class Events:
         return found.column_names, list(zip(*columns, strict=True))
 
 
-def _waiting(spools: Iterable[tuple[str, dict[str, pa.Table]]], landed: Collection[str]) -> dict[str, list[pa.Table]]:
-    """Events by table, of spools whose segments are not among those."""
+def _waiting(
+    spools: Iterable[tuple[str, dict[str, pa.Table]]], landed: Mapping[str, Collection[str]]
+) -> dict[str, list[pa.Table]]:
+    """Events by table, of spools whose file is not among those of the table: a spool may be half landed."""
     found: dict[str, list[pa.Table]] = defaultdict(list)
     for name, tables in spools:
-        if name not in landed and not is_merged_into(name, landed):
-            for table, rows in tables.items():
+        for table, rows in tables.items():
+            names = landed.get(table, ())
+            if name not in names and not is_merged_into(name, names):
                 found[table].append(rows)
     return found
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,6 +12,8 @@ from audit_pipeline.spool import SUFFIX, UNKNOWN_SEQ, Header, NoSpoolError, Spoo
 
 _LOCK_SUFFIX = ".lock"
 _LANDER_LOCK = "lander"
+_TAKING_S = 60.0
+"""A lock file that is empty for longer is not being taken: its broker has been killed meanwhile."""
 
 
 class AlreadyLandingError(RuntimeError):
@@ -93,6 +96,11 @@ def _was_never_begun(content: SpoolContent, before: SpoolContent | None) -> bool
     return not content.blocks and before is not None and before.end is None
 
 
+def is_written_to(folder: Path) -> bool:
+    """Whether a broker runs that writes spools here."""
+    return any(_is_running(path) for path in folder.glob(f"*{_LOCK_SUFFIX}"))
+
+
 def forget_boot(folder: Path, boot_id: str) -> None:
     """All of a boot is landed; one that runs may still be about to begin its first spool."""
     if _is_running(folder / f"{boot_id}{_LOCK_SUFFIX}"):
@@ -108,6 +116,10 @@ def _is_running(lock: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
+        told = os.fstat(descriptor)
+        if told.st_size == 0 and time.time() - told.st_mtime < _TAKING_S:
+            # Its broker is about to take it, and to be in the way for a moment would cost it its audit log.
+            return True
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

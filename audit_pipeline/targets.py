@@ -13,6 +13,8 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 from pyarrow import fs
 
+from audit_pipeline.errors import BadUseError
+
 SUFFIX = ".parquet"
 DRAFT_PREFIX = "_"
 """Spark takes no notice of files whose names begin so."""
@@ -51,10 +53,18 @@ class Target(Protocol):
 
 
 def open_target(uri: str) -> Target:
-    """Of a path, or of a URI as pyarrow.fs.FileSystem.from_uri has them (s3://bucket/path?endpoint_override=...)."""
+    """Of a path, or of a URI as pyarrow.fs.FileSystem.from_uri has them (s3://bucket/path?endpoint_override=...).
+
+    Raises BadUseError.
+    """
     if "://" not in uri:
         return FolderTarget(Path(uri))
-    file_system, root = fs.FileSystem.from_uri(uri)
+    try:
+        file_system, root = fs.FileSystem.from_uri(uri)
+    except pa.ArrowInvalid as error:
+        raise BadUseError(
+            f"{uri} is no target: give a folder, or a URI such as s3://bucket/path?region=eu-central-1 ({error})"
+        ) from None
     if isinstance(file_system, fs.LocalFileSystem):
         return FolderTarget(Path(root))
     return StoreTarget(file_system, root)
