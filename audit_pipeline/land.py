@@ -36,21 +36,27 @@ def land(folder: Path, target: Target) -> Landed:
     spools, files, events = 0, 0, 0
     problems: list[str] = []
     for boot_id in boots(folder):
-        is_over = True
+        is_over, keeps = True, False
         try:
             for spool in spools_of(folder, boot_id):
                 is_over = spool.is_complete and spool.ended
                 if not spool.is_complete:
                     break
                 made = land_spool(spool, target)
-                spool.path.unlink(missing_ok=True)
+                try:
+                    spool.path.unlink(missing_ok=True)
+                except OSError as error:
+                    # It is landed again, to the same files, until it can be deleted.
+                    problems.append(f"{spool.path} is landed and cannot be deleted: {error}")
+                    keeps = True
+                    continue
                 spools += 1
                 files += len(made)
                 events += _events(spool)
         except (NoSpoolError, OtherVersionError, SegmentConflictError) as error:
             problems.append(f"boot {boot_id}: {error}")
             continue
-        if is_over and boot_id != boots(folder)[-1]:
+        if is_over and not keeps and boot_id != boots(folder)[-1]:
             forget_boot(folder, boot_id)
     return Landed(spools, files, events, tuple(problems))
 

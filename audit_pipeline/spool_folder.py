@@ -2,18 +2,16 @@
 
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from audit_pipeline.errors import BadUseError
 from audit_pipeline.spool import SUFFIX, UNKNOWN_SEQ, Header, NoSpoolError, SpoolContent, read_header, read_spool
 
 _LOCK_SUFFIX = ".lock"
 _LANDER_LOCK = "lander"
-_TAKING_S = 60.0
-"""A lock file that is empty for longer is not being taken: its broker has been killed meanwhile."""
 
 
 class AlreadyLandingError(RuntimeError):
@@ -36,8 +34,14 @@ class FoundSpool:
 
 @contextmanager
 def landing(folder: Path) -> Iterator[None]:
-    """Keep other landers away for as long as this lasts. Raises AlreadyLandingError."""
-    with (folder / _LANDER_LOCK).open("w") as lock:
+    """Keep other landers away for as long as this lasts. Raises AlreadyLandingError, and BadUseError."""
+    try:
+        opened = (folder / _LANDER_LOCK).open("w")
+    except OSError as error:
+        raise BadUseError(
+            f"{folder} cannot be written ({error.strerror}), and who lands has to delete spools there"
+        ) from None
+    with opened as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -116,10 +120,6 @@ def _is_running(lock: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        told = os.fstat(descriptor)
-        if told.st_size == 0 and time.time() - told.st_mtime < _TAKING_S:
-            # Its broker is about to take it, and to be in the way for a moment would cost it its audit log.
-            return True
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -1,5 +1,6 @@
 """From an audit log to segments and to the verdict about them, whatever happens to the lander on its way."""
 
+import errno
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from audit_pipeline.check import check
 from audit_pipeline.compact import compact
+from audit_pipeline.errors import BadUseError
 from audit_pipeline.land import Landed, land
 from audit_pipeline.spool_folder import AlreadyLandingError, landing, spools_of
 from audit_pipeline.targets import FolderTarget
@@ -181,6 +183,97 @@ def test_two_landers_at_once_are_refused_and_would_do_no_harm(tmp_path: Path) ->
         path.write_bytes(data)
     assert land(spools, FolderTarget(target)).problems == ()
     assert files(target) == once
+
+
+class InterruptedTarget(FolderTarget):
+    """In whose n-th step another lander lands everything."""
+
+    def __init__(self, root: Path, spools: Path, at: int) -> None:
+        super().__init__(root)
+        self._spools = spools
+        self._left = at
+
+    def put(self, path: str, data: bytes) -> None:
+        self._step()
+        super().put(path, data)
+        self._step()
+
+    def _step(self) -> None:
+        self._left -= 1
+        if self._left == -1:
+            assert land(self._spools, FolderTarget(self._root)).problems == ()
+
+
+def test_two_landers_whose_steps_mix_come_to_the_files_of_one(tmp_path: Path) -> None:
+    """As where locks do not work: on some file systems of networks."""
+    write_boots(tmp_path / "begin")
+    shutil.copytree(tmp_path / "begin", tmp_path / "spools")
+    land(tmp_path / "spools", FolderTarget(tmp_path / "expected"))
+    expected = files(tmp_path / "expected")
+    for step in range(2 * len(expected)):
+        spools, segments = tmp_path / f"spools-{step}", tmp_path / f"segments-{step}"
+        shutil.copytree(tmp_path / "begin", spools)
+        assert land(spools, InterruptedTarget(segments, spools, step)).problems == ()
+        assert files(segments) == expected
+        assert not list(spools.glob("*.spool"))
+
+
+class FullTarget(FolderTarget):
+    """A disk on which there is room for so many files more."""
+
+    def __init__(self, root: Path, files: int) -> None:
+        super().__init__(root)
+        self._left = files
+
+    def put(self, path: str, data: bytes) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().put(path, data)
+
+
+def test_a_target_that_is_full_anywhere_costs_nothing_but_time(tmp_path: Path) -> None:
+    write_boots(tmp_path / "begin")
+    shutil.copytree(tmp_path / "begin", tmp_path / "spools")
+    land(tmp_path / "spools", FolderTarget(tmp_path / "expected"))
+    expected = files(tmp_path / "expected")
+    for room in range(len(expected)):
+        spools, segments = tmp_path / f"spools-{room}", tmp_path / f"segments-{room}"
+        shutil.copytree(tmp_path / "begin", spools)
+        with pytest.raises(OSError, match="No space left"):
+            land(spools, FullTarget(segments, room))
+        land(spools, FolderTarget(segments))
+        assert files(segments) == expected
+
+
+def test_spools_that_cannot_be_deleted_are_landed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    write_boots(spools)
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    with monkeypatch.context() as read_only:
+        read_only.setattr(Path, "unlink", refuse)
+        for _ in range(2):
+            problems = land(spools, FolderTarget(target)).problems
+            assert len(problems) == len(list(spools.glob("*.spool"))) > 2
+            assert all("is landed and cannot be deleted: " in problem for problem in problems)
+    assert land(spools, FolderTarget(target)).problems == ()
+    assert {finding.kind for finding in check(FolderTarget(target)).findings} == {"gap"}
+    assert not list(spools.glob("*.spool"))
+
+
+def test_a_folder_of_spools_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with (
+        pytest.raises(BadUseError, match=r"cannot be written .Read-only file system., and who lands"),
+        landing(tmp_path),
+    ):
+        pass
 
 
 def test_a_segment_that_is_there_already_with_other_events_is_left_alone(tmp_path: Path) -> None:

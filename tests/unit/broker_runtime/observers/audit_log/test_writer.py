@@ -223,6 +223,24 @@ def test_requests_that_would_be_recorded_are_refused_while_the_queue_is_full_whe
     assert not refuses(refused)
 
 
+def test_a_folder_that_is_read_only_for_a_while_is_as_a_full_disk() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, queue_bytes="1000", segment_ms="1000")
+    bench.request()
+    bench.settle()
+    fs.read_only = True
+    for _ in range(100):
+        bench.request()
+        bench.timers.advance(0.1)
+    fs.mend()
+    bench.timers.advance(2)
+    bench.request()
+    bench.log.close()
+    numbers, gaps = told(fs, ended=True)
+    assert numbers == list(range(1, 103))
+    assert [reason for *_, reason in gaps] == ["queue full"]
+
+
 def test_who_is_killed_on_a_full_disk_tells_of_what_was_dropped_too() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER, queue_bytes="1000")
