@@ -84,6 +84,12 @@ def land(context: typer.Context) -> None:
 
 
 @audit.command(context_settings=_THROUGH)
+def keep(context: typer.Context) -> None:
+    """`land --follow` in a process that is begun again whenever it ends."""
+    _become("keep", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
 def upkeep(context: typer.Context) -> None:
     """Compact hours that are over, and delete what is beyond the limits."""
     _become("upkeep", *context.args)
