@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 import signal
 import sys
 import time
@@ -11,9 +12,13 @@ from threading import Event
 
 from audit_pipeline import commands
 from audit_pipeline.contract import contract
+from audit_pipeline.errors import BadUseError
 
 _TARGET = "a folder, or a URI of an object store such as s3://bucket/path?region=..."
 _FILE_BYTES = 128 * 1024 * 1024
+_INTERRUPTED = 130
+_GO_ON = ("land", "keep", "tail")
+"""They end when they have finished what they are at; all others at once."""
 
 
 def main(arguments: Sequence[str] | None, stopped: Event) -> int:
@@ -24,9 +29,15 @@ def main(arguments: Sequence[str] | None, stopped: Event) -> int:
     except ModuleNotFoundError as error:
         print(f"{error.name} is not installed: pip install 'sluicegate[audit]'", file=sys.stderr)
         return commands.BAD_USE
-    except OSError as error:
+    except BrokenPipeError:
+        # Whoever was reading has seen enough (`| head`), and nothing may be written to it at the end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return commands.OK
+    except (BadUseError, OSError) as error:
         print(error, file=sys.stderr)
         return commands.BAD_USE
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     return code
 
 
@@ -40,6 +51,9 @@ def parser() -> argparse.ArgumentParser:
     land.add_argument("target", help=_TARGET)
     land.add_argument("--follow", action="store_true", help="go on until SIGTERM")
     land.add_argument("--interval-s", type=float, default=2.0, help="with --follow: time between two looks")
+    land.add_argument(
+        "--stop-s", type=float, default=10.0, help="after SIGTERM: wait so long for the broker to end its spool"
+    )
     land.add_argument("--upkeep", action="store_true", help="do `upkeep` once an hour; one lander of a target may")
     land.add_argument("--ordinal", type=int, default=0, help="of landers with one target only number 0 does the upkeep")
     _upkeep_options(land)
@@ -67,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     query.set_defaults(run=commands.query)
 
     tail = found.add_parser("tail", help="show events as a broker writes them")
-    tail.add_argument("spools", type=Path, help="the folder that the broker writes its spools to")
+    tail.add_argument("spools", type=Path, nargs="+", help="the folder that a broker writes its spools to")
     tail.add_argument("--table", action="append", choices=sorted(contract().tables), default=[], help="only these")
     tail.add_argument("--from-start", action="store_true", help="also those that are in the spools already")
     tail.add_argument("--once", action="store_true", help="stop when all has been shown that is there")
@@ -85,6 +99,7 @@ def _upkeep_options(parser: argparse.ArgumentParser) -> None:
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     ended = Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    if sys.argv[1:2] and sys.argv[1] in _GO_ON:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: ended.set())
     sys.exit(main(None, ended))

@@ -4,19 +4,25 @@ import argparse
 import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+from audit_pipeline.errors import BadUseError
 from audit_pipeline.keep import keep as keep_landing
+from audit_pipeline.spool import OtherVersionError
 from audit_pipeline.tail import SpoolTail, as_json, as_line, follow
 
 log = logging.getLogger(__name__)
 
 OK, FOUND_SOMETHING, BAD_USE = 0, 1, 2
+
 _POLL_S = 0.2
+_BROKER_POLL_S = 0.1
 _WAIT_FOR_LANDER_S = 1.0
 _UPKEEP_S = 3600.0
 _DAY_US = 24 * 3_600_000_000
@@ -31,8 +37,10 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
     def passes(target: Target) -> int:
         upkeep_at_us = now_us()
         while True:
-            # Whoever is stopped lands what is complete by then: the spool of a broker that was stopped before it.
+            # Whoever is stopped lands what is complete by then: the spool of a broker that is stopped with it, too.
             is_last = not given.follow or stopped.is_set()
+            if stopped.is_set():
+                _wait_for_brokers(given.spools, given.stop_s)
             code = _one_pass(given.spools, target, land_spools)
             if given.upkeep and given.ordinal == 0 and now_us() >= upkeep_at_us:
                 upkeep_at_us = now_us() + int(_UPKEEP_S * 1e6)
@@ -43,6 +51,7 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
 
     if given.follow:
         given.spools.mkdir(parents=True, exist_ok=True)
+    _require_folders([given.spools])
     while True:
         try:
             with landing(given.spools):
@@ -63,6 +72,20 @@ def keep(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int
     return OK
 
 
+def _wait_for_brokers(spools: Path, timeout_s: float) -> None:
+    """Until none writes here any more; what is not landed by then stays for whoever lands next."""
+    from audit_pipeline.spool_folder import is_written_to  # noqa: PLC0415
+
+    deadline_s = time.monotonic() + timeout_s
+    if is_written_to(spools):
+        log.info("stopping: waiting up to %g s for the broker to end its spool", timeout_s)
+    while is_written_to(spools):
+        if time.monotonic() >= deadline_s:
+            log.warning("the broker still writes: what it has not completed is landed by the next lander")
+            return
+        Event().wait(_BROKER_POLL_S)
+
+
 def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]) -> int:
     try:
         landed = land_spools(spools, target)
@@ -81,6 +104,7 @@ def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> None:
     from audit_pipeline.retention import RetentionLimits, expire  # noqa: PLC0415
 
     try:
+        target.clean(_UPKEEP_S)
         merged = compact(target, now_us, given.file_bytes)
         days = given.retention_days
         limits = RetentionLimits(None if days is None else now_us - days * _DAY_US, given.quota_bytes)
@@ -102,10 +126,15 @@ def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     from audit_pipeline.check import check as check_target  # noqa: PLC0415
     from audit_pipeline.targets import open_target  # noqa: PLC0415
 
+    path = Path(given.target)
+    if path.exists():
+        _require_folders([path])
     report = check_target(open_target(given.target))
     if not report.files:
-        print(f"there are no segments in {given.target}", file=sys.stderr)
-        return BAD_USE
+        raise BadUseError(
+            f"there are no segments in {given.target}: give the folder or URI that `land` was given; it lands a spool "
+            "when it is a minute old (segment.ms) or its broker has stopped"
+        )
     for finding in report.findings:
         print(f"{finding.kind}: {finding.where}: {finding.text}")
     print(
@@ -118,29 +147,48 @@ def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
 def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     import duckdb  # noqa: PLC0415
 
+    from audit_pipeline.contract import contract  # noqa: PLC0415
     from audit_pipeline.query import Events  # noqa: PLC0415
     from audit_pipeline.targets import open_target  # noqa: PLC0415
 
+    if given.target is None and not given.spools:
+        raise BadUseError("nothing was said to look at: give --target, --spools, or both")
+    _require_folders([*given.spools, *([Path(given.target)] if given.target and "://" not in given.target else [])])
     target = open_target(given.target) if given.target else None
     try:
         columns, rows = Events(target, given.spools).ask(given.sql)
     except duckdb.Error as error:
-        print(error, file=sys.stderr)
-        return BAD_USE
+        tables = ", ".join(contract().tables)
+        raise BadUseError(f"{error}\nThere are the tables {tables}; `DESCRIBE request` shows its fields.") from None
     if given.json:
         for row in rows:
-            print(json.dumps(dict(zip(columns, row, strict=True)), default=_shown))
+            print(json.dumps(dict(zip(columns, row, strict=True)), default=_plain))
     else:
         print_table(columns, rows)
     return OK
 
 
 def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int:
+    _require_folders(given.spools)
     show = as_json if given.json else as_line
-    spools = SpoolTail(given.spools, from_start=given.from_start)
-    for line in follow(spools, given.table, show, lambda: given.once or stopped.wait(_POLL_S)):
-        print(line, flush=True)
+    try:
+        spools = SpoolTail(given.spools, from_start=given.from_start)
+        if not given.once:
+            print(f"following {', '.join(map(str, given.spools))}; Ctrl-C ends it", file=sys.stderr)
+        for line in follow(spools, given.table, show, lambda: given.once or stopped.wait(_POLL_S)):
+            print(line, flush=True)
+    except OtherVersionError as error:
+        raise BadUseError(f"a spool cannot be read: {error}") from None
     return OK
+
+
+def _require_folders(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if not path.is_dir():
+            raise BadUseError(
+                f"there is no folder {path}: a broker writes its spools to the folder audit below its log.dirs, and "
+                "`land` writes segments to the folder that it is given"
+            )
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -148,6 +196,13 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _plain(value: Any) -> float | str:
+    """Sums of integers come as decimals."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return _shown(value)
 
 
 def _shown(value: Any) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from audit_pipeline.listing import CompactionPlan, SegmentPath, compaction_plans, plan_path, segment_paths
 from audit_pipeline.segment import Footer, NoSegmentError, SegmentWriter, folder_of, segment_name
-from audit_pipeline.stored_segment import footer_at, rows_at
+from audit_pipeline.stored_segment import footer_at, row_groups_at
 from audit_pipeline.targets import DRAFT_PREFIX, Target
 
 log = logging.getLogger(__name__)
@@ -133,10 +133,11 @@ def _merged(table: str, run: Sequence[_Segment], footer: Footer, target: Target)
         for segment in run:
             if table not in segment.files:
                 continue
-            waiting.append(rows_at(segment.files[table].path, table, target))
-            if sum(rows.num_rows for rows in waiting) >= _GROUP_ROWS:
-                writer.write(pa.concat_tables(waiting))
-                waiting = []
+            for rows in row_groups_at(segment.files[table].path, table, target):
+                waiting.append(rows)
+                if sum(each.num_rows for each in waiting) >= _GROUP_ROWS:
+                    writer.write(pa.concat_tables(waiting))
+                    waiting = []
         if waiting:
             writer.write(pa.concat_tables(waiting))
     return sink.getvalue()

@@ -36,26 +36,27 @@ def land(folder: Path, target: Target) -> Landed:
     spools, files, events = 0, 0, 0
     problems: list[str] = []
     for boot_id in boots(folder):
+        is_over, keeps = True, False
         try:
-            found = spools_of(folder, boot_id)
-        except (NoSpoolError, OtherVersionError) as error:
+            for spool in spools_of(folder, boot_id):
+                is_over = spool.is_complete and spool.ended
+                if not spool.is_complete:
+                    break
+                made = land_spool(spool, target)
+                try:
+                    spool.path.unlink(missing_ok=True)
+                except OSError as error:
+                    # It is landed again, to the same files, until it can be deleted.
+                    problems.append(f"{spool.path} is landed and cannot be deleted: {error}")
+                    keeps = True
+                    continue
+                spools += 1
+                files += len(made)
+                events += _events(spool)
+        except (NoSpoolError, OtherVersionError, SegmentConflictError) as error:
             problems.append(f"boot {boot_id}: {error}")
             continue
-        landed = 0
-        for spool in found:
-            if not spool.is_complete:
-                break
-            try:
-                made = land_spool(spool, target)
-            except SegmentConflictError as error:
-                problems.append(f"{spool.path}: {error}")
-                break
-            spool.path.unlink(missing_ok=True)
-            landed += 1
-            files += len(made)
-            events += _events(spool)
-        spools += landed
-        if landed == len(found) and (not found or found[-1].ended) and boot_id != boots(folder)[-1]:
+        if is_over and not keeps and boot_id != boots(folder)[-1]:
             forget_boot(folder, boot_id)
     return Landed(spools, files, events, tuple(problems))
 
@@ -75,7 +76,9 @@ def land_spool(spool: FoundSpool, target: Target) -> list[SegmentFile]:
         elif there is None:
             log.info("%s was merged with others before its spool was deleted", file.path)
         elif there != file.footer:
-            raise SegmentConflictError(f"{file.path} is there already and has other events: it is left as it is")
+            raise SegmentConflictError(
+                f"{spool.path}: {file.path} is there already and has other events: it is left as it is"
+            )
     return made
 
 

@@ -1,7 +1,7 @@
 """Questions in SQL about all events: those in segments and those that are still in spools. Shell over DuckDB."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from audit_pipeline.contract import contract
 from audit_pipeline.listing import segment_paths
 from audit_pipeline.segment import folder_of, is_merged_into, segment_name
 from audit_pipeline.spool import NoSpoolError, OtherVersionError
-from audit_pipeline.spool_folder import boots, spools_of
+from audit_pipeline.spool_folder import FoundSpool, boots, spools_of
 from audit_pipeline.tables import arrow_schema, gaps_of, tables_of
 from audit_pipeline.targets import Target
 
@@ -31,7 +31,8 @@ class Events:
         landed: dict[str, list[str]] = defaultdict(list)
         for file in [] if target is None else segment_paths(target):
             landed[file.table].append(file.path)
-        waiting = _waiting(found_in_spools, {path.rpartition("/")[2] for paths in landed.values() for path in paths})
+        names = {table: {path.rpartition("/")[2] for path in paths} for table, paths in landed.items()}
+        waiting = _waiting(found_in_spools, names)
         for table in contract().tables:
             schema = pa.unify_schemas([arrow_schema(table), _HOURS])
             parts = []
@@ -63,12 +64,15 @@ class Events:
         return found.column_names, list(zip(*columns, strict=True))
 
 
-def _waiting(spools: Iterable[tuple[str, dict[str, pa.Table]]], landed: Collection[str]) -> dict[str, list[pa.Table]]:
-    """Events by table, of spools whose segments are not among those."""
+def _waiting(
+    spools: Iterable[tuple[str, dict[str, pa.Table]]], landed: Mapping[str, Collection[str]]
+) -> dict[str, list[pa.Table]]:
+    """Events by table, of spools whose file is not among those of the table: a spool may be half landed."""
     found: dict[str, list[pa.Table]] = defaultdict(list)
     for name, tables in spools:
-        if name not in landed and not is_merged_into(name, landed):
-            for table, rows in tables.items():
+        for table, rows in tables.items():
+            names = landed.get(table, ())
+            if name not in names and not is_merged_into(name, names):
                 found[table].append(rows)
     return found
 
@@ -78,19 +82,22 @@ def _in_spools(folders: Iterable[Path]) -> Iterator[tuple[str, dict[str, pa.Tabl
     for folder in folders:
         for boot_id in boots(folder):
             try:
-                spools = spools_of(folder, boot_id)
+                for spool in spools_of(folder, boot_id):
+                    yield _events_of(spool)
             except (NoSpoolError, OtherVersionError):
                 # The lander tells of it.
                 continue
-            for spool in spools:
-                header = spool.content.header
-                name = segment_name(header.cluster_id, header.broker_id, header.boot_id, f"{header.segment:08d}")
-                gaps = list(gaps_of(spool.content, spool.until_seq, ended=spool.ended))
-                _, date, hour = folder_of("", header.opened_us).split("/")
-                tables = {}
-                for table, rows in tables_of(spool.content, gaps).items():
-                    plain = rows.cast(arrow_schema(table))
-                    for column, value in (("arrival_date", date), ("arrival_hour", hour)):
-                        plain = plain.append_column(column, pa.array([value.partition("=")[2]] * len(plain)))
-                    tables[table] = plain
-                yield name, tables
+
+
+def _events_of(spool: FoundSpool) -> tuple[str, dict[str, pa.Table]]:
+    header = spool.content.header
+    name = segment_name(header.cluster_id, header.broker_id, header.boot_id, f"{header.segment:08d}")
+    gaps = list(gaps_of(spool.content, spool.until_seq, ended=spool.ended))
+    _, date, hour = folder_of("", header.opened_us).split("/")
+    tables = {}
+    for table, rows in tables_of(spool.content, gaps).items():
+        plain = rows.cast(arrow_schema(table))
+        for column, value in (("arrival_date", date), ("arrival_hour", hour)):
+            plain = plain.append_column(column, pa.array([value.partition("=")[2]] * len(plain)))
+        tables[table] = plain
+    return name, tables

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from audit_pipeline.errors import BadUseError
 from audit_pipeline.spool import SUFFIX, UNKNOWN_SEQ, Header, NoSpoolError, SpoolContent, read_header, read_spool
 
 _LOCK_SUFFIX = ".lock"
@@ -33,8 +34,14 @@ class FoundSpool:
 
 @contextmanager
 def landing(folder: Path) -> Iterator[None]:
-    """Keep other landers away for as long as this lasts. Raises AlreadyLandingError."""
-    with (folder / _LANDER_LOCK).open("w") as lock:
+    """Keep other landers away for as long as this lasts. Raises AlreadyLandingError, and BadUseError."""
+    try:
+        opened = (folder / _LANDER_LOCK).open("w")
+    except OSError as error:
+        raise BadUseError(
+            f"{folder} cannot be written ({error.strerror}), and who lands has to delete spools there"
+        ) from None
+    with opened as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -49,8 +56,8 @@ def boots(folder: Path) -> list[str]:
     return sorted(spools | {name.removesuffix(_LOCK_SUFFIX) for name in names if name.endswith(_LOCK_SUFFIX)})
 
 
-def spools_of(folder: Path, boot_id: str) -> list[FoundSpool]:
-    """Those of one boot in their order.
+def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
+    """Those of one boot in their order, each read when it is asked for: together they may be large.
 
     Raises NoSpoolError when nothing says whose one of them is, and OtherVersionError.
     """
@@ -59,43 +66,49 @@ def spools_of(folder: Path, boot_id: str) -> list[FoundSpool]:
     ended = not _is_running(lock)
     identity = _identity(lock)
     paths = sorted(folder.glob(f"{boot_id}-*{SUFFIX}"))
-    found: list[tuple[Path, SpoolContent]] = []
+    before: tuple[Path, SpoolContent] | None = None
     for path in paths:
         is_last = path == paths[-1]
-        instead = None if is_last and not ended else _header_of(path, identity, [content for _, content in found])
-        content = _read(path, instead)
+        former = before[1] if before is not None else None
+        instead = None if is_last and not ended else _header_of(path, identity, former)
+        try:
+            content = _read(path.read_bytes(), instead)
+        except FileNotFoundError:
+            # A lander was quicker, and those before it are landed, too.
+            continue
         if content is None and (ended or not is_last):
             raise NoSpoolError(f"{path} does not say whose it is, and neither does {lock}")
-        if content is not None and not (is_last and content.header is instead and _was_never_begun(content, found)):
-            found.append((path, content))
-    last = len(found) - 1
-    return [
-        FoundSpool(
-            path,
-            content,
-            found[number + 1][1].header.first_seq - 1 if number < last else None,
-            number < last or ended or content.end is not None,
-            ended and number == last,
-        )
-        for number, (path, content) in enumerate(found)
-    ]
+        if content is None or (is_last and content.header is instead and _was_never_begun(content, former)):
+            continue
+        if before is not None:
+            yield FoundSpool(*before, content.header.first_seq - 1, is_complete=True, ended=False)
+        before = path, content
+    if before is not None:
+        yield FoundSpool(*before, None, is_complete=ended or before[1].end is not None, ended=ended)
 
 
-def _read(path: Path, instead: Header | None) -> SpoolContent | None:
-    """None when it has no header, or is gone: another lander may have been quicker."""
+def _read(data: bytes, instead: Header | None) -> SpoolContent | None:
+    """None when it has no header."""
     try:
-        return read_spool(path.read_bytes(), instead)
-    except (FileNotFoundError, NoSpoolError):
+        return read_spool(data, instead)
+    except NoSpoolError:
         return None
 
 
-def _was_never_begun(content: SpoolContent, before: list[tuple[Path, SpoolContent]]) -> bool:
+def _was_never_begun(content: SpoolContent, before: SpoolContent | None) -> bool:
     """A file whose broker could not write its header, and went on with the one before."""
-    return not content.blocks and bool(before) and before[-1][1].end is None
+    return not content.blocks and before is not None and before.end is None
+
+
+def is_written_to(folder: Path) -> bool:
+    """Whether a broker runs that writes spools here."""
+    return any(_is_running(path) for path in folder.glob(f"*{_LOCK_SUFFIX}"))
 
 
 def forget_boot(folder: Path, boot_id: str) -> None:
-    """All of a boot that has ended is landed."""
+    """All of a boot is landed; one that runs may still be about to begin its first spool."""
+    if _is_running(folder / f"{boot_id}{_LOCK_SUFFIX}"):
+        return
     for path in folder.glob(f"{boot_id}-*{SUFFIX}"):
         path.unlink(missing_ok=True)
     (folder / f"{boot_id}{_LOCK_SUFFIX}").unlink(missing_ok=True)
@@ -122,14 +135,14 @@ def _identity(lock: Path) -> Header | None:
         return None
 
 
-def _header_of(path: Path, identity: Header | None, before: list[SpoolContent]) -> Header | None:
+def _header_of(path: Path, identity: Header | None, before: SpoolContent | None) -> Header | None:
     """What the header of a file should say, from its name, its broker's lock and the file before it."""
-    known = before[-1].header if before else identity
+    known = before.header if before is not None else identity
     if known is None:
         return None
     segment = int(path.stem.rpartition("-")[2])
-    if before and known.segment == segment - 1:
-        return replace(known, segment=segment, first_seq=_last_seq(before[-1]) + 1)
+    if before is not None and known.segment == segment - 1:
+        return replace(known, segment=segment, first_seq=_last_seq(before) + 1)
     return replace(known, segment=segment, first_seq=1 if segment == 1 else UNKNOWN_SEQ)
 
 

@@ -1,5 +1,7 @@
 """What one file of a segment says, as it lies in a target. Damage is told in one way, whatever Arrow calls it."""
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,13 +24,15 @@ def footer_at(path: str, target: Target) -> Footer:
         raise NoSegmentError(f"{path} cannot be read: {error}") from error
 
 
-def rows_at(path: str, table: str, target: Target) -> pa.Table:
-    """All of them, and all columns. Raises NoSegmentError."""
+def row_groups_at(path: str, table: str, target: Target) -> Iterator[pa.Table]:
+    """All rows, all columns, a piece at a time: a merged file may have tens of millions. Raises NoSegmentError."""
     try:
         with target.file_system.open_input_file(path) as file:
-            rows = pq.ParquetFile(file, page_checksum_verification=True).read()
+            opened = pq.ParquetFile(file, page_checksum_verification=True)
+            has_columns = opened.schema_arrow.equals(arrow_schema(table))
+            for number in range(opened.num_row_groups if has_columns else 0):
+                yield opened.read_row_group(number)
     except _DAMAGED as error:
         raise NoSegmentError(f"{path} cannot be read: {error}") from error
-    if not rows.schema.equals(arrow_schema(table)):
+    if not has_columns:
         raise NoSegmentError(f"{path} does not have the columns of the table {table}")
-    return rows

@@ -1,7 +1,7 @@
 """Events as brokers write them: follows the spools of a folder. Shell."""
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ from audit_pipeline.spool import HEAD_BYTES, SUFFIX, EventBlock, Header, read_he
 
 
 class SpoolTail:
-    """Reads on where it has stopped, in each spool; a folder that is not there yet is empty."""
+    """Reads on where it has stopped, in each spool of these folders; one that is not there yet is empty."""
 
-    def __init__(self, folder: Path, *, from_start: bool) -> None:
-        self._folder = folder
+    def __init__(self, folders: Sequence[Path], *, from_start: bool) -> None:
+        self._folders = folders
         self._read_to: dict[Path, int] = {}
         self._headers: dict[Path, Header] = {}
         if not from_start:
@@ -23,7 +23,7 @@ class SpoolTail:
 
     def blocks(self) -> Iterator[tuple[Header, EventBlock]]:
         """What has come since the last time."""
-        paths = sorted(self._folder.glob(f"*{SUFFIX}"))
+        paths = [path for folder in self._folders for path in sorted(folder.glob(f"*{SUFFIX}"))]
         for gone in self._read_to.keys() - set(paths):
             del self._read_to[gone]
             self._headers.pop(gone, None)

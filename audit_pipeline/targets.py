@@ -4,12 +4,16 @@ What is written appears whole or not at all. Paths are relative to the target an
 """
 
 import os
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 from pyarrow import fs
+
+from audit_pipeline.errors import BadUseError
 
 SUFFIX = ".parquet"
 DRAFT_PREFIX = "_"
@@ -43,16 +47,24 @@ class Target(Protocol):
         """All files below a folder, by name; drafts too."""
         ...
 
-    def clean(self) -> None:
-        """Remove what writers have left behind that were killed; nobody may be writing."""
+    def clean(self, unchanged_s: float = 0.0) -> None:
+        """Remove what writers have left behind that were killed: nobody who still writes takes longer than that."""
         ...
 
 
 def open_target(uri: str) -> Target:
-    """Of a path, or of a URI as pyarrow.fs.FileSystem.from_uri has them (s3://bucket/path?endpoint_override=...)."""
+    """Of a path, or of a URI as pyarrow.fs.FileSystem.from_uri has them (s3://bucket/path?endpoint_override=...).
+
+    Raises BadUseError.
+    """
     if "://" not in uri:
         return FolderTarget(Path(uri))
-    file_system, root = fs.FileSystem.from_uri(uri)
+    try:
+        file_system, root = fs.FileSystem.from_uri(uri)
+    except pa.ArrowInvalid as error:
+        raise BadUseError(
+            f"{uri} is no target: give a folder, or a URI such as s3://bucket/path?region=eu-central-1 ({error})"
+        ) from None
     if isinstance(file_system, fs.LocalFileSystem):
         return FolderTarget(Path(root))
     return StoreTarget(file_system, root)
@@ -87,9 +99,12 @@ class FolderTarget:
     def files(self, folder: str = "") -> Iterator[Stored]:
         return _files(self.file_system, folder)
 
-    def clean(self) -> None:
-        for draft in self._root.rglob(f"{DRAFT_PREFIX}*{SUFFIX}.*"):
-            draft.unlink(missing_ok=True)
+    def clean(self, unchanged_s: float = 0.0) -> None:
+        for draft in self._root.rglob(f"{DRAFT_PREFIX}*.*"):
+            # It may become what it is a draft of meanwhile.
+            with suppress(FileNotFoundError):
+                if draft.suffix[1:].isdecimal() and time.time() - draft.stat().st_mtime >= unchanged_s:
+                    draft.unlink()
 
     def _make_folder(self, folder: Path) -> None:
         missing = []
@@ -107,7 +122,7 @@ class StoreTarget:
     def __init__(self, file_system: fs.FileSystem, root: str) -> None:
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(root, file_system)
 
-    def clean(self) -> None:
+    def clean(self, unchanged_s: float = 0.0) -> None:
         """What was not uploaded as a whole is not there."""
 
     def put(self, path: str, data: bytes) -> None:

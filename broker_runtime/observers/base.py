@@ -122,9 +122,8 @@ class RefusingObserver(Protocol):
         """Whether it ever does; asked when it comes into service."""
         ...
 
-    @property
-    def refuses(self) -> bool:
-        """Whether requests are to be refused now."""
+    def refuses(self, call: Call, /) -> bool:
+        """Whether this request is to be refused now."""
         ...
 
 

@@ -87,7 +87,7 @@ class ObserverHub:
     def begun(self, call: Call, frame: memoryview, body_at: int) -> None:
         if self._accounts:
             call.keep_details()
-        if self._refusing and any(one.refuses for one in self._refusing):
+        if self._refusing and any(one.refuses(call) for one in self._refusing):
             raise ProtocolError("not-recorded", "what becomes of requests cannot be recorded, and must be")
         wanting = self._by_api.get(call.api.key)
         if wanting is not None:

@@ -7,10 +7,8 @@ waiting, and one that hangs is left behind. What cannot be loaded is told, and t
 import asyncio
 import logging
 import resource
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, TypeVar
 
 from broker_runtime.config.effective import EffectiveConfig
 from broker_runtime.exposition import MetricFamily, render
@@ -22,19 +20,13 @@ from broker_runtime.observers.in_service import ObserverInService, Readings, fir
 from broker_runtime.observers.loading import ObserverSpec, load, wanted_observers
 from broker_runtime.observers.states import ObserverState, States
 from broker_runtime.observers.surroundings import ObservedParts, Surroundings, TopicName
+from broker_runtime.observers.threads import LeftBehindError, ObserverThreads
 
 log = logging.getLogger(__name__)
 
 _RETRY_S = 60.0
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 """The process where the system does not tell of threads."""
-_LEFT_BEHIND_MAX = 16
-"""Threads of observers that hang; beyond it none is loaded any more."""
-T = TypeVar("T")
-
-
-class LeftBehindError(Exception):
-    """What was done in a thread has not come to an end in time."""
 
 
 class ObserversInForce:
@@ -58,7 +50,7 @@ class ObserversInForce:
         self._changing: dict[str, asyncio.Task[None]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._retries: dict[str, asyncio.TimerHandle] = {}
-        self._left_behind = 0
+        self._threads = ObserverThreads(self._loop)
         self._closed = False
 
     async def settle(self) -> None:
@@ -140,12 +132,12 @@ class ObserversInForce:
                 return old.instance
             if before.class_name == spec.class_name and isinstance(old.instance, ReconfiguredObserver):
                 again = partial(old.instance.reconfigure, spec.config)
-                await self._in_thread(again, spec.name, self._load_timeout_s)
+                await self._threads.run(again, spec.name, self._load_timeout_s)
                 return old.instance
-        if self._left_behind >= _LEFT_BEHIND_MAX:
-            raise LeftBehindError(f"{self._left_behind} threads of observers hang; restart the broker")
+        self._threads.check()
         make = partial(load, spec, self._surroundings)
-        return await self._in_thread(make, spec.name, self._load_timeout_s)
+        too_late = partial(self._came_too_late, spec.name)
+        return await self._threads.run(make, spec.name, self._load_timeout_s, too_late)
 
     def _failed(self, name: str, problem: str) -> None:
         self._problems[name] = problem
@@ -171,7 +163,7 @@ class ObserversInForce:
         """One that hangs is left behind, be it that it does not keep to its time."""
         timeout_s = self._close_timeout_s
         try:
-            await self._in_thread(partial(instance.close, timeout_s), name, timeout_s * 1.5)
+            await self._threads.run(partial(instance.close, timeout_s), name, timeout_s * 1.5)
         except LeftBehindError:
             log.warning("observer %s has not closed within %g s and is left behind", name, timeout_s)
         except Exception as error:  # noqa: BLE001 - whatever it raises, it is closed
@@ -184,41 +176,6 @@ class ObserversInForce:
         task = self._loop.create_task(self._close(name, instance), name=f"observer {name}, too late")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-
-    async def _in_thread(self, work: Callable[[], T], name: str, timeout_s: float) -> T:
-        """In a daemon thread: one that hangs does not keep the process from ending."""
-        done: asyncio.Future[Any] = self._loop.create_future()
-
-        def deliver(result: object, error: BaseException | None) -> None:
-            if done.done():
-                self._left_behind -= 1
-                if isinstance(result, Configured):
-                    self._came_too_late(name, result)
-            elif error is not None:
-                done.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
-            else:
-                done.set_result(result)
-
-        def run() -> None:
-            result, error = None, None
-            try:
-                result = work()
-            except BaseException as raised:  # noqa: BLE001 - it is delivered
-                error = raised
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(deliver, result, error)
-
-        threading.Thread(target=run, name=f"observer-{name}", daemon=True).start()
-        try:
-            async with asyncio.timeout(timeout_s):
-                found: T = await done
-        except TimeoutError:
-            if not done.cancelled():
-                raise
-            raise LeftBehindError(f"it is not done within {timeout_s:g} s") from None
-        finally:
-            self._left_behind += done.cancelled()
-        return found
 
     @property
     def changing(self) -> bool:
@@ -244,7 +201,7 @@ class ObserversInForce:
 
     def collect(self) -> Iterator[MetricFamily]:
         services = {name: service for name, (_, service) in self._loaded.items()}
-        yield from observer_families(self.states, services, self._left_behind)
+        yield from observer_families(self.states, services, self._threads.left_behind)
         for service in services.values():
             if isinstance(service.instance, MeasuredObserver):
                 families: list[MetricFamily] = []

@@ -85,7 +85,7 @@ class ObserverInService:
         """How many items the observer says that it has dropped as its own queue was full."""
         try:
             lost = getattr(self.instance, "dropped", None)
-        except Exception as error:  # noqa: BLE001 - somebody else's property
+        except BaseException as error:  # noqa: BLE001 - somebody else's property, as in `call`
             self.failed(error)
             return None
         return lost if isinstance(lost, int) else None
@@ -95,7 +95,7 @@ class ObserverInService:
         """What the observer says of how it is."""
         try:
             said = getattr(self.instance, "remark", "")
-        except Exception as error:  # noqa: BLE001 - somebody else's property
+        except BaseException as error:  # noqa: BLE001 - somebody else's property, as in `call`
             self.failed(error)
             return ""
         return " ".join(said[:_REMARK_MAX].split()) if isinstance(said, str) else ""

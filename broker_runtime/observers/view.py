@@ -383,11 +383,15 @@ class Records:
 
     @property
     def compressed(self) -> bool | None:
-        """Whether any batch is; None where that is not known."""
-        buffer = self._source.bytes()
+        """Whether a batch of them is; None where that is not known, as with `count`."""
+        buffer, codecs = self._source.bytes(), 0
         if self._region:
             return None
-        return any(buffer[at + _ATTRIBUTES_AT + 1] & _COMPRESSION_MASK for at in self._batches(buffer))
+        for at in self._batches(buffer):
+            if buffer[at + _MAGIC_AT] != _MAGIC:
+                return None
+            codecs |= buffer[at + _ATTRIBUTES_AT + 1] & _COMPRESSION_MASK
+        return codecs != 0
 
     def _batches(self, buffer: Buffer) -> Iterator[int]:
         """Where each whole batch begins."""

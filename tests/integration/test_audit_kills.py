@@ -186,7 +186,7 @@ def create_topic(broker: BrokerProcess) -> None:
 def is_written(spools: Path) -> bool:
     """Whether the latest boot has no number that is not in its spool."""
     try:
-        content = spools_of(spools, boots(spools)[-1])[-1].content
+        content = list(spools_of(spools, boots(spools)[-1]))[-1].content
     except (IndexError, NoSpoolError, FileNotFoundError):
         return False
     written = content.blocks[-1].last_seq if content.blocks else content.header.first_seq - 1

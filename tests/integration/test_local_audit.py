@@ -9,7 +9,13 @@ from audit_pipeline.check import check
 from audit_pipeline.query import Events
 from audit_pipeline.targets import FolderTarget
 from tests.support.broker_process import ROOT
-from tests.support.local_fleet import LocalUp, copy_quickstart
+from tests.support.local_fleet import LocalUp, copy_quickstart, run_command
+
+PRODUCED = "SELECT sum(records) AS records FROM partition WHERE api_key = 0"
+
+
+def asked(*arguments: str) -> str:
+    return run_command("audit", "query", "--json", *arguments).stdout
 
 
 def test_what_a_producer_did_is_in_the_files_when_everything_has_stopped(tmp_path: Path) -> None:
@@ -24,7 +30,13 @@ def test_what_a_producer_did_is_in_the_files_when_everything_has_stopped(tmp_pat
             producer.flush(60)
         assert sum(acknowledged) == 50
         assert up.pids() == pids
+        data_dir = ("--data-dir", str(tmp_path / "data"))
+        up.wait_until(lambda: '"records": 50' in asked(PRODUCED, *data_dir), "what is not landed yet is found, too")
+        shown = run_command("audit", "tail", "--from-start", "--once", "--table", "request", *data_dir).stdout
+        assert shown.count(" request Produce v") == 50
         up.stop()
+        checked = run_command("audit", "check", *data_dir)
+        assert (checked.returncode, checked.stderr) == (0, "")
         target = FolderTarget(tmp_path / "data" / "shop" / "audit")
         assert check(target).findings == []
         produced = "SELECT sum(records), count(DISTINCT broker_id) > 0 FROM partition WHERE api_key = 0"

@@ -64,6 +64,10 @@ class ClientRules:
     excluded_principals: frozenset[str] = frozenset()
     hash_key: bytes = b""
 
+    def leave_out(self, listener: str) -> bool:
+        """Whoever comes by this listener."""
+        return listener in self.excluded_listeners or ANONYMOUS in self.excluded_principals
+
     def shown(self, text: str) -> str:
         return keyed_hash(self.hash_key, text) if self.hash_key else text
 
@@ -111,7 +115,7 @@ class Clients:
         software_version: str | None,
     ) -> ClientFacts | None:
         rules = self._rules
-        if listener in rules.excluded_listeners or ANONYMOUS in rules.excluded_principals:
+        if rules.leave_out(listener):
             return None
         # The port of a hashed address would only help to guess it.
         shown_port = None if rules.hash_key else port

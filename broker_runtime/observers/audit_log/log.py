@@ -69,10 +69,12 @@ class AuditLog:
         self._topic_prefixes = tuple(name[:-1] for name in excluded if name.endswith("*"))
         self._is_partial = bool(excluded) or settings.level is not Level.FULL
 
-    @property
-    def refuses(self) -> bool:
-        """Whether requests are to be refused, because what becomes of them could not be recorded."""
-        return self._settings.rejects and self._writer.is_full
+    def refuses(self, call: Call) -> bool:
+        """Whether a request is to be refused, because what becomes of it would be recorded and cannot be."""
+        settings = self._settings
+        if not settings.rejects or not self._writer.is_full or settings.clients.leave_out(call.listener):
+            return False
+        return not self._only_admin or call.api.key in ADMIN_APIS
 
     @property
     def figures(self) -> AuditFigures:

@@ -86,10 +86,9 @@ class AuditLogObserver:
     def rejects(self) -> bool:
         return self._settings.rejects
 
-    @property
-    def refuses(self) -> bool:
+    def refuses(self, call: Call) -> bool:
         """See `AuditLog.refuses`."""
-        return self._log.refuses
+        return self._log.refuses(call)
 
     @property
     def remark(self) -> str:

@@ -95,7 +95,7 @@ KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
         _one_of(_FULL),
         "permit",
         "While the spool cannot be written and the queue is full: `permit` drops events, which a gap event tells, "
-        "`reject` refuses requests.",
+        "`reject` refuses requests that would be recorded.",
     ),
     "queue.bytes": (_positive, "1048576", "Events that wait because the spool cannot be written."),
     "flush.ms": (

@@ -5,6 +5,7 @@ knows how many can be missing behind the last block. The head has its place on t
 be written when the disk is full.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -52,13 +53,18 @@ class Spool:
         self._limit_bytes = limit_bytes
         fs.mkdir(folder)
         lock = folder / lock_name(identity.boot_id)
-        self._lock: object | None = fs.lock(lock)
+        # It appears locked and whole: a lander that finds it otherwise takes the boot for one that has ended.
+        draft = lock.with_name(lock.name + ".new")
+        self._lock: object | None = fs.lock(draft)
         # Whose spools these are is known, too, when the header of one is damaged.
-        fs.open(lock).write_at([packed_block("header", SCHEMA_VERSION, *identity, 0, 1, 0, api_names)], 0)
+        fs.open(draft).write_at([packed_block("header", SCHEMA_VERSION, *identity, 0, 1, 0, api_names)], 0)
+        fs.rename(draft, lock)
         self._segment = 0
         self._file: File
         self._begin = self._end = 0
-        self._others_bytes = 0
+        # There may be thousands that nobody lands: they are looked at again when there is no room and some are gone.
+        self._known = self._names()
+        self._others_bytes = self._size_of(self._known)
         self.waiting = 0
         """Complete files of this folder that nobody has landed, as far as was seen when the last one was begun."""
 
@@ -79,8 +85,10 @@ class Spool:
             # The file that follows says the same: on a full disk this may be missing.
             with suppress(OSError):
                 before.write_at([packed_block("end", first_seq - 1, wall_us, "next")], self._end)
+        self._others_bytes += self._end
         self._end = self._begin = HEAD_BYTES + len(header)
-        self._others_bytes = self._used() - self._end
+        self._known |= {path.name}
+        self.waiting = max(len(self._names()) - 1, 0)
 
     def reserve(self, seq: int) -> None:
         """Numbers up to this one may be given to events from now on."""
@@ -108,19 +116,20 @@ class Spool:
 
     def _fits(self, end: int) -> bool:
         """As far as is seen now. The first block fits always, or one that is too large would be in the way for ever."""
-        self._others_bytes = self._used() - self._end
+        names = self._names()
+        if names != self._known:
+            self._known = names
+            self._others_bytes = self._size_of(names) - self._end
         is_first = self._end == self._begin and not self._others_bytes
         return is_first or self._others_bytes + end <= self._limit_bytes
 
-    def _used(self) -> int:
-        """What all spools in the folder take; one that was landed meanwhile takes nothing."""
-        total, files = 0, 0
-        for name in self._fs.listdir(self._folder):
-            if name.endswith(".spool"):
-                try:
-                    total += self._fs.open(self._folder / name).size()
-                except FileNotFoundError:
-                    continue
-                files += 1
-        self.waiting = max(files - 1, 0)
+    def _names(self) -> set[str]:
+        return {name for name in self._fs.listdir(self._folder) if name.endswith(".spool")}
+
+    def _size_of(self, names: Iterable[str]) -> int:
+        """Of one that was landed meanwhile nothing."""
+        total = 0
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += self._fs.open(self._folder / name).size()
         return total

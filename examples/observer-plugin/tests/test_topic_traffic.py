@@ -1,6 +1,8 @@
 """The observer without a broker: it is shown requests that a sample makes."""
 
 import json
+import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,23 @@ def test_it_adds_up_by_client_and_topic(tmp_path: Path) -> None:
         {"client": "shop", "topic": "orders", "bytes": 3 * size, "records": 21},
         {"client": "shop", "topic": "payments", "bytes": size, "records": 7},
     ]
+
+
+def test_a_file_that_cannot_be_written_for_a_while_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "there" / "traffic.json"
+    path.parent.mkdir()
+    observer = TopicTraffic()
+    observer.configure({"path": str(path), "interval.s": "0.01"})
+    shutil.rmtree(path.parent)
+    deadline_s = time.monotonic() + 60
+    while "cannot be written" not in caplog.text:
+        assert time.monotonic() < deadline_s
+    path.parent.mkdir()
+    produce(observer, "shop", "orders")
+    observer.close(60)
+    assert json.loads(path.read_text())[0]["records"] == 7
 
 
 def test_it_says_what_is_missing() -> None:

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from sluicegate_operator.cli.local_audit import segments_folder, spools_folder
 from sluicegate_operator.fleet import local_child
 from sluicegate_operator.fleet.local_data import DataDir
 from sluicegate_operator.planning.observers import AUDIT_LOG, ObserverPlan
 
-FOLDER = "audit"
-"""Of the segments below a cluster's folder, and of the spools below a broker's data."""
 STOP_DEADLINE_S = 12.0
 
 
@@ -49,10 +48,10 @@ class LocalLanders:
         await self._stop(list(self._running))
 
     def _segments(self, cluster: str) -> Path:
-        return self._data.path / cluster / FOLDER
+        return segments_folder(self._data.path, cluster)
 
     async def _start(self, cluster: str, broker: int, log_file: Path, *, upkeep: bool) -> asyncio.subprocess.Process:
-        spools = self._data.node_dir(cluster, broker) / "data" / FOLDER
+        spools = spools_folder(self._data.node_dir(cluster, broker))
         command = ["-m", "audit_pipeline", "land", str(spools), str(self._segments(cluster)), "--follow"]
         with log_file.open("ab") as log:
             return await asyncio.create_subprocess_exec(

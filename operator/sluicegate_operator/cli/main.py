@@ -1,7 +1,7 @@
 """The `sluicegate` command: finds the subcommand's module, imports only that one, runs it.
 
-`sluicegate broker` becomes `python -m broker_runtime` by exec, and `sluicegate audit` `python -m audit_pipeline`: the
-packages share no code, and a broker should not carry the command's memory.
+`sluicegate broker` becomes `python -m broker_runtime` by exec: the packages share no code, and a broker should not
+carry the command's memory.
 """
 
 import importlib
@@ -18,11 +18,12 @@ COMMANDS = {
     "storm": "open many connections to a listener, to try its limits",
     "crds": "print or write the CustomResourceDefinitions",
     "broker": "run one broker: `sluicegate broker --config server.properties`",
-    "audit": "the audit log: land, tail, query, check, upkeep (`sluicegate audit --help`)",
+    "audit": "the audit log: tail, query, check, land, upkeep (`sluicegate audit --help`)",
 }
-"""Each name that is no program of its own is a module of this package with a function of the same name."""
+"""Each name that is no program of its own is a module of this package with a function, or a group of commands, of the
+same name."""
 
-PROGRAMS = {"broker": "broker_runtime", "audit": "audit_pipeline"}
+PROGRAMS = {"broker": "broker_runtime"}
 """Run by exec, as `python -m` of these packages."""
 
 
@@ -47,8 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if name in PROGRAMS:
             app.command(name, help=_sentence(name))(_no_options)
             continue
-        module = importlib.import_module(f"sluicegate_operator.cli.{name}")
-        app.command(name, help=_sentence(name))(getattr(module, name))
+        command = getattr(importlib.import_module(f"sluicegate_operator.cli.{name}"), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, help=_sentence(name))
+        else:
+            app.command(name, help=_sentence(name))(command)
     app(given, prog_name="sluicegate")
 
 

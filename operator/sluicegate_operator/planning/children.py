@@ -3,6 +3,7 @@
 Joins `cluster_layout` and the builders of `resources`. Nodes bind to their pod's address and are reached by it.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revi
 from sluicegate_operator.resources.config_map import config_map
 from sluicegate_operator.resources.controller_role import journal_rights
 from sluicegate_operator.resources.network_policy import OpenPorts, network_policy
+from sluicegate_operator.resources.observer_code import observer_python_path, observer_volumes
 from sluicegate_operator.resources.pod_disruption_budget import pod_disruption_budget
 from sluicegate_operator.resources.properties import render_properties
 from sluicegate_operator.resources.rack import RACK_FILE
@@ -90,7 +92,19 @@ def wanted_revision(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -
     nodes = node_set(cluster, layout, role)
     resources = nodes.resources.model_dump(by_alias=True, exclude_none=True) if nodes.resources else None
     properties = {**layout.properties(role), **nodes.overrides}
+    if role is Role.BROKER:
+        properties |= _beside_brokers(cluster)
     return node_revision(properties, image_of(cluster), resources, pod_spec(cluster, nodes))
+
+
+def _beside_brokers(cluster: BrokerCluster) -> dict[str, str]:
+    """What their pods have for other fields of the spec, if anything: a roll for it then names the field."""
+    parts: dict[str, object] = {}
+    if landing := cluster.spec.landing:
+        parts["spec.audit"] = landing.model_dump(by_alias=True, exclude_none=True)
+    if volumes := observer_volumes(cluster):
+        parts["spec.observers"] = [*volumes, observer_python_path(cluster)]
+    return {field: json.dumps(part, sort_keys=True) for field, part in parts.items()}
 
 
 def listener_children(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> list[Json]:

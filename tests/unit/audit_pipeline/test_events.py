@@ -1,15 +1,12 @@
 """Two readers of one spool, written apart from each other, see the same events; and people see lines."""
 
-import json
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit_pipeline import __main__ as program
 from audit_pipeline.events import events_of
 from audit_pipeline.spool import SpoolContent, read_spool
 from audit_pipeline.tables import tables_of
@@ -119,7 +116,7 @@ def test_the_tail_shows_what_has_come_since_the_last_time(tmp_path: Path) -> Non
     bench = AuditBench(OsFileSystem(), tmp_path, segment_ms="1000")
     bench.request()
     bench.settle()
-    tail = SpoolTail(tmp_path, from_start=False)
+    tail = SpoolTail([tmp_path], from_start=False)
     assert list(tail.blocks()) == []
     bench.produce("orders", 3)
     bench.timers.advance(2)
@@ -184,26 +181,3 @@ def test_a_level_has_what_it_says(level: str, requests: int) -> None:
     one_by_one, _ = both(read_spool(read_file(fs, FOLDER / "0001-00000001.spool")))
     assert len(one_by_one.get("request", ())) == requests
     assert len(one_by_one.get("connection", ())) == (level != "off")
-
-
-def run(arguments: list[str]) -> int:
-    return program.main(arguments, Event())
-
-
-def test_the_commands_work_from_a_spool_to_an_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spools, segments = str(tmp_path / "spools"), str(tmp_path / "segments")
-    bench = AuditBench(OsFileSystem(), tmp_path / "spools")
-    bench.produce("orders", 3)
-    bench.log.close()
-    assert run(["tail", spools, "--from-start", "--once", "--json", "--table", "partition"]) == 0
-    assert json.loads(capsys.readouterr().out)["topic"] == "orders"
-    assert run(["check", segments]) == 2
-    assert run(["land", spools, segments]) == 0
-    assert run(["check", segments]) == 0
-    capsys.readouterr()
-    assert run(["query", "SELECT topic, sum(bytes) AS bytes FROM partition GROUP BY ALL", "--target", segments]) == 0
-    assert capsys.readouterr().out == "topic   bytes\norders  1000\n"
-    assert run(["query", "SELECT nonsense", "--target", segments]) == 2
-    assert run(["upkeep", segments]) == 0
-    next((tmp_path / "segments").rglob("*.parquet")).unlink()
-    assert run(["check", segments]) == 1

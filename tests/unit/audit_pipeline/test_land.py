@@ -1,5 +1,6 @@
 """From an audit log to segments and to the verdict about them, whatever happens to the lander on its way."""
 
+import errno
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 
 from audit_pipeline.check import check
 from audit_pipeline.compact import compact
+from audit_pipeline.errors import BadUseError
 from audit_pipeline.land import Landed, land
-from audit_pipeline.spool_folder import AlreadyLandingError, landing
+from audit_pipeline.spool_folder import AlreadyLandingError, landing, spools_of
 from audit_pipeline.targets import FolderTarget
 from broker_runtime.apis.call import Ending
 from broker_runtime.network.connection_notices import NoticeKind
@@ -183,6 +185,97 @@ def test_two_landers_at_once_are_refused_and_would_do_no_harm(tmp_path: Path) ->
     assert files(target) == once
 
 
+class InterruptedTarget(FolderTarget):
+    """In whose n-th step another lander lands everything."""
+
+    def __init__(self, root: Path, spools: Path, at: int) -> None:
+        super().__init__(root)
+        self._spools = spools
+        self._left = at
+
+    def put(self, path: str, data: bytes) -> None:
+        self._step()
+        super().put(path, data)
+        self._step()
+
+    def _step(self) -> None:
+        self._left -= 1
+        if self._left == -1:
+            assert land(self._spools, FolderTarget(self._root)).problems == ()
+
+
+def test_two_landers_whose_steps_mix_come_to_the_files_of_one(tmp_path: Path) -> None:
+    """As where locks do not work: on some file systems of networks."""
+    write_boots(tmp_path / "begin")
+    shutil.copytree(tmp_path / "begin", tmp_path / "spools")
+    land(tmp_path / "spools", FolderTarget(tmp_path / "expected"))
+    expected = files(tmp_path / "expected")
+    for step in range(2 * len(expected)):
+        spools, segments = tmp_path / f"spools-{step}", tmp_path / f"segments-{step}"
+        shutil.copytree(tmp_path / "begin", spools)
+        assert land(spools, InterruptedTarget(segments, spools, step)).problems == ()
+        assert files(segments) == expected
+        assert not list(spools.glob("*.spool"))
+
+
+class FullTarget(FolderTarget):
+    """A disk on which there is room for so many files more."""
+
+    def __init__(self, root: Path, files: int) -> None:
+        super().__init__(root)
+        self._left = files
+
+    def put(self, path: str, data: bytes) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().put(path, data)
+
+
+def test_a_target_that_is_full_anywhere_costs_nothing_but_time(tmp_path: Path) -> None:
+    write_boots(tmp_path / "begin")
+    shutil.copytree(tmp_path / "begin", tmp_path / "spools")
+    land(tmp_path / "spools", FolderTarget(tmp_path / "expected"))
+    expected = files(tmp_path / "expected")
+    for room in range(len(expected)):
+        spools, segments = tmp_path / f"spools-{room}", tmp_path / f"segments-{room}"
+        shutil.copytree(tmp_path / "begin", spools)
+        with pytest.raises(OSError, match="No space left"):
+            land(spools, FullTarget(segments, room))
+        land(spools, FolderTarget(segments))
+        assert files(segments) == expected
+
+
+def test_spools_that_cannot_be_deleted_are_landed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spools, target = tmp_path / "spools", tmp_path / "segments"
+    write_boots(spools)
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    with monkeypatch.context() as read_only:
+        read_only.setattr(Path, "unlink", refuse)
+        for _ in range(2):
+            problems = land(spools, FolderTarget(target)).problems
+            assert len(problems) == len(list(spools.glob("*.spool"))) > 2
+            assert all("is landed and cannot be deleted: " in problem for problem in problems)
+    assert land(spools, FolderTarget(target)).problems == ()
+    assert {finding.kind for finding in check(FolderTarget(target)).findings} == {"gap"}
+    assert not list(spools.glob("*.spool"))
+
+
+def test_a_folder_of_spools_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with (
+        pytest.raises(BadUseError, match=r"cannot be written .Read-only file system., and who lands"),
+        landing(tmp_path),
+    ):
+        pass
+
+
 def test_a_segment_that_is_there_already_with_other_events_is_left_alone(tmp_path: Path) -> None:
     spools, target = tmp_path / "spools", tmp_path / "segments"
     for count in (1, 2):
@@ -209,6 +302,50 @@ def test_a_segment_that_is_half_there_is_written_again(tmp_path: Path) -> None:
         spool.write_bytes(data)
     land(spools, FolderTarget(target))
     assert path.read_bytes() == whole
+
+
+def test_a_boot_that_runs_is_not_forgotten_also_when_it_has_no_spool(tmp_path: Path) -> None:
+    spools = tmp_path / "spools"
+    running = [AuditBench(OsFileSystem(), spools, boot) for boot in ("0001", "0002")]
+    (spools / "0001-00000001.spool").unlink()
+    land(spools, FolderTarget(tmp_path / "segments"))
+    assert (spools / "0001.lock").exists()
+    running[0].kill()
+    land(spools, FolderTarget(tmp_path / "segments"))
+    assert not (spools / "0001.lock").exists()
+
+
+def test_spools_are_read_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that nobody has landed for days would not fit into the memory of a sidecar."""
+    bench = AuditBench(OsFileSystem(), tmp_path, segment_ms="1000")
+    for _ in range(4):
+        bench.request()
+        bench.timers.advance(2)
+    bench.log.close()
+    read: list[str] = []
+    really = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.append(path.name)
+        return really(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    first = next(spools_of(tmp_path, "0001"))
+    assert (first.is_complete, first.ended) == (True, False)
+    assert read == ["0001.lock", "0001-00000001.spool", "0001-00000002.spool"]
+    assert len(list(tmp_path.glob("*.spool"))) == 5
+
+
+def test_spools_that_a_lander_takes_away_meanwhile_are_passed_over(tmp_path: Path) -> None:
+    bench = AuditBench(OsFileSystem(), tmp_path, segment_ms="1000")
+    for _ in range(4):
+        bench.request()
+        bench.timers.advance(2)
+    found = spools_of(tmp_path, "0001")
+    assert next(found).content.header.segment == 1
+    for number in (1, 2, 3):
+        (tmp_path / f"0001-{number:08d}.spool").unlink()
+    assert [spool.content.header.segment for spool in found] == [2, 4, 5]
 
 
 def test_a_spool_that_is_cut_in_the_middle_costs_its_tail_and_says_so(tmp_path: Path) -> None:

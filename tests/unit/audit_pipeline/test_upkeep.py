@@ -1,7 +1,9 @@
 """Compaction, retention and questions, on segments as they are landed."""
 
 import json
+import os
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from audit_pipeline.compact import compact, finish_interrupted
 from audit_pipeline.land import land
 from audit_pipeline.query import Events
 from audit_pipeline.retention import RetentionLimits, expire
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.targets import FolderTarget, Stored
 from broker_runtime.storage.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
 
@@ -192,6 +194,36 @@ def test_a_damaged_page_and_a_missing_file_are_found(copied: Path) -> None:
     assert ("hole", False) in kinds
 
 
+class BusyTarget(FolderTarget):
+    """In which something happens between the first look and the next one."""
+
+    def __init__(self, root: Path, happens: Callable[[], object]) -> None:
+        super().__init__(root)
+        self._happens = happens
+        self._looks = 0
+
+    def files(self, folder: str = "") -> Iterator[Stored]:
+        found = list(super().files(folder))
+        self._looks += 1
+        if self._looks == 1:
+            self._happens()
+        yield from found
+
+
+def test_what_is_landed_during_a_check_is_not_called_missing(copied: Path, tmp_path: Path) -> None:
+    late = next(copied.glob("partition/**/*-00000036.parquet"))
+    late.rename(tmp_path / "late")
+    assert {finding.kind for finding in check(FolderTarget(copied)).findings} == {"hole"}
+    assert check(BusyTarget(copied, lambda: (tmp_path / "late").rename(late))).findings == []
+
+
+def test_what_is_merged_during_a_check_is_not_called_corrupt(copied: Path) -> None:
+    busy = BusyTarget(copied, lambda: compact(FolderTarget(copied), LATER_US, MANY_BYTES))
+    report = check(busy)
+    assert report.findings == []
+    assert report.segments < 36
+
+
 def test_a_segment_that_is_there_twice_is_found(copied: Path) -> None:
     path = next(copied.glob("request/**/*-00000005.parquet"))
     shutil.copy(path, path.with_name("copied.parquet"))
@@ -262,3 +294,17 @@ def test_check_tells_of_any_damage_and_goes_on(tmp_path: Path) -> None:
         check(target)
         compact(target, LATER_US, MANY_BYTES)
         expire(target, RetentionLimits(bytes_max=MANY_BYTES))
+
+
+def test_drafts_of_whoever_was_killed_go_when_nobody_can_still_write_them(copied: Path) -> None:
+    before = {path for path in copied.rglob("*") if path.is_file()}
+    folder = next(copied.glob("request/**/*.parquet")).parent
+    drafts = [folder / "_cluster-7-0001-00000001.parquet.4711", copied / "__expired.json.12"]
+    for draft in drafts:
+        draft.touch()
+    FolderTarget(copied).clean(3600)
+    assert all(draft.exists() for draft in drafts)
+    for draft in drafts:
+        os.utime(draft, (0, 0))
+    FolderTarget(copied).clean(3600)
+    assert {path for path in copied.rglob("*") if path.is_file()} == before

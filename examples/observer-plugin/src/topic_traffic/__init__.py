@@ -1,12 +1,15 @@
 """Who produces how much to which topic: an observer for Sluicegate's broker."""
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from broker_runtime.observers import Struct
+
+log = logging.getLogger(__name__)
 
 PRODUCE = 0
 OTHER = ("other", "other")
@@ -56,9 +59,14 @@ class TopicTraffic:
         return self._sums.setdefault(key, [0, 0])
 
     def _run(self) -> None:
-        while not self._over.wait(self._interval_s):
-            self._write()
-        self._write()
+        over = False
+        while not over:
+            over = self._over.wait(self._interval_s)
+            try:
+                self._write()
+            except OSError as error:
+                # The disk may have room again the next time: this thread must not end before.
+                log.warning("the sums cannot be written to %s: %s", self._path, error)
 
     def _write(self) -> None:
         rows = [

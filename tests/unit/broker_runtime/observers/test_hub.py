@@ -297,6 +297,22 @@ def test_not_even_one_whose_exception_raises_harms_a_request() -> None:
     assert service.figures.last_error == "WordlessError: its text raises RuntimeError"
 
 
+class Unspeakable(Noting):
+    @property
+    def dropped(self) -> int:
+        raise SystemExit
+
+    @property
+    def remark(self) -> str:
+        raise SystemExit
+
+
+def test_who_asks_an_observer_for_what_it_says_of_itself_is_not_harmed_either() -> None:
+    service = Scene().observe(Unspeakable())
+    assert (service.dropped, service.remark) == (None, "")
+    assert service.figures.errors == 2
+
+
 class Slow(Noting):
     def __init__(self, scene: Scene, *, sleeps: bool) -> None:
         super().__init__()
@@ -362,6 +378,51 @@ def test_an_account_gets_each_call_once() -> None:
         ("Produce", "answered", True),
         ("Produce", "refused", False),
     ]
+
+
+class BrokenAccount(Noting):
+    record_request = record_response = record_no_response = None  # type: ignore[assignment]
+
+    def record_call(self, call: Call) -> None:
+        raise RuntimeError(call.api.name)
+
+    def record_connection(self, notice: ConnectionNotice) -> None:
+        raise RuntimeError(notice.kind)
+
+
+def test_an_account_that_raises_harms_neither_requests_nor_connections_nor_another_account() -> None:
+    scene, account = Scene(), Account()
+    broken = scene.observe(BrokenAccount(), listeners="EXTERNAL")
+    scene.observe(account)
+    assert isinstance(scene.produce(LEADER), tuple)
+    scene.hub.connection_notice(ConnectionNotice(NoticeKind.ACCEPTED, "PLAINTEXT", "127.0.0.1", 5, 1))
+    assert len(account.told) == 1
+    assert (broken.figures.errors, broken.figures.last_error) == (2, "RuntimeError: accepted")
+
+
+def test_a_request_that_cannot_be_read_is_refused_by_its_handler_and_nobody_is_told() -> None:
+    scene, noting = observed(topic_prefixes="ord")
+    frame = encode_request(PRODUCE, 9, 3, {"transactional_id": None, "acks": 1, "timeout": 1, "topic_data": []})
+    with pytest.raises(ProtocolError):
+        scene.dispatch.handle(memoryview(frame)[4:-2], scene.peer)
+    assert noting.told == []
+
+
+class Strict(Account):
+    rejects = True
+
+    def refuses(self, call: Call) -> bool:
+        return call.api.key == PRODUCE
+
+
+def test_an_account_may_have_a_request_refused_that_it_cannot_keep() -> None:
+    scene, strict = Scene(), Strict()
+    scene.observe(strict)
+    with pytest.raises(ProtocolError, match="cannot be recorded"):
+        scene.produce(LEADER)
+    assert isinstance(scene.fetch(max_wait=0), tuple)
+    assert strict.told == [("Produce", "refused", True), ("Fetch", "answered", True)]
+    assert scene.house.log.log_end_offset == 0
 
 
 def test_connections_are_told_to_those_who_want_them() -> None:

@@ -10,7 +10,7 @@ import pytest
 from broker_runtime.config import broker_settings
 from broker_runtime.config.effective import EffectiveConfig, effective_config
 from broker_runtime.exposition import MetricFamily, render
-from broker_runtime.observers import in_force
+from broker_runtime.observers import threads
 from broker_runtime.observers.in_force import ObserversInForce
 from broker_runtime.observers.states import ObserverState
 from broker_runtime.observers.surroundings import Surroundings
@@ -54,6 +54,28 @@ class Late(Keeping):
         assert self.go_on.wait(60)
 
 
+class Picky(Keeping):
+    told: ClassVar[list[str]] = []
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        if self.word != "please":
+            raise ValueError(f"the word must be please, and is {self.word!r}\nand so on")
+
+    def close(self, timeout_s: float) -> None:
+        super().close(timeout_s)
+        raise SystemExit
+
+
+class Changeable(Keeping):
+    told: ClassVar[list[str]] = []
+
+    def reconfigure(self, config: Mapping[str, str]) -> None:
+        if config["word"] == "no":
+            raise ValueError("it goes on as before")
+        self.word = config["word"]
+
+
 class Mismeasured(Keeping):
     told: ClassVar[list[str]] = []
 
@@ -81,7 +103,7 @@ class Bench:
             1, "cluster", "/nowhere", clock, loop.call_soon_threadsafe, loop.call_later, lambda: ()
         )
         self.observers = ObserversInForce(surroundings, lambda _: None, self)
-        for each in (First, Second, Late, Mismeasured):
+        for each in (First, Second, Late, Picky, Changeable, Mismeasured):
             each.told.clear()
 
     def observe_requests(self, requests: Any, /) -> None:
@@ -148,7 +170,7 @@ async def test_one_that_is_configured_too_late_is_closed() -> None:
 
 async def test_when_too_many_hang_none_is_loaded_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
-    monkeypatch.setattr(in_force, "_LEFT_BEHIND_MAX", 1)
+    monkeypatch.setattr(threads, "_LEFT_BEHIND_MAX", 1)
     Late.go_on.clear()
     bench.observers.configure(configured(Late, sluicegate_observer_load_timeout_ms="1"))
     await bench.until(lambda: bench.state(Late) is ObserverState.FAILED)
@@ -160,6 +182,44 @@ async def test_when_too_many_hang_none_is_loaded_any_more(monkeypatch: pytest.Mo
     bench.observers.configure(configured(First, observer_First_word="again"))
     await bench.until(lambda: bench.state(First) is ObserverState.LOADED)
     await bench.observers.close()
+
+
+async def test_one_that_cannot_be_loaded_is_tried_again_and_a_broken_change_leaves_it_as_it_was() -> None:
+    bench = Bench()
+    bench.observers.configure(configured(Picky))
+    await bench.observers.settle()
+    assert bench.observers.states["Picky"] == (
+        ObserverState.FAILED,
+        "ValueError: the word must be please, and is ''",
+    )
+    bench.observers.configure(configured(Picky, observer_Picky_word="please"))
+    await bench.observers.settle()
+    assert bench.observers.states["Picky"] == (ObserverState.LOADED, "")
+    for broken in ({"observer_Picky_word": "now"}, {"observer_Picky_filter_api_keys": "Brew"}):
+        bench.observers.configure(configured(Picky, **broken))
+        await bench.observers.settle()
+        assert bench.state(Picky) is ObserverState.FAILED
+        bench.scene.produce(LEADER)
+    assert Picky.told == ["request", "response"] * 2
+    bench.observers.configure(configured(Picky, observer_Picky_word="please"))
+    assert bench.observers.states["Picky"] == (ObserverState.LOADED, "")
+    bench.observers.configure(configured())
+    await bench.observers.settle()
+    assert (Picky.told[-1], dict(bench.observers.states)) == ("closedplease", {})
+
+
+async def test_one_that_can_be_configured_anew_goes_on_with_what_it_knows() -> None:
+    bench = Bench()
+    bench.observers.configure(configured(Changeable, observer_Changeable_word="one"))
+    await bench.observers.settle()
+    bench.observers.configure(configured(Changeable, observer_Changeable_word="no"))
+    await bench.observers.settle()
+    assert bench.observers.states["Changeable"] == (ObserverState.FAILED, "ValueError: it goes on as before")
+    bench.observers.configure(configured(Changeable, observer_Changeable_word="two"))
+    await bench.observers.settle()
+    assert (bench.state(Changeable), Changeable.told) == (ObserverState.LOADED, [])
+    await bench.observers.close()
+    assert Changeable.told == ["closedtwo"]
 
 
 async def test_metrics_that_cannot_be_shown_leave_the_page_as_it_is() -> None:

@@ -182,6 +182,15 @@ def test_a_view_is_over_when_the_call_is() -> None:
             use()
 
 
+def test_records_say_whether_they_are_compressed_and_nothing_of_a_format_that_is_not_known() -> None:
+    plain, compressed, old = bytearray(RECORDS), bytearray(RECORDS), bytearray(RECORDS)
+    compressed[22] |= 4
+    old[16] = 1
+    shown = [Records(Source(bytes(each)), 0, len(each)) for each in (plain, compressed, old, RECORDS[:70])]
+    assert [each.compressed for each in shown] == [False, True, None, False]
+    assert [each.count for each in shown] == [3, 3, None, 0]
+
+
 def test_a_field_that_there_is_not_is_named_with_those_that_there_are() -> None:
     struct, _ = produce()
     asked: list[Callable[[], object]] = [
@@ -209,7 +218,7 @@ def test_records_are_counted_by_the_headers_of_their_batches() -> None:
     assert shown(b"") == (0, 0, False)
     assert shown(plain) == (size, 2, False)
     assert shown(plain + packed(4, plain))[1:] == (4, True)
-    assert shown(old) == (size, None, False), "a format whose header has no count"
+    assert shown(old) == (size, None, None), "a format whose header has no count"
     assert shown(plain + plain[:-1]) == (2 * size - 1, 2, False), "the last batch is not whole"
     assert shown(plain[:8] + b"\xff\xff\xff\xff" + plain[12:]) == (size, 0, False), "a length that is none"
 

@@ -428,3 +428,20 @@ def test_secrets_of_observers_are_files_of_the_brokers_and_of_nobody_else() -> N
     mounts = {mount["name"]: mount["mountPath"] for mount in broker["volumeMounts"]}
     assert [mounts[name] for name in secrets] == [f"/etc/sluicegate-observers/{name}" for name in ("audit", "my.keys")]
     assert template(of, "shop-controllers") == template(children(), "shop-controllers")
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"audit": {"landing": {"claimName": "audit"}}}, "spec.audit"),
+        ({"observers": {"secretNames": ["audit"]}}, "spec.observers"),
+        ({"observers": {"allowConfigMapCode": True}}, "spec.observers"),
+    ],
+)
+def test_a_roll_for_what_stands_beside_the_broker_names_the_field(spec: dict[str, Any], field: str) -> None:
+    running, wanted = (decode_revision(revision(children(**each), "shop-brokers")) for each in ({}, spec))
+    assert wanted is not None
+    assert [str(reason) for reason in restart_reasons(running, wanted)] == [f"ConfigChanged ({field})"]
+    nothing = revision(children(observers={"allowConfigMapCode": False}), "shop-brokers")
+    assert decode_revision(nothing) == running
+    assert revision(children(**spec), "shop-controllers") == revision(children(), "shop-controllers")

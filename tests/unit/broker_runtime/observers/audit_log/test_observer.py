@@ -92,5 +92,6 @@ def test_spools_lie_where_the_configuration_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("queue_full", "rejects"), [("permit", False), ("reject", True)])
 def test_it_refuses_requests_where_that_is_asked_for(tmp_path: Path, queue_full: str, rejects: bool) -> None:
     observer = Bench(tmp_path).loaded(queue_full=queue_full)
-    assert (observer.rejects, observer.refuses) == (rejects, False)
+    call = ended_call(3, NotedConnection(), 0, (), Ending.ANSWERED, None)
+    assert (observer.rejects, observer.refuses(call)) == (rejects, False)
     assert "sluicegate_audit_events_total 0.0" in render(observer.collect()).decode()

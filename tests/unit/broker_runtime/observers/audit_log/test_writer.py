@@ -3,17 +3,19 @@
 import logging
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit_pipeline.spool import SpoolContent, read_spool
+from audit_pipeline.spool import SpoolContent, read_header, read_spool
 from audit_pipeline.tables import gaps_of
 from broker_runtime.apis.call import Ending
 from broker_runtime.observers.audit_log.layout import REQUEST_ROW
-from broker_runtime.storage.filesystem import read_file
-from tests.support.audit import AuditBench
+from broker_runtime.storage.filesystem import read_file, replace_file
+from tests.support.audit import AuditBench, ended_call
+from tests.support.calls import NotedConnection
 from tests.support.memory_filesystem import MemoryFileSystem
 
 FOLDER = Path("/audit")
@@ -50,6 +52,27 @@ def test_an_event_is_in_the_spool_within_a_tenth_of_a_second() -> None:
     bench.timers.advance(0.01)
     (block,) = contents(fs)[0].blocks
     assert (block.first_seq, block.last_seq) == (1, 1)
+
+
+def test_a_boot_appears_with_its_lock_held() -> None:
+    """Whoever finds a lock that nobody holds takes the boot for one that has ended."""
+    locked: list[str] = []
+
+    class Watched(MemoryFileSystem):
+        def lock(self, path: Path) -> Any:
+            locked.append(path.name)
+            return super().lock(path)
+
+        def rename(self, source: Path, target: Path) -> None:
+            assert locked == [source.name]
+            assert read_header(read_file(self, source)) is not None
+            super().rename(source, target)
+
+    fs = Watched()
+    bench = AuditBench(fs, FOLDER)
+    assert fs.listdir(FOLDER) == ["0001-00000001.spool", "0001.lock"]
+    assert "0001.lock" not in locked
+    bench.log.close()
 
 
 def test_a_block_that_is_full_is_written_at_once() -> None:
@@ -169,18 +192,53 @@ def test_names_that_clients_make_up_are_kept_up_to_a_length() -> None:
     assert bench.log.figures.events == 100
 
 
-def test_requests_are_refused_while_the_queue_is_full_where_that_is_asked_for() -> None:
+@pytest.mark.parametrize(
+    ("config", "refused", "not_refused"),
+    [
+        ({}, (3, "PLAINTEXT"), None),
+        ({"exclude_listeners": "INTERNAL"}, (3, "PLAINTEXT"), (19, "INTERNAL")),
+        ({"level": "connections"}, (19, "PLAINTEXT"), (3, "PLAINTEXT")),
+    ],
+)
+def test_requests_that_would_be_recorded_are_refused_while_the_queue_is_full_where_that_is_asked_for(
+    config: dict[str, str], refused: tuple[int, str], not_refused: tuple[int, str] | None
+) -> None:
     fs = MemoryFileSystem()
-    bench = AuditBench(fs, FOLDER, queue_bytes="1000", queue_full="reject")
-    assert not bench.log.refuses
+    bench = AuditBench(fs, FOLDER, queue_bytes="1000", queue_full="reject", **config)
+
+    def refuses(of: tuple[int, str]) -> bool:
+        connection = NotedConnection()
+        connection.listener = of[1]
+        return bench.log.refuses(ended_call(of[0], connection, 0, (), Ending.ANSWERED, None))
+
+    assert not refuses(refused)
     fs.capacity_bytes = 0
+    for _ in range(100):
+        bench.request(19)
+        bench.timers.advance(0.1)
+    assert refuses(refused)
+    assert not_refused is None or not refuses(not_refused)
+    fs.mend()
+    bench.timers.advance(2)
+    assert not refuses(refused)
+
+
+def test_a_folder_that_is_read_only_for_a_while_is_as_a_full_disk() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, queue_bytes="1000", segment_ms="1000")
+    bench.request()
+    bench.settle()
+    fs.read_only = True
     for _ in range(100):
         bench.request()
         bench.timers.advance(0.1)
-    assert bench.log.refuses
     fs.mend()
     bench.timers.advance(2)
-    assert not bench.log.refuses
+    bench.request()
+    bench.log.close()
+    numbers, gaps = told(fs, ended=True)
+    assert numbers == list(range(1, 103))
+    assert [reason for *_, reason in gaps] == ["queue full"]
 
 
 def test_who_is_killed_on_a_full_disk_tells_of_what_was_dropped_too() -> None:
@@ -231,6 +289,45 @@ def test_spools_that_nobody_lands_have_a_limit() -> None:
     assert any(reason == "queue full" for *_, reason in gaps)
 
 
+def test_spools_that_nobody_lands_are_not_looked_at_over_and_over() -> None:
+    opened: list[str] = []
+
+    class Watched(MemoryFileSystem):
+        def open(self, path: Path, *, create: bool = False) -> Any:
+            if path.name.startswith("0000-"):
+                opened.append(path.name)
+            return super().open(path, create=create)
+
+    fs = Watched()
+    fs.mkdir(FOLDER)
+    for number in range(20):
+        replace_file(fs, FOLDER / f"0000-{number:08d}.spool", b"x" * 500)
+    opened.clear()
+    bench = AuditBench(fs, FOLDER, spool_bytes="20000", queue_bytes="1000", segment_bytes="2000")
+    assert len(opened) == 20
+    for _ in range(300):
+        bench.request()
+        bench.timers.advance(0.1)
+    assert bench.log.figures.dropped > 0
+    assert bench.log.figures.waiting_spools > 20
+    assert len(opened) == 20
+    for number in range(10):
+        fs.unlink(FOLDER / f"0000-{number:08d}.spool")
+    bench.timers.advance(2)
+    assert len(opened) == 20 + 10
+    assert told_of_own(fs)[-1] == 300
+
+
+def told_of_own(fs: MemoryFileSystem) -> list[int]:
+    blocks = [
+        block
+        for name in fs.listdir(FOLDER)
+        if name.startswith("0001-")
+        for block in read_spool(read_file(fs, FOLDER / name)).blocks
+    ]
+    return [seq for block in blocks for seq in range(block.first_seq, block.last_seq + 1)]
+
+
 def test_a_block_that_is_larger_than_the_limit_is_written_when_all_others_are_landed() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER, spool_bytes="3000", segment_bytes="1500")
@@ -256,6 +353,36 @@ def test_a_clock_that_jumps_moves_the_times_of_later_blocks_and_no_number() -> N
     before, after = content.blocks
     assert (before.last_seq, after.first_seq) == (1, 2)
     assert before.wall_us - after.wall_us > 3_500_000_000
+
+
+def test_clients_whose_connections_have_ended_are_forgotten_in_time() -> None:
+    bench = AuditBench(MemoryFileSystem(), FOLDER)
+    for number in range(1, 1_502):
+        connection = NotedConnection()
+        connection.id = number
+        bench.request(connection=connection)
+        if number > 1:
+            connection.end()
+    known = bench.log._clients.by_id
+    assert len(known) == 1_001
+    assert {1, 502, 1_501} <= known.keys()
+
+
+def test_a_new_file_that_cannot_be_begun_leaves_the_old_one_and_is_tried_again() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, segment_ms="1000")
+    bench.request()
+    bench.settle()
+    fs.capacity_bytes = 0
+    bench.timers.advance(3)
+    bench.request()
+    bench.timers.advance(3)
+    assert [content.end for content in contents(fs)] == [None]
+    fs.mend()
+    bench.timers.advance(3)
+    first, second = contents(fs)
+    assert (first.end is not None, second.header.first_seq) == (True, 3)
+    assert told(fs, ended=False) == ([1, 2], [])
 
 
 STEPS = st.one_of(

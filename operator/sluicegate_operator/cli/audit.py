@@ -1,0 +1,115 @@
+"""`sluicegate audit`: the audit logs of `sluicegate up` by their data folder, and of other brokers by their folders.
+
+The work is done by `python -m audit_pipeline`, which this process becomes: the packages share no code.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sluicegate_operator.cli.local_audit import LocalAudit, find_local_audit
+from sluicegate_operator.cli.options import DATA_DIR, DataDirOption
+from sluicegate_operator.fleet.local_data import DataDirError
+
+BAD_USE = 2
+_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+"""All arguments are the other program's, --help too."""
+
+ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Which one, where `up` runs several.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="A line of JSON for each one.")]
+
+audit = typer.Typer(no_args_is_help=True)
+
+
+@audit.command()
+def tail(
+    spools: Annotated[
+        list[Path] | None, typer.Argument(help="Folders that brokers write spools to; else those of `sluicegate up`.")
+    ] = None,
+    data_dir: DataDirOption = DATA_DIR,
+    cluster: ClusterOption = None,
+    table: Annotated[list[str] | None, typer.Option("--table", help="Only these: request, partition, ...")] = None,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Also what is in the spools already.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop when all has been shown that is there.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Show events as brokers write them, until Ctrl-C."""
+    folders = spools or _found(data_dir, cluster).spools
+    options = [*_flag("--from-start", from_start), *_flag("--once", once), *_flag("--json", json)]
+    _become("tail", *_each("--table", table or ()), *options, "--", *map(str, folders))
+
+
+@audit.command()
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="Such as: SELECT api, count(*) FROM request GROUP BY ALL")],
+    target: Annotated[
+        str | None, typer.Option("--target", help="A folder or URI of segments; else those of `sluicegate up`.")
+    ] = None,
+    spools: Annotated[
+        list[Path] | None, typer.Option("--spools", help="A broker's folder of spools: what is not landed yet.")
+    ] = None,
+    data_dir: DataDirOption = DATA_DIR,
+    cluster: ClusterOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Ask in SQL (DuckDB) about all events, those in segments and those that are still in spools."""
+    folders: Iterable[Path] = spools or ()
+    if target is None and not spools:
+        found = _found(data_dir, cluster)
+        target, folders = str(found.segments) if found.segments.is_dir() else None, found.spools
+    given = [*_each("--spools", map(str, folders)), *(["--target", target] if target else [])]
+    _become("query", *given, *_flag("--json", json), "--", sql)
+
+
+@audit.command()
+def check(
+    target: Annotated[
+        str | None, typer.Argument(metavar="DIR", help="A folder or URI of segments; else those of `sluicegate up`.")
+    ] = None,
+    data_dir: DataDirOption = DATA_DIR,
+    cluster: ClusterOption = None,
+) -> None:
+    """Look for holes, duplicates, gaps and corrupt files; exit code 1 if there are any."""
+    _become("check", "--", target or str(_found(data_dir, cluster).segments))
+
+
+@audit.command(context_settings=_THROUGH)
+def land(context: typer.Context) -> None:
+    """Turn the spools of a broker into Parquet segments; `sluicegate up` does it by itself."""
+    _become("land", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
+def keep(context: typer.Context) -> None:
+    """`land --follow` in a process that is begun again whenever it ends."""
+    _become("keep", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
+def upkeep(context: typer.Context) -> None:
+    """Compact hours that are over, and delete what is beyond the limits."""
+    _become("upkeep", *context.args)
+
+
+def _found(data_dir: Path, cluster: str | None) -> LocalAudit:
+    try:
+        return find_local_audit(data_dir, cluster)
+    except DataDirError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(BAD_USE) from None
+
+
+def _flag(name: str, is_set: bool) -> list[str]:
+    return [name] if is_set else []
+
+
+def _each(name: str, values: Iterable[str]) -> list[str]:
+    return [text for value in values for text in (name, value)]
+
+
+def _become(*arguments: str) -> None:
+    os.execv(sys.executable, [sys.executable, "-m", "audit_pipeline", *arguments])

@@ -1,0 +1,42 @@
+"""Where the audit logs of `sluicegate up` are in its data folder, for the one who writes them and the one who reads."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from sluicegate_operator.fleet.local_data import DataDirError
+
+FOLDER = "audit"
+"""Of the segments below a cluster's folder, and of the spools below a broker's data."""
+
+
+class LocalAudit(NamedTuple):
+    """`segments` may not be there yet; `spools` are those of all brokers that have any."""
+
+    segments: Path
+    spools: tuple[Path, ...]
+
+
+def segments_folder(data_dir: Path, cluster: str) -> Path:
+    return data_dir / cluster / FOLDER
+
+
+def spools_folder(node_dir: Path) -> Path:
+    return node_dir / "data" / FOLDER
+
+
+def find_local_audit(data_dir: Path, cluster: str | None) -> LocalAudit:
+    """Of this cluster, or of the only one that has an audit log. Raises DataDirError."""
+    names = sorted({path.relative_to(data_dir).parts[0] for path in data_dir.glob(f"*/node-*/data/{FOLDER}")})
+    where = data_dir.absolute()
+    if not names:
+        raise DataDirError(
+            f"no cluster in {where} has an audit log: apply an ObserverPlugin with builtIn: audit-log to it, name "
+            "another folder of `sluicegate up` with --data-dir, or name the folders of the audit log themselves"
+        )
+    if cluster is None and len(names) > 1:
+        raise DataDirError(f"there are audit logs of {', '.join(names)} in {where}: choose one with --cluster")
+    chosen = cluster or names[0]
+    if chosen not in names:
+        raise DataDirError(f"{chosen} has no audit log in {where}, but {', '.join(names)}")
+    spools = sorted(data_dir.glob(f"{chosen}/node-*/data/{FOLDER}"))
+    return LocalAudit(segments_folder(data_dir, chosen), tuple(spools))

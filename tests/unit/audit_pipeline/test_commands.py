@@ -1,0 +1,133 @@
+"""The program as its user runs it: from a spool to an answer, and what is said when that cannot be."""
+
+import json
+import sys
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from audit_pipeline import __main__ as program
+from audit_pipeline.spool_folder import is_written_to
+from broker_runtime.storage.filesystem import OsFileSystem
+from tests.support.audit import AuditBench
+
+
+def run(arguments: list[str]) -> int:
+    return program.main(arguments, Event())
+
+
+def test_the_commands_work_from_a_spool_to_an_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spools, segments = str(tmp_path / "spools"), str(tmp_path / "segments")
+    bench = AuditBench(OsFileSystem(), tmp_path / "spools")
+    bench.produce("orders", 3)
+    bench.log.close()
+    assert run(["tail", spools, "--from-start", "--once", "--json", "--table", "partition"]) == 0
+    assert json.loads(capsys.readouterr().out)["topic"] == "orders"
+    assert run(["check", segments]) == 2
+    assert run(["land", spools, segments]) == 0
+    assert run(["check", segments]) == 0
+    capsys.readouterr()
+    assert run(["query", "SELECT topic, sum(bytes) AS bytes FROM partition GROUP BY ALL", "--target", segments]) == 0
+    assert capsys.readouterr().out == "topic   bytes\norders  1000\n"
+    assert run(["query", "SELECT nonsense", "--target", segments]) == 2
+    assert run(["upkeep", segments]) == 0
+    next((tmp_path / "segments").rglob("*.parquet")).unlink()
+    assert run(["check", segments]) == 1
+
+
+@pytest.fixture
+def landed(tmp_path: Path) -> Path:
+    """A folder with the folders spools and segments."""
+    bench = AuditBench(OsFileSystem(), tmp_path / "spools", segment_ms="1000")
+    bench.produce("orders")
+    bench.timers.advance(2)
+    assert run(["land", str(tmp_path / "spools"), str(tmp_path / "segments")]) == 0
+    bench.produce("orders")
+    bench.log.close()
+    return tmp_path
+
+
+def test_a_question_is_answered_from_segments_and_spools_together(
+    landed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--target", str(landed / "segments"), "--spools", str(landed / "spools"), "--json"]
+    assert (
+        run(["query", "SELECT sum(records) AS records, avg(records) AS mean, count(*) AS n FROM partition", *given])
+        == 0
+    )
+    assert json.loads(capsys.readouterr().out) == {"records": 20, "mean": 10.0, "n": 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["tail", "{}/nowhere"], "there is no folder {}/nowhere: a broker writes its spools to the folder audit"),
+        (["land", "{}/nowhere", "{}/segments"], "there is no folder {}/nowhere: "),
+        (["query", "SELECT 1", "--target", "{}/nowhere"], "there is no folder {}/nowhere: "),
+        (["query", "SELECT 1", "--spools", "{}/nowhere"], "there is no folder {}/nowhere: "),
+        (["query", "SELECT 1"], "nothing was said to look at: give --target, --spools, or both"),
+        (["query", "SELEC", "--target", "{}/segments"], "syntax error"),
+        (["query", "SELECT x FROM y", "--target", "{}/segments"], "There are the tables request, partition, "),
+        (["check", "{}/nowhere"], "there are no segments in {}/nowhere: give the folder or URI that `land` was given"),
+        (["check", "{}/a-file"], "there is no folder {}/a-file: "),
+        (["check", "ftp://server/segments"], "ftp://server/segments is no target: give a folder, or a URI such as s3:"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_a_sentence_that_says_what_to_do(
+    landed: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    (landed / "a-file").touch()
+    assert run([argument.replace("{}", str(landed)) for argument in arguments]) == 2
+    assert sentence.replace("{}", str(landed)) in capsys.readouterr().err
+
+
+def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(
+    landed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert run(["query", "SELECT 1", "--target", str(landed / "segments")]) == 2
+    assert capsys.readouterr().err == "duckdb is not installed: pip install 'sluicegate[audit]'\n"
+
+
+def test_a_lander_that_is_stopped_waits_for_the_broker_to_end_its_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = AuditBench(OsFileSystem(), tmp_path / "spools")
+    bench.request()
+    looks: list[bool] = []
+
+    def look(folder: Path) -> bool:
+        if len(looks) == 2:
+            bench.log.close()
+        looks.append(is_written_to(folder))
+        return looks[-1]
+
+    monkeypatch.setattr("audit_pipeline.spool_folder.is_written_to", look)
+    stopped = Event()
+    stopped.set()
+    assert program.main(["land", str(tmp_path / "spools"), str(tmp_path / "segments"), "--follow"], stopped) == 0
+    assert looks == [True, True, False]
+    assert not list((tmp_path / "spools").glob("*.spool"))
+    assert run(["check", str(tmp_path / "segments")]) == 0
+    assert capsys.readouterr().out.startswith("1 numbers of 1 boots in 1 segments")
+
+
+def test_a_lander_that_is_stopped_does_not_wait_for_ever(tmp_path: Path) -> None:
+    bench = AuditBench(OsFileSystem(), tmp_path / "spools")
+    bench.request()
+    stopped = Event()
+    stopped.set()
+    command = ["land", str(tmp_path / "spools"), str(tmp_path / "segments"), "--follow", "--stop-s", "0"]
+    assert program.main(command, stopped) == 0
+    assert len(list((tmp_path / "spools").glob("*.spool"))) == 1
+    bench.log.close()
+
+
+def test_a_spool_of_a_newer_broker_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("broker_runtime.observers.audit_log.spool.SCHEMA_VERSION", 2)
+    AuditBench(OsFileSystem(), tmp_path).log.close()
+    assert run(["tail", str(tmp_path), "--from-start", "--once"]) == 2
+    assert "schema version 2" in capsys.readouterr().err

@@ -1,0 +1,34 @@
+from pathlib import Path
+
+import pytest
+
+from sluicegate_operator.cli.local_audit import LocalAudit, find_local_audit
+from sluicegate_operator.fleet.local_data import DataDirError
+
+
+def with_spools(data_dir: Path, cluster: str, *nodes: int) -> tuple[Path, ...]:
+    folders = tuple(data_dir / cluster / f"node-{node}" / "data" / "audit" for node in nodes)
+    for folder in folders:
+        folder.mkdir(parents=True)
+    return folders
+
+
+def test_the_only_cluster_with_an_audit_log_need_not_be_named(tmp_path: Path) -> None:
+    (tmp_path / "other" / "node-0" / "data").mkdir(parents=True)
+    spools = with_spools(tmp_path, "shop", 0, 2)
+    assert find_local_audit(tmp_path, None) == LocalAudit(tmp_path / "shop" / "audit", spools)
+
+
+def test_of_several_one_is_chosen(tmp_path: Path) -> None:
+    with_spools(tmp_path, "shop", 0)
+    spools = with_spools(tmp_path, "web", 1)
+    assert find_local_audit(tmp_path, "web") == LocalAudit(tmp_path / "web" / "audit", spools)
+    with pytest.raises(DataDirError, match=r"audit logs of shop, web in .*: choose one with --cluster"):
+        find_local_audit(tmp_path, None)
+    with pytest.raises(DataDirError, match=r"depot has no audit log in .*, but shop, web"):
+        find_local_audit(tmp_path, "depot")
+
+
+def test_where_there_is_none_it_is_told_how_to_have_one(tmp_path: Path) -> None:
+    with pytest.raises(DataDirError, match="apply an ObserverPlugin with builtIn: audit-log"):
+        find_local_audit(tmp_path / "nowhere", None)
