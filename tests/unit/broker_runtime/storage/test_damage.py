@@ -370,18 +370,6 @@ def test_a_folder_that_is_lost_is_missed_until_it_is_back(end: Callable[[Node], 
     assert values_of(node.log) == EVERYTHING
 
 
-@pytest.mark.parametrize("is_noted", [True, False])
-def test_a_folder_that_is_lost_is_missed_from_the_first_checkpoint_that_names_it(*, is_noted: bool) -> None:
-    node = Node()
-    if is_noted:
-        node.logs.tick()
-    node.kill()
-    node.fs.lose(FOLDER)
-    node.start()
-    assert list(node.logs.damaged) == ([("orders", 0)] if is_noted else [])
-    assert node.logs.run_record.epoch == (-1 if is_noted else 7)
-
-
 def test_a_folder_that_is_lost_is_made_again_to_follow_or_when_a_person_accepts_it() -> None:
     for accepted in (False, True):
         node = Node()
