@@ -5,23 +5,32 @@ One broker's disk at a time, so that good copies of its replicas exist; where an
 over its metadata log only; somebody restores that disk then, as its last words say. Bytes of a segment that no start
 reads again are as they are until somebody reads them, as in Kafka: where one is flipped here the segment has lost its
 index, too.
+
+What nothing on the disk tells of is left alone: a partition that the ledger does not name yet, and a segment no record
+of which is vouched for. They are younger than the last checkpoint of high watermarks; who loses one of them whole after
+a kill cannot know that it was there, and the broker does not promise that (docs/reference/durability.md).
 """
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
+from broker_runtime.storage.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition, read_offsets
+from broker_runtime.storage.ledger import read_ledger
 from tests.simulation.cluster import check, disk_faults
 from tests.simulation.cluster.process import Process
+from tests.support.memory_filesystem import MemoryFileSystem
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.cluster import Cluster
 
 _STOPS_WITHIN_S = 15.0
 _LOCK = ".lock"
+_LAST_BYTES = 60
+"""All of them are of the last batch: none is shorter."""
 Damaging = Callable[[random.Random, Process], str]
 """Does it; returns what was done."""
 
@@ -32,6 +41,25 @@ async def damage(cluster: "Cluster", rng: random.Random) -> None:
 
 async def lost_beginning(cluster: "Cluster", rng: random.Random) -> None:
     await _damage_of_broker(cluster, rng, _without_beginning)
+
+
+async def damaged_end(cluster: "Cluster", rng: random.Random) -> None:
+    """All brokers are killed, and the last batch of each log is damaged where a broker starts before the others."""
+    first = rng.choice(cluster.brokers)
+    if check.in_sync(cluster) is not True or not disk_faults.is_the_only_lossy(cluster, first):
+        return
+    cluster.note("all brokers are killed")
+    for process in cluster.brokers:
+        process.wanted = False
+        process.kill()
+    cluster.note(f"on the disk of {first.name} {_with_damaged_end(rng, first)}")
+    first.wanted = True
+    try:
+        await asyncio.sleep(rng.uniform(1.0, 6.0))
+    finally:
+        for process in cluster.brokers:
+            process.wanted = True
+    await disk_faults.until_in_sync(cluster, first)
 
 
 async def _damage_of_broker(cluster: "Cluster", rng: random.Random, done_to: Damaging) -> None:
@@ -82,7 +110,7 @@ def _without_beginning(rng: random.Random, process: Process) -> str:
     """The first segment of each log that has others."""
     root, lost = Path(process.settings.log_dir), []
     for name in process.fs.listdir(root):
-        if process.fs.is_dir(root / name) and METADATA_TOPIC not in name:
+        if process.fs.is_dir(root / name) and METADATA_TOPIC not in name and would_be_missed(process.fs, root / name):
             segments = sorted(found for found in process.fs.listdir(root / name) if found.endswith(".log"))
             if len(segments) > 1:
                 process.fs.lose(root / name / segments[0])
@@ -90,11 +118,24 @@ def _without_beginning(rng: random.Random, process: Process) -> str:
     return f"{lost} are lost"
 
 
+def _with_damaged_end(rng: random.Random, process: Process) -> str:
+    """The newest segment of each log that has records."""
+    root, damaged = Path(process.settings.log_dir), []
+    for name in process.fs.listdir(root):
+        if process.fs.is_dir(root / name) and METADATA_TOPIC not in name:
+            segments = sorted(found for found in process.fs.listdir(root / name) if found.endswith(".log"))
+            if segments and process.fs.open(root / name / segments[-1]).size():
+                damaged.append(_flip(rng, process, root / name / segments[-1], in_last=_LAST_BYTES))
+    return f"{damaged} are flipped"
+
+
 def _damaged(rng: random.Random, process: Process) -> str:
     root = Path(process.settings.log_dir)
     folders = [root / name for name in process.fs.listdir(root) if process.fs.is_dir(root / name)]
     if folders and rng.random() < 0.2:
         folder = rng.choice(folders)
+        if not would_be_missed(process.fs, folder):
+            return f"nothing is lost: nothing tells of {folder.name} yet"
         process.fs.lose(folder)
         return f"{folder.name} is lost"
     paths = [folder / name for folder in folders for name in process.fs.listdir(folder)]
@@ -104,12 +145,54 @@ def _damaged(rng: random.Random, process: Process) -> str:
         return "there is nothing to damage"
     path = rng.choice(paths)
     shown = path.relative_to(root)
+    if path.parent != root and not would_be_missed(process.fs, path.parent):
+        return f"nothing is damaged: nothing tells of {path.parent.name} yet"
     if rng.random() < 0.3:
+        if path.suffix == ".log" and not is_vouched_for(process.fs, path):
+            return f"nothing is lost: nothing tells of records in {shown} yet"
         process.fs.lose(path)
         return f"{shown} is lost"
-    at, mask = rng.randrange(process.fs.open(path).size()), 1 << rng.randrange(8)
+    return f"{_flip(rng, process, path)} is flipped"
+
+
+def _flip(rng: random.Random, process: Process, path: Path, in_last: int = 1 << 62) -> str:
+    size = process.fs.open(path).size()
+    at, mask = rng.randrange(max(0, size - in_last), size), 1 << rng.randrange(8)
     process.fs.flip(path, at, mask)
     index = path.with_suffix(".index")
     if path.suffix == ".log" and METADATA_TOPIC not in path.parent.name and process.fs.exists(index):
         process.fs.lose(index)
-    return f"byte {at} of {shown} is flipped by {mask}"
+    return f"bit {mask} of byte {at} of {path.relative_to(process.settings.log_dir)}"
+
+
+def would_be_missed(fs: MemoryFileSystem, folder: Path) -> bool:
+    """Whether the next start knows that a partition's folder, and what is in it, should be there."""
+    key = _partition(folder)
+    if key is None:
+        # Set aside or deleted: nobody counts on it.
+        return True
+    try:
+        return key in read_ledger(fs, folder.parent)
+    except ValueError:
+        return False
+
+
+def is_vouched_for(fs: MemoryFileSystem, segment: Path) -> bool:
+    """Whether the next start knows that there were records in this file."""
+    key, root = _partition(segment.parent), segment.parent.parent
+    if key is None:
+        return True
+    known = [_offsets(fs, root / name).get(key, 0) for name in (RECOVERY_POINTS, HIGH_WATERMARKS)]
+    return max(known) > int(segment.stem)
+
+
+def _offsets(fs: MemoryFileSystem, path: Path) -> Mapping[Partition, int]:
+    try:
+        return read_offsets(fs, path)
+    except ValueError:
+        return {}
+
+
+def _partition(folder: Path) -> Partition | None:
+    topic, _, number = folder.name.rpartition("-")
+    return (topic, int(number)) if number.isdecimal() else None

@@ -194,6 +194,7 @@ _ACTIONS: dict[str, tuple[Callable[["Cluster", random.Random], Awaitable[None]],
 _BY_NAME = _ACTIONS | {
     "refuse_controller": (_refuse_controller, 3),
     "lost_beginning": (damage.lost_beginning, 3),
+    "damaged_end": (damage.damaged_end, 3),
 }
 """With those that a shape asks for; no seed chooses them by itself."""
 FAULTS = tuple(_BY_NAME)

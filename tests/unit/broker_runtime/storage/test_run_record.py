@@ -242,3 +242,18 @@ def test_a_start_that_ends_before_a_power_loss_is_cut_leaves_no_word_of_this_boo
     node.kill()
     node.start()
     assert not node.logs.run_record.page_cache_kept
+
+
+def test_a_folder_that_is_lost_is_missed_from_the_first_checkpoint_that_names_it() -> None:
+    node = Node()
+    node.serve(7)
+    node.kill()
+    node.fs.lose(SEGMENT.parent)
+    assert node.start() == 7
+    node.serve(8)
+    node.logs.tick()
+    node.kill()
+    node.fs.lose(SEGMENT.parent)
+    with pytest.raises(KafkaError, match="is lost"):
+        node.start()
+    assert node.epoch == -1
