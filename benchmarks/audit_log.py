@@ -91,9 +91,15 @@ def _broker(properties: Mapping[str, str]) -> BrokerProcess:
     )
 
 
+def _led_topic(broker: BrokerProcess, topic: str) -> None:
+    """One that can be produced to."""
+    workloads.create_topic(broker.bootstrap, topic)
+    workloads.first_produce(broker.bootstrap, topic)
+
+
 def _produce(batch_bytes: int, size: int, megabytes: int) -> Turn:
     def turn(broker: BrokerProcess, topic: str) -> tuple[float, float]:
-        workloads.create_topic(broker.bootstrap, topic)
+        _led_topic(broker, topic)
         where = (broker.host, broker.port(), topic)
         done = produce_wire(*where, size=size, batch_bytes=batch_bytes, megabytes=megabytes)
         workloads.delete_topic(broker.bootstrap, topic)
@@ -114,7 +120,7 @@ def _consume(max_bytes: int) -> Turn:
     def turn(broker: BrokerProcess, topic: str) -> tuple[float, float]:
         where = (broker.host, broker.port(), "read")
         if topic == "turn-0":
-            workloads.create_topic(broker.bootstrap, "read")
+            _led_topic(broker, "read")
             produce_wire(*where, size=1000, batch_bytes=65_536, megabytes=300)
         rate = consume_wire(*where, seconds=1.5, max_bytes=max_bytes)["mb_per_s"]
         return rate, rate
