@@ -125,6 +125,17 @@ def test_requests_that_are_still_being_added_up_have_their_numbers_kept_for_them
     assert [reason for *_, reason in gaps] == ["killed"]
 
 
+@pytest.mark.parametrize("level", ["full", "rollup"])
+def test_whenever_a_broker_is_killed_no_number_is_above_what_its_spool_says(level: str) -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, level=level, rollup_ms="60000", segment_ms="1000")
+    for number in range(1, 151):
+        bench.request(19 if number % 30 == 1 else 3)
+        assert len(told(fs, ended=True)[0]) >= number
+    bench.timers.advance(1.5)
+    assert len(told(fs, ended=True)[0]) >= 150
+
+
 def test_a_log_that_closes_writes_no_block_without_events() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER)
