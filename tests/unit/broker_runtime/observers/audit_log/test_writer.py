@@ -136,6 +136,19 @@ def test_whenever_a_broker_is_killed_no_number_is_above_what_its_spool_says(leve
     assert len(told(fs, ended=True)[0]) >= 150
 
 
+def test_an_interval_of_rollups_ends_by_itself_and_the_next_begins_with_its_first_request() -> None:
+    fs = MemoryFileSystem()
+    bench = AuditBench(fs, FOLDER, level="rollup", rollup_ms="1000")
+    for pause_s in (0.5, 5.0, 0.5):
+        bench.request()
+        bench.timers.advance(pause_s)
+    bench.timers.advance(1)
+    rows = [event for content in contents(fs) for block in content.blocks for event in block.others]
+    begin_us = 1_700_000_000_000_000
+    # The last number and the first, the beginning and the length of the interval.
+    assert [row[1:5] for row in rows] == [[2, 1, begin_us, 1_000_000], [3, 3, begin_us + 5_500_000, 1_000_000]]
+
+
 def test_a_log_that_closes_writes_no_block_without_events() -> None:
     fs = MemoryFileSystem()
     bench = AuditBench(fs, FOLDER)
