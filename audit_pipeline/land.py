@@ -56,7 +56,7 @@ def land(folder: Path, target: Target) -> Landed:
         except (NoSpoolError, OtherVersionError, SegmentConflictError) as error:
             problems.append(f"boot {boot_id}: {error}")
             continue
-        if is_over and not keeps and boot_id != boots(folder)[-1]:
+        if is_over and not keeps and [boot_id] != boots(folder)[-1:]:
             forget_boot(folder, boot_id)
     return Landed(spools, files, events, tuple(problems))
 
