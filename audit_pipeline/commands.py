@@ -41,7 +41,7 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
             is_last = not given.follow or stopped.is_set()
             if stopped.is_set():
                 _wait_for_brokers(given.spools, given.stop_s)
-            code = _one_pass(given.spools, target, land_spools)
+            code = _one_pass(given.spools, target, land_spools, follows=given.follow)
             if given.upkeep and given.ordinal == 0 and now_us() >= upkeep_at_us:
                 upkeep_at_us = now_us() + int(_UPKEEP_S * 1e6)
                 _upkeep(target, given, now_us())
@@ -49,6 +49,7 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
                 return code
             stopped.wait(given.interval_s)
 
+    _require_upkeep_for_limits(given)
     if given.follow:
         given.spools.mkdir(parents=True, exist_ok=True)
     _require_folders([given.spools])
@@ -86,7 +87,7 @@ def _wait_for_brokers(spools: Path, timeout_s: float) -> None:
         Event().wait(_BROKER_POLL_S)
 
 
-def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]) -> int:
+def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any], *, follows: bool) -> int:
     try:
         landed = land_spools(spools, target)
     except OSError as error:
@@ -96,10 +97,14 @@ def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]
         log.error("%s", problem)
     if landed.spools:
         log.info("landed %d events of %d spools as %d files", landed.events, landed.spools, landed.files)
+    elif not follows and not landed.problems:
+        log.info(
+            "no spool in %s is complete: one is when it is a minute old (segment.ms) or its broker has stopped", spools
+        )
     return FOUND_SOMETHING if landed.problems else OK
 
 
-def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> None:
+def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> int:
     from audit_pipeline.compact import compact  # noqa: PLC0415
     from audit_pipeline.retention import RetentionLimits, expire  # noqa: PLC0415
 
@@ -111,15 +116,17 @@ def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> None:
         deleted = expire(target, limits)
     except OSError as error:
         log.error("the target cannot be compacted now: %s", error)
-        return
+        return FOUND_SOMETHING
     log.info("%d segments were compacted, %d files were beyond the limits and are deleted", merged, deleted)
+    return OK
 
 
 def upkeep(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
     from audit_pipeline.targets import open_target  # noqa: PLC0415
 
-    _upkeep(open_target(given.target), given, now_us())
-    return OK
+    if "://" not in given.target:
+        _require_folders([Path(given.target)])
+    return _upkeep(open_target(given.target), given, now_us())
 
 
 def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
@@ -180,6 +187,11 @@ def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int
     except OtherVersionError as error:
         raise BadUseError(f"a spool cannot be read: {error}") from None
     return OK
+
+
+def _require_upkeep_for_limits(given: argparse.Namespace) -> None:
+    if not given.upkeep and (given.retention_days, given.quota_bytes) != (None, None):
+        raise BadUseError("--retention-days and --quota-bytes delete nothing without --upkeep: say that, too")
 
 
 def _require_folders(paths: Iterable[Path]) -> None:
