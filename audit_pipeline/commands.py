@@ -15,7 +15,7 @@ from typing import Any
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.keep import keep as keep_landing
 from audit_pipeline.spool import OtherVersionError
-from audit_pipeline.tail import SpoolTail, as_json, as_line, follow
+from audit_pipeline.tail import SpoolTail, as_json, as_line, follow, printable
 
 log = logging.getLogger(__name__)
 
@@ -109,11 +109,15 @@ def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> int:
     from audit_pipeline.retention import RetentionLimits, expire  # noqa: PLC0415
 
     try:
-        target.clean(_UPKEEP_S)
-        merged = compact(target, now_us, given.file_bytes)
-        days = given.retention_days
-        limits = RetentionLimits(None if days is None else now_us - days * _DAY_US, given.quota_bytes)
-        deleted = expire(target, limits)
+        with target.upkeep() as is_alone:
+            if not is_alone:
+                log.info("somebody else compacts this target now")
+                return FOUND_SOMETHING
+            target.clean(_UPKEEP_S)
+            merged = compact(target, now_us, given.file_bytes)
+            days = given.retention_days
+            limits = RetentionLimits(None if days is None else now_us - days * _DAY_US, given.quota_bytes)
+            deleted = expire(target, limits)
     except OSError as error:
         log.error("the target cannot be compacted now: %s", error)
         return FOUND_SOMETHING
@@ -204,7 +208,7 @@ def _require_folders(paths: Iterable[Path]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    shown = [list(columns), *([_shown(value) for value in row] for row in rows)]
+    shown = [list(columns), *([printable(_shown(value)) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
