@@ -192,7 +192,8 @@ class ObserversInForce:
             if name in self._changing:
                 found[name] = ObserverState.LOADING, "it is being loaded"
             elif problem is not None:
-                found[name] = ObserverState.FAILED, problem
+                goes_on = "; it goes on as it was before" if name in self._loaded else ""
+                found[name] = ObserverState.FAILED, problem + goes_on
             elif name not in self._loaded:
                 found[name] = ObserverState.LOADING, "it is being loaded"
             else:

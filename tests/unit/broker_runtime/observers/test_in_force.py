@@ -72,7 +72,7 @@ class Changeable(Keeping):
 
     def reconfigure(self, config: Mapping[str, str]) -> None:
         if config["word"] == "no":
-            raise ValueError("it goes on as before")
+            raise ValueError("no is no word")
         self.word = config["word"]
 
 
@@ -214,7 +214,10 @@ async def test_one_that_can_be_configured_anew_goes_on_with_what_it_knows() -> N
     await bench.observers.settle()
     bench.observers.configure(configured(Changeable, observer_Changeable_word="no"))
     await bench.observers.settle()
-    assert bench.observers.states["Changeable"] == (ObserverState.FAILED, "ValueError: it goes on as before")
+    assert bench.observers.states["Changeable"] == (
+        ObserverState.FAILED,
+        "ValueError: no is no word; it goes on as it was before",
+    )
     bench.observers.configure(configured(Changeable, observer_Changeable_word="two"))
     await bench.observers.settle()
     assert (bench.state(Changeable), Changeable.told) == (ObserverState.LOADED, [])
