@@ -2,11 +2,12 @@
 
 import argparse
 import logging
+import math
 import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 
@@ -17,6 +18,8 @@ from audit_pipeline.errors import BadUseError
 _TARGET = "a folder, or a URI of an object store such as s3://bucket/path?region=..."
 _FILE_BYTES = 128 * 1024 * 1024
 _INTERRUPTED = 130
+_SHORTEST_INTERVAL_S = 0.01
+_DAYS_MAX = 36_500
 _GO_ON = ("land", "keep", "tail")
 """They end when they have finished what they are at; all others at once."""
 
@@ -50,9 +53,11 @@ def parser() -> argparse.ArgumentParser:
     land.add_argument("spools", type=Path, help="the folder that the broker writes its spools to")
     land.add_argument("target", help=_TARGET)
     land.add_argument("--follow", action="store_true", help="go on until SIGTERM")
-    land.add_argument("--interval-s", type=float, default=2.0, help="with --follow: time between two looks")
+    interval = _within(float, _SHORTEST_INTERVAL_S)
+    land.add_argument("--interval-s", type=interval, default=2.0, help="with --follow: time between two looks")
+    wait = _within(float, 0)
     land.add_argument(
-        "--stop-s", type=float, default=10.0, help="after SIGTERM: wait so long for the broker to end its spool"
+        "--stop-s", type=wait, default=10.0, help="after SIGTERM: wait so long for the broker to end its spool"
     )
     land.add_argument("--upkeep", action="store_true", help="do `upkeep` once an hour; one lander of a target may")
     land.add_argument("--ordinal", type=int, default=0, help="of landers with one target only number 0 does the upkeep")
@@ -91,9 +96,27 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _upkeep_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--file-bytes", type=int, default=_FILE_BYTES, help="size of compacted files at most")
-    parser.add_argument("--retention-days", type=int, help="delete segments that are older")
-    parser.add_argument("--quota-bytes", type=int, help="delete the oldest segments beyond so many bytes")
+    size = _within(int, 1)
+    parser.add_argument("--file-bytes", type=size, default=_FILE_BYTES, help="size of compacted files at most")
+    parser.add_argument("--retention-days", type=_within(int, 1, _DAYS_MAX), help="delete segments that are older")
+    parser.add_argument("--quota-bytes", type=size, help="delete the oldest segments beyond so many bytes")
+
+
+def _within(number: Callable[[str], float], least: float, most: float = math.inf) -> Callable[[str], float]:
+    """A mistyped limit must not delete everything: fewer than no days would be all of them."""
+
+    def parsed(text: str) -> float:
+        try:
+            found = number(text)
+        except ValueError:
+            found = math.nan
+        if not least <= found <= most:
+            kind = "a whole number" if number is int else "a number"
+            upper = "" if most == math.inf else f" and at most {most:g}"
+            raise argparse.ArgumentTypeError(f"{text} is not {kind} of at least {least:g}{upper}")
+        return found
+
+    return parsed
 
 
 if __name__ == "__main__":

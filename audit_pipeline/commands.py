@@ -15,7 +15,7 @@ from typing import Any
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.keep import keep as keep_landing
 from audit_pipeline.spool import OtherVersionError
-from audit_pipeline.tail import SpoolTail, as_json, as_line, follow
+from audit_pipeline.tail import SpoolTail, as_json, as_line, follow, printable
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
             is_last = not given.follow or stopped.is_set()
             if stopped.is_set():
                 _wait_for_brokers(given.spools, given.stop_s)
-            code = _one_pass(given.spools, target, land_spools)
+            code = _one_pass(given.spools, target, land_spools, follows=given.follow)
             if given.upkeep and given.ordinal == 0 and now_us() >= upkeep_at_us:
                 upkeep_at_us = now_us() + int(_UPKEEP_S * 1e6)
                 _upkeep(target, given, now_us())
@@ -49,6 +49,7 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
                 return code
             stopped.wait(given.interval_s)
 
+    _require_upkeep_for_limits(given)
     if given.follow:
         given.spools.mkdir(parents=True, exist_ok=True)
     _require_folders([given.spools])
@@ -86,7 +87,7 @@ def _wait_for_brokers(spools: Path, timeout_s: float) -> None:
         Event().wait(_BROKER_POLL_S)
 
 
-def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]) -> int:
+def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any], *, follows: bool) -> int:
     try:
         landed = land_spools(spools, target)
     except OSError as error:
@@ -96,30 +97,40 @@ def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]
         log.error("%s", problem)
     if landed.spools:
         log.info("landed %d events of %d spools as %d files", landed.events, landed.spools, landed.files)
+    elif not follows and not landed.problems:
+        log.info(
+            "no spool in %s is complete: one is when it is a minute old (segment.ms) or its broker has stopped", spools
+        )
     return FOUND_SOMETHING if landed.problems else OK
 
 
-def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> None:
+def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> int:
     from audit_pipeline.compact import compact  # noqa: PLC0415
     from audit_pipeline.retention import RetentionLimits, expire  # noqa: PLC0415
 
     try:
-        target.clean(_UPKEEP_S)
-        merged = compact(target, now_us, given.file_bytes)
-        days = given.retention_days
-        limits = RetentionLimits(None if days is None else now_us - days * _DAY_US, given.quota_bytes)
-        deleted = expire(target, limits)
+        with target.upkeep() as is_alone:
+            if not is_alone:
+                log.info("somebody else compacts this target now")
+                return FOUND_SOMETHING
+            target.clean(_UPKEEP_S)
+            merged = compact(target, now_us, given.file_bytes)
+            days = given.retention_days
+            limits = RetentionLimits(None if days is None else now_us - days * _DAY_US, given.quota_bytes)
+            deleted = expire(target, limits)
     except OSError as error:
         log.error("the target cannot be compacted now: %s", error)
-        return
+        return FOUND_SOMETHING
     log.info("%d segments were compacted, %d files were beyond the limits and are deleted", merged, deleted)
+    return OK
 
 
 def upkeep(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
     from audit_pipeline.targets import open_target  # noqa: PLC0415
 
-    _upkeep(open_target(given.target), given, now_us())
-    return OK
+    if "://" not in given.target:
+        _require_folders([Path(given.target)])
+    return _upkeep(open_target(given.target), given, now_us())
 
 
 def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
@@ -182,6 +193,11 @@ def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int
     return OK
 
 
+def _require_upkeep_for_limits(given: argparse.Namespace) -> None:
+    if not given.upkeep and (given.retention_days, given.quota_bytes) != (None, None):
+        raise BadUseError("--retention-days and --quota-bytes delete nothing without --upkeep: say that, too")
+
+
 def _require_folders(paths: Iterable[Path]) -> None:
     for path in paths:
         if not path.is_dir():
@@ -192,7 +208,7 @@ def _require_folders(paths: Iterable[Path]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    shown = [list(columns), *([_shown(value) for value in row] for row in rows)]
+    shown = [list(columns), *([printable(_shown(value)) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())

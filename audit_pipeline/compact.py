@@ -2,7 +2,7 @@
 
 A reader of the plain folder never finds an event twice. While originals are replaced it may find some of them not at
 all, for a moment, or after a kill until somebody compacts again; `check` and `query` take notice of the plan and find
-all. One process at a time may compact or expire what is in a target.
+all. One process at a time may compact or expire what is in a target, see `Target.upkeep`.
 """
 
 import io
@@ -146,6 +146,10 @@ def _merged(table: str, run: Sequence[_Segment], footer: Footer, target: Target)
 def _replace(plan: CompactionPlan, path: str, target: Target) -> None:
     """May be begun again wherever it was interrupted."""
     there = {stored.path for stored in target.files()}
+    if any(draft not in there and name not in there for draft, name in plan.merged):
+        log.error("somebody else has compacted at the same time: the segments that were to be merged stay as they are")
+        target.delete(path)
+        return
     for original in plan.originals:
         target.delete(original)
     for draft, name in plan.merged:

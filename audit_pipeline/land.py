@@ -9,7 +9,7 @@ from pathlib import Path
 
 from audit_pipeline.segment import Footer, NoSegmentError, SegmentFile, is_merged_into, segment_files
 from audit_pipeline.spool import NoSpoolError, OtherVersionError
-from audit_pipeline.spool_folder import FoundSpool, boots, forget_boot, spools_of
+from audit_pipeline.spool_folder import FoundSpool, boots, forget_behind, forget_boot, spools_of
 from audit_pipeline.stored_segment import footer_at
 from audit_pipeline.tables import gaps_of
 from audit_pipeline.targets import DRAFT_PREFIX, Target
@@ -44,6 +44,8 @@ def land(folder: Path, target: Target) -> Landed:
                     break
                 made = land_spool(spool, target)
                 try:
+                    if spool.ended:
+                        forget_behind(spool)
                     spool.path.unlink(missing_ok=True)
                 except OSError as error:
                     # It is landed again, to the same files, until it can be deleted.
@@ -53,11 +55,10 @@ def land(folder: Path, target: Target) -> Landed:
                 spools += 1
                 files += len(made)
                 events += _events(spool)
+            if is_over and not keeps and [boot_id] != boots(folder)[-1:]:
+                forget_boot(folder, boot_id)
         except (NoSpoolError, OtherVersionError, SegmentConflictError) as error:
             problems.append(f"boot {boot_id}: {error}")
-            continue
-        if is_over and not keeps and boot_id != boots(folder)[-1]:
-            forget_boot(folder, boot_id)
     return Landed(spools, files, events, tuple(problems))
 
 

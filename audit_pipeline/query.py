@@ -15,7 +15,7 @@ from audit_pipeline.segment import folder_of, is_merged_into, segment_name
 from audit_pipeline.spool import NoSpoolError, OtherVersionError
 from audit_pipeline.spool_folder import FoundSpool, boots, spools_of
 from audit_pipeline.tables import arrow_schema, gaps_of, tables_of
-from audit_pipeline.targets import Target
+from audit_pipeline.targets import DRAFT_PREFIX, Target
 
 _HOURS = pa.schema([("arrival_date", pa.string()), ("arrival_hour", pa.string())])
 
@@ -31,7 +31,11 @@ class Events:
         landed: dict[str, list[str]] = defaultdict(list)
         for file in [] if target is None else segment_paths(target):
             landed[file.table].append(file.path)
-        names = {table: {path.rpartition("/")[2] for path in paths} for table, paths in landed.items()}
+        # Merged files may still have the names of drafts.
+        names = {
+            table: {path.rpartition("/")[2].removeprefix(DRAFT_PREFIX) for path in paths}
+            for table, paths in landed.items()
+        }
         waiting = _waiting(found_in_spools, names)
         for table in contract().tables:
             schema = pa.unify_schemas([arrow_schema(table), _HOURS])

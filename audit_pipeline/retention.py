@@ -1,7 +1,7 @@
 """Retention: segments that are too old, or do not fit into the quota, are deleted from the first one on.
 
 Up to which number a boot's events were deleted is noted before, so that `check` does not take it for a loss. One
-process at a time may compact or expire what is in a target.
+process at a time may compact or expire what is in a target, see `Target.upkeep`.
 """
 
 import json

@@ -114,7 +114,9 @@ def read_spool(data: bytes, instead: Header | None = None) -> SpoolContent:
             case Header():
                 header = found
             case EventBlock():
-                events.append(found)
+                # A piece of a file that is in it twice brings no event a second time.
+                if not events or found.first_seq > events[-1].last_seq:
+                    events.append(found)
             case End():
                 end = found
     header = header or instead
@@ -134,16 +136,23 @@ def read_header(data: bytes) -> Header | None:
     return None
 
 
-def whole_blocks(data: bytes) -> Iterator[tuple[Header | EventBlock | End, int]]:
-    """Of a file that is being written, from the beginning of a block on: each with where it ends; up to what is not
-    there yet.
+def whole_blocks(data: bytes, at: int = 0) -> Iterator[tuple[Header | EventBlock | End | Damage, int]]:
+    """From the beginning of a block on: each with where it ends, and what is damaged in front of one; up to what is not
+    whole, as of a file that is being written.
     """
-    at = 0
-    while at < len(data):
-        block, at = _block(data, at)
+    damaged_from: int | None = None
+    while 0 <= at < len(data):
+        block, end = _block(data, at)
         if block is None:
-            return
-        yield block, at
+            if damaged_from is None:
+                damaged_from = at
+            at = _following(data, at)
+            continue
+        if damaged_from is not None:
+            yield Damage(damaged_from, at - damaged_from), at
+            damaged_from = None
+        yield block, end
+        at = end
 
 
 def _reserved(data: bytes) -> int | None:
@@ -156,22 +165,23 @@ def _reserved(data: bytes) -> int | None:
 
 def blocks(data: bytes, at: int) -> Iterator[Header | EventBlock | End | Damage]:
     """All whole blocks from there on. Behind a damaged one the next whole one is looked for."""
-    damaged_from: int | None = None
-    while at < len(data):
-        block, end = _block(data, at)
-        if block is None:
-            if damaged_from is None:
-                damaged_from = at
-            following = data.find(_MARK, at + 1)
-            at = following if following >= 0 else len(data)
-            continue
-        if damaged_from is not None:
-            yield Damage(damaged_from, at - damaged_from)
-            damaged_from = None
-        yield block
+    for found, end in whole_blocks(data, at):
+        yield found
         at = end
-    if damaged_from is not None:
-        yield Damage(damaged_from, len(data) - damaged_from)
+    if at < len(data):
+        yield Damage(at, len(data) - at)
+
+
+def _following(data: bytes, at: int) -> int:
+    """Where the next block may begin behind a damaged one; -1 if none does.
+
+    What clients have named is not searched for blocks, as far as the damaged one still says how long it is.
+    """
+    if data.startswith(_MARK, at) and len(data) - at >= _BLOCK_HEAD.size:
+        end = at + _BLOCK_HEAD.size + int(_BLOCK_HEAD.unpack_from(data, at)[1])
+        if data.startswith(_MARK, end):
+            return end
+    return data.find(_MARK, at + 1)
 
 
 def _block(data: bytes, at: int) -> tuple[Header | EventBlock | End | None, int]:
@@ -185,10 +195,16 @@ def _block(data: bytes, at: int) -> tuple[Header | EventBlock | End | None, int]
     payload = memoryview(data)[begin : begin + length]
     if crc32c(payload) != checksum:
         return None, at
-    kind, *fields = _decode(payload)
-    if kind == "header" and fields[0] != contract().version:
-        raise OtherVersionError(f"it has schema version {fields[0]}, and this reader knows {contract().version}")
-    return _KINDS[kind](*fields), begin + length
+    try:
+        kind, *fields = _decode(payload)
+        version = fields[0] if kind == "header" else contract().version
+        block = _KINDS[kind](*fields) if version == contract().version else None
+    except (msgspec.DecodeError, ValueError, TypeError, LookupError):
+        # The checksum of nothing is zero: behind a mark, zeros that a power loss leaves match it.
+        return None, at
+    if block is None:
+        raise OtherVersionError(f"it has schema version {version}, and this reader knows {contract().version}")
+    return block, begin + length
 
 
 _KINDS: dict[str, Any] = {"header": Header, "events": EventBlock, "end": End}

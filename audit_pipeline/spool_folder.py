@@ -105,9 +105,23 @@ def is_written_to(folder: Path) -> bool:
     return any(_is_running(path) for path in folder.glob(f"*{_LOCK_SUFFIX}"))
 
 
+def forget_behind(last: FoundSpool) -> None:
+    """What lies behind the last spool of a boot that has ended was never begun, which only that one shows."""
+    boot_id = last.path.name.rpartition("-")[0]
+    for path in last.path.parent.glob(f"{boot_id}-*{SUFFIX}"):
+        if path.name > last.path.name:
+            path.unlink(missing_ok=True)
+
+
 def forget_boot(folder: Path, boot_id: str) -> None:
-    """All of a boot is landed; one that runs may still be about to begin its first spool."""
+    """All of a boot is landed; one that runs may still be about to begin its first spool.
+
+    Raises NoSpoolError and OtherVersionError.
+    """
     if _is_running(folder / f"{boot_id}{_LOCK_SUFFIX}"):
+        return
+    # It may have run when its spools were looked at, and have written one before it ended.
+    if next(spools_of(folder, boot_id), None) is not None:
         return
     for path in folder.glob(f"{boot_id}-*{SUFFIX}"):
         path.unlink(missing_ok=True)

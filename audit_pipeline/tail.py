@@ -1,13 +1,16 @@
 """Events as brokers write them: follows the spools of a folder. Shell."""
 
 import json
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from audit_pipeline.events import Event, events_of
-from audit_pipeline.spool import HEAD_BYTES, SUFFIX, EventBlock, Header, read_header, whole_blocks
+from audit_pipeline.spool import HEAD_BYTES, SUFFIX, Damage, EventBlock, Header, read_header, whole_blocks
+
+log = logging.getLogger(__name__)
 
 
 class SpoolTail:
@@ -45,6 +48,8 @@ class SpoolTail:
             return
         for block, end in whole_blocks(data):
             self._read_to[path] = at + end
+            if isinstance(block, Damage):
+                log.warning("%s: %d bytes from %d on are damaged", path, block.length, at + block.offset)
             if isinstance(block, EventBlock):
                 yield self._headers[path], block
 
@@ -70,7 +75,12 @@ def as_line(table: str, event: Event) -> str:
     moment = _moment(event["ts"])
     who = f"broker {event['broker_id']} #{event['seq']}"
     show = _LINES.get(table)
-    return f"{moment} {who} {table} {show(event) if show else json.dumps(_own(event), default=_moment)}"
+    return printable(f"{moment} {who} {table} {show(event) if show else json.dumps(_own(event), default=_moment)}")
+
+
+def printable(text: str) -> str:
+    """In one line, and without what moves a terminal's cursor: clients name themselves and topics as they like."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _request(event: Event) -> str:

@@ -3,10 +3,11 @@
 What is written appears whole or not at all. Paths are relative to the target and have forward slashes.
 """
 
+import fcntl
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -47,6 +48,10 @@ class Target(Protocol):
         """All files below a folder, by name; drafts too."""
         ...
 
+    def upkeep(self) -> AbstractContextManager[bool]:
+        """Whether nobody else compacts or expires for as long as this lasts; an object store does not know."""
+        ...
+
     def clean(self, unchanged_s: float = 0.0) -> None:
         """Remove what writers have left behind that were killed: nobody who still writes takes longer than that."""
         ...
@@ -80,8 +85,9 @@ class FolderTarget:
     def put(self, path: str, data: bytes) -> None:
         target = self._root / path
         self._make_folder(target.parent)
-        # Whoever else lands the same spool has another draft, and in the end the same file.
-        draft = target.with_name(f"{DRAFT_PREFIX}{target.name}.{os.getpid()}")
+        # Whoever else lands the same spool has another draft, and in the end the same file. In containers all have the
+        # same process id.
+        draft = target.with_name(f"{DRAFT_PREFIX}{target.name}.{int.from_bytes(os.urandom(8))}")
         with draft.open("wb") as file:
             file.write(data)
             file.flush()
@@ -98,6 +104,26 @@ class FolderTarget:
 
     def files(self, folder: str = "") -> Iterator[Stored]:
         return _files(self.file_system, folder)
+
+    @contextmanager
+    def upkeep(self) -> Iterator[bool]:
+        try:
+            descriptor = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            yield True
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_alone = True
+        except BlockingIOError:
+            is_alone = False
+        except OSError:
+            # A file system without locks of folders.
+            is_alone = True
+        try:
+            yield is_alone
+        finally:
+            os.close(descriptor)
 
     def clean(self, unchanged_s: float = 0.0) -> None:
         for draft in self._root.rglob(f"{DRAFT_PREFIX}*.*"):
@@ -121,6 +147,9 @@ class StoreTarget:
 
     def __init__(self, file_system: fs.FileSystem, root: str) -> None:
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(root, file_system)
+
+    def upkeep(self) -> AbstractContextManager[bool]:
+        return nullcontext(True)
 
     def clean(self, unchanged_s: float = 0.0) -> None:
         """What was not uploaded as a whole is not there."""

@@ -7,7 +7,7 @@ from broker_runtime.apis.call import Call, Ending
 from broker_runtime.apis.observed import principal
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.connection_notices import ConnectionNotice
-from broker_runtime.observers.base import NoResponse, RefusingObserver
+from broker_runtime.observers.base import NoResponse
 from broker_runtime.observers.in_service import ObserverInService
 from broker_runtime.observers.layout import layout_of
 from broker_runtime.observers.source import Source
@@ -50,8 +50,8 @@ class ObserverHub:
         self._now = now
         self._by_api: dict[int, _Wanting] = {}
         self._accounts: tuple[tuple[Callable[[Call], None], ObserverInService], ...] = ()
-        self._connections: Several = ()
-        self._refusing: tuple[RefusingObserver, ...] = ()
+        self._connections: tuple[tuple[Callable[[ConnectionNotice], None], ObserverInService], ...] = ()
+        self._refusing: tuple[Callable[[Call], bool], ...] = ()
 
     def serve(self, observers: Sequence[ObserverInService]) -> None:
         """These are in service from here on, and no others."""
@@ -61,10 +61,11 @@ class ObserverHub:
             for key in FORMATS
         }
         self._by_api = {key: _Wanting(services) for key, services in by_api.items() if services}
-        self._accounts = tuple((one.account.record_call, one) for one in observers if one.account is not None)
-        self._connections = tuple(one for one in observers if one.connections is not None)
-        accounts = [one.instance for one in observers if one.account is not None]
-        self._refusing = tuple(one for one in accounts if isinstance(one, RefusingObserver) and one.rejects)
+        self._accounts = tuple((one.record_call, one) for one in observers if one.record_call is not None)
+        self._connections = tuple(
+            (one.record_connection, one) for one in observers if one.record_connection is not None
+        )
+        self._refusing = tuple(one.refuses for one in observers if one.refuses is not None)
 
     @property
     def wants_requests(self) -> bool:
@@ -76,18 +77,17 @@ class ObserverHub:
 
     def connection_notice(self, notice: ConnectionNotice) -> None:
         now_s = self._now()
-        for one in self._connections:
+        for record_connection, one in self._connections:
             wanted = one.filter.listeners
-            assert one.connections is not None
-            if one.account is not None:
-                _unmeasured(one, one.connections.record_connection, notice)
+            if one.record_call is not None:
+                _unmeasured(one, record_connection, notice)
             elif (not wanted or notice.listener in wanted) and not one.suspended(now_s):
-                one.call(one.connections.record_connection, notice)
+                one.call(record_connection, notice)
 
     def begun(self, call: Call, frame: memoryview, body_at: int) -> None:
         if self._accounts:
             call.keep_details()
-        if self._refusing and any(one.refuses(call) for one in self._refusing):
+        if self._refusing and any(refuses(call) for refuses in self._refusing):
             raise ProtocolError("not-recorded", "what becomes of requests cannot be recorded, and must be")
         wanting = self._by_api.get(call.api.key)
         if wanting is not None:
@@ -167,8 +167,8 @@ class ObserverHub:
         correlation_id, seen, _ = observation
         why = _WHY.get(call.ending, NoResponse.NOT_WANTED)
         for one in seen:
-            if one.unanswered is not None and not one.suspended(call.completed_s):
-                one.call(one.unanswered.record_no_response, why, call.version, correlation_id)
+            if one.record_no_response is not None and not one.suspended(call.completed_s):
+                one.call(one.record_no_response, why, call.version, correlation_id)
 
     def _response(self, observation: _Observation, call: Call) -> None:
         kind: Any = message_type(call.api.key, call.version, "Response")

@@ -7,17 +7,17 @@ waiting, and one that hangs is left behind. What cannot be loaded is told, and t
 import asyncio
 import logging
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from broker_runtime.config.effective import EffectiveConfig
 from broker_runtime.exposition import MetricFamily, render
-from broker_runtime.observers.base import Configured, MeasuredObserver, ReconfiguredObserver
+from broker_runtime.observers.base import Configured
 from broker_runtime.observers.budget import Budget, ThreadUsage
 from broker_runtime.observers.figures import observer_families
 from broker_runtime.observers.hub import ObserverHub
 from broker_runtime.observers.in_service import ObserverInService, Readings, first_line
-from broker_runtime.observers.loading import ObserverSpec, load, wanted_observers
+from broker_runtime.observers.loading import ObserverLoadError, ObserverSpec, load, wanted_observers
 from broker_runtime.observers.states import ObserverState, States
 from broker_runtime.observers.surroundings import ObservedParts, Surroundings, TopicName
 from broker_runtime.observers.threads import LeftBehindError, ObserverThreads
@@ -111,9 +111,7 @@ class ObserversInForce:
     async def _load(self, spec: ObserverSpec, old: ObserverInService | None) -> None:
         try:
             instance = await self._instance(spec, old)
-            service = ObserverInService(
-                spec.name, instance, spec.wanted, Budget(spec.budget_s), self._reads, partial(log.warning, "%s")
-            )
+            service = self._service(spec, instance, old)
         except Exception as error:  # noqa: BLE001 - whatever a class does when it is made, it is told
             self._failed(spec.name, first_line(error))
             return
@@ -125,18 +123,28 @@ class ObserversInForce:
         if old is not None and old.instance is not instance:
             await self._retire(old)
 
+    def _service(self, spec: ObserverSpec, instance: Configured, old: ObserverInService | None) -> ObserverInService:
+        warn = partial(log.warning, "%s")
+        try:
+            return ObserverInService(spec.name, instance, spec.wanted, Budget(spec.budget_s), self._reads, warn)
+        except BaseException as error:
+            # To ask what it has runs its code, too, here on the event loop.
+            if old is None or old.instance is not instance:
+                self._close_later(spec.name, instance)
+            raise ObserverLoadError(f"what it has cannot be asked for: {first_line(error)}") from error
+
     async def _instance(self, spec: ObserverSpec, old: ObserverInService | None) -> Configured:
         if old is not None:
             before = self._loaded[spec.name][0]
             if before.class_name == spec.class_name and before.config == spec.config:
                 return old.instance
-            if before.class_name == spec.class_name and isinstance(old.instance, ReconfiguredObserver):
-                again = partial(old.instance.reconfigure, spec.config)
+            if before.class_name == spec.class_name and old.reconfigure is not None:
+                again = partial(old.reconfigure, spec.config)
                 await self._threads.run(again, spec.name, self._load_timeout_s)
                 return old.instance
         self._threads.check()
         make = partial(load, spec, self._surroundings)
-        too_late = partial(self._came_too_late, spec.name)
+        too_late = partial(self._close_later, spec.name)
         return await self._threads.run(make, spec.name, self._load_timeout_s, too_late)
 
     def _failed(self, name: str, problem: str) -> None:
@@ -163,7 +171,7 @@ class ObserversInForce:
         """One that hangs is left behind, be it that it does not keep to its time."""
         timeout_s = self._close_timeout_s
         try:
-            await self._threads.run(partial(instance.close, timeout_s), name, timeout_s * 1.5)
+            await self._threads.run(lambda: instance.close(timeout_s), name, timeout_s * 1.5)
         except LeftBehindError:
             log.warning("observer %s has not closed within %g s and is left behind", name, timeout_s)
         except Exception as error:  # noqa: BLE001 - whatever it raises, it is closed
@@ -171,9 +179,9 @@ class ObserversInForce:
         else:
             log.info("observer %s is closed", name)
 
-    def _came_too_late(self, name: str, instance: Configured) -> None:
-        """It is configured when nobody waits for it any more: what it has opened is to be closed."""
-        task = self._loop.create_task(self._close(name, instance), name=f"observer {name}, too late")
+    def _close_later(self, name: str, instance: Configured) -> None:
+        """It is configured and will not be in service, as it came too late for one: what it has opened is closed."""
+        task = self._loop.create_task(self._close(name, instance), name=f"observer {name}, not in service")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
@@ -192,7 +200,8 @@ class ObserversInForce:
             if name in self._changing:
                 found[name] = ObserverState.LOADING, "it is being loaded"
             elif problem is not None:
-                found[name] = ObserverState.FAILED, problem
+                goes_on = "; it goes on as it was before" if name in self._loaded else ""
+                found[name] = ObserverState.FAILED, problem + goes_on
             elif name not in self._loaded:
                 found[name] = ObserverState.LOADING, "it is being loaded"
             else:
@@ -203,9 +212,9 @@ class ObserversInForce:
         services = {name: service for name, (_, service) in self._loaded.items()}
         yield from observer_families(self.states, services, self._threads.left_behind)
         for service in services.values():
-            if isinstance(service.instance, MeasuredObserver):
+            if service.collect is not None:
                 families: list[MetricFamily] = []
-                service.call(_collect, service.instance, families)
+                service.call(_collect, service.collect, families)
                 yield from families
 
     async def close(self) -> None:
@@ -221,9 +230,9 @@ class ObserversInForce:
         await asyncio.gather(*map(self._retire, services))
 
 
-def _collect(measured: MeasuredObserver, found: list[MetricFamily]) -> None:
+def _collect(collect: Callable[[], Iterable[MetricFamily]], found: list[MetricFamily]) -> None:
     """What cannot be shown raises here, and not where the broker's own metrics are shown."""
-    families = list(measured.collect())
+    families = list(collect())
     render(families)
     found += families
 

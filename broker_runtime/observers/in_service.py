@@ -4,13 +4,17 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from broker_runtime.apis.call import Call
 from broker_runtime.errors import ProtocolError
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.observers.base import (
     CallObserver,
     Configured,
     ConnectionObserver,
+    MeasuredObserver,
     Observer,
+    ReconfiguredObserver,
+    RefusingObserver,
     UnansweredObserver,
 )
 from broker_runtime.observers.budget import Budget, ThreadUsage
@@ -19,6 +23,7 @@ from broker_runtime.observers.filters import Filter
 LOG_INTERVAL_MS = 60_000
 _REMARK_MAX = 200
 _ERROR_CHARS_MAX = 500
+_DROPPED_MAX = 2**63 - 1
 
 
 class Readings(NamedTuple):
@@ -42,6 +47,7 @@ class ObserverFigures:
 class ObserverInService:
     """Owns the counters and the budget of one observer; `instance` is the user's own object.
 
+    What the observer has is asked once, here, which raises whatever its attributes raise: they are its code, too.
     `warn` is called with a line for the log, not more often than once a minute for one kind of trouble.
     """
 
@@ -65,9 +71,14 @@ class ObserverInService:
         self.sees_requests = isinstance(instance, Observer)
         self.record_request: Callable[..., object] = getattr(instance, "record_request", _nothing)
         self.record_response: Callable[..., object] = getattr(instance, "record_response", _nothing)
-        self.unanswered = instance if isinstance(instance, UnansweredObserver) else None
-        self.connections = instance if isinstance(instance, ConnectionObserver) else None
-        self.account = instance if isinstance(instance, CallObserver) else None
+        self.record_no_response = instance.record_no_response if isinstance(instance, UnansweredObserver) else None
+        self.record_connection = instance.record_connection if isinstance(instance, ConnectionObserver) else None
+        self.record_call = instance.record_call if isinstance(instance, CallObserver) else None
+        self.reconfigure = instance.reconfigure if isinstance(instance, ReconfiguredObserver) else None
+        self.collect = instance.collect if isinstance(instance, MeasuredObserver) else None
+        self.refuses: Callable[[Call], bool] | None = None
+        if self.record_call is not None and isinstance(instance, RefusingObserver) and instance.rejects:
+            self.refuses = instance.refuses
 
     def suspended(self, now_s: float) -> bool:
         """Whether it is not to be called now, which is counted."""
@@ -85,20 +96,20 @@ class ObserverInService:
         """How many items the observer says that it has dropped as its own queue was full."""
         try:
             lost = getattr(self.instance, "dropped", None)
+            return min(int(lost), _DROPPED_MAX) if isinstance(lost, int) else None
         except BaseException as error:  # noqa: BLE001 - somebody else's property, as in `call`
             self.failed(error)
             return None
-        return lost if isinstance(lost, int) else None
 
     @property
     def remark(self) -> str:
         """What the observer says of how it is."""
         try:
             said = getattr(self.instance, "remark", "")
+            return _encodable(" ".join(said[:_REMARK_MAX].split())) if isinstance(said, str) else ""
         except BaseException as error:  # noqa: BLE001 - somebody else's property, as in `call`
             self.failed(error)
             return ""
-        return " ".join(said[:_REMARK_MAX].split()) if isinstance(said, str) else ""
 
     def call(self, method: Callable[..., object], *arguments: Any) -> None:
         """Call it, whatever comes of it; the time that it takes is counted."""
@@ -147,7 +158,12 @@ def first_line(error: BaseException) -> str:
         text = str(error)
     except BaseException as another:  # noqa: BLE001 - as in `call`
         text = f"its text raises {type(another).__name__}"
-    return f"{type(error).__name__}: {text}".splitlines()[0][:_ERROR_CHARS_MAX]
+    return _encodable(f"{type(error).__name__}: {text}".splitlines()[0][:_ERROR_CHARS_MAX])
+
+
+def _encodable(text: str) -> str:
+    """Answers to clients and pages have it in them."""
+    return text.encode(errors="replace").decode()
 
 
 def _nothing(*_: object) -> None:

@@ -1,5 +1,8 @@
 """The audit log of real brokers: what clients did is what the segments say."""
 
+import resource
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,10 @@ from audit_pipeline.check import check
 from audit_pipeline.land import land
 from audit_pipeline.query import Events
 from audit_pipeline.targets import FolderTarget
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_admin import until
+from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.packed_batches import timed
+from tests.support.wire_client import ConnectionEnded, WireClient
 
 
 @pytest.fixture
@@ -93,27 +99,119 @@ def test_what_clients_did_is_in_the_segments_once(
     assert one(accepted)[0] >= 3
 
 
+def create_topic(client: WireClient) -> None:
+    topic = {"name": "orders", "num_partitions": 3, "replication_factor": 1, "assignments": [], "configs": []}
+    client.ask("create_topics", 4, topics=[topic], timeout=30_000, validate_only=False)
+
+
+def append(client: WireClient) -> int:
+    """One record; its offset. Raises ConnectionEnded."""
+    data = {"name": "orders", "partition_data": [{"index": 0, "records": timed([1_700_000_000_000])}]}
+    answer = client.ask("produce", 9, transactional_id=None, acks=1, timeout=30_000, topic_data=[data])
+    (partition,) = answer["responses"][0]["partition_responses"]
+    assert partition["error_code"] == "none"
+    return int(partition["base_offset"])
+
+
+def append_until_refused(client: WireClient) -> int:
+    """How many records were appended."""
+    for number in range(20_000):
+        try:
+            assert append(client) == number
+        except ConnectionEnded:
+            return number
+    raise AssertionError("the spool is full, and requests were served all the same")
+
+
+def metric(broker: BrokerProcess, name: str) -> float:
+    values = [line.split()[-1] for line in broker.get("/metrics")[1].splitlines() if line.startswith(name)]
+    return sum(map(float, values))
+
+
 def test_requests_are_refused_while_they_cannot_be_recorded_where_that_is_asked_for(
     audited: Callable[..., BrokerProcess], spools: Path, tmp_path: Path
 ) -> None:
     broker = audited(queue_full="reject", queue_bytes="2000", spool_bytes="300000", segment_bytes="50000")
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "message.timeout.ms": 3000, "log_level": 0}
-    )
-    failed: list[object] = []
-    for _ in range(10_000):
-        producer.produce("orders", b"x", on_delivery=lambda error, _: failed.append(error) if error else None)
-        producer.flush(30)
-        if failed:
-            break
-    assert failed, "the spool is full, and requests were served all the same"
-    target = FolderTarget(tmp_path / "segments")
+    address, target = ("127.0.0.1", broker.port()), FolderTarget(tmp_path / "segments")
+    with WireClient(address) as client:
+        create_topic(client)
+        appended = append_until_refused(client)
+    with WireClient(address) as client, pytest.raises(ConnectionEnded):
+        client.ask("api_versions", 0)
+    assert metric(broker, 'kafka_server_socket_server_refused_total{kind="not-recorded"}') == 2
+
     land(spools, target)
-    assert produce(broker, 1) == 1
+
+    offsets: list[int] = []
+
+    def is_appended() -> bool:
+        try:
+            with WireClient(address) as client:
+                offsets.append(append(client))
+        except ConnectionEnded:
+            return False
+        return True
+
+    until(is_appended, "there is room again")
+    assert offsets == [appended], "nothing was done for those that were refused"
     broker.stop()
     land(spools, target)
-    kinds = {finding.kind for finding in check(target).findings}
-    assert kinds <= {"gap"}
+    assert {finding.kind for finding in check(target).findings} == {"gap"}
+    recorded = "SELECT count(*) FROM partition WHERE api_key = 0 AND error_code = 0"
+    assert Events(target).ask(recorded)[1] == [(appended + 1,)], "all that was done is recorded"
+
+
+def test_events_of_a_full_disk_are_told_as_missing_to_the_last_one(
+    audited: Callable[..., BrokerProcess], spools: Path, tmp_path: Path
+) -> None:
+    broker = audited(queue_bytes="2000", segment_bytes="10000000")
+    asked = 0
+
+    def ask(client: WireClient, count: int) -> None:
+        nonlocal asked
+        for _ in range(count):
+            client.ask("api_versions", 0)
+        asked += count
+
+    with WireClient(("127.0.0.1", broker.port())) as client:
+        ask(client, 1000)
+        (spool,) = spools.glob("*.spool")
+        until(lambda: spool.stat().st_size > 50_000, "a thousand requests are in the spool")
+        _, hard = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (spool.stat().st_size, hard))
+        ask(client, 1000)
+        until(lambda: metric(broker, "sluicegate_audit_dropped_total") > 0, "the queue is full")
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        until(lambda: metric(broker, "sluicegate_audit_queued_bytes") == 0, "the queue is written")
+        ask(client, 10)
+    broker.stop()
+    target = FolderTarget(tmp_path / "segments")
+    land(spools, target)
+    report = check(target)
+    assert {finding.kind for finding in report.findings} == {"gap"}
+    ((recorded,),) = Events(target).ask("SELECT count(*) FROM request")[1]
+    assert recorded + report.missing == asked
+
+
+def test_a_lander_that_is_stopped_lands_what_its_broker_writes_last(
+    audited: Callable[..., BrokerProcess], spools: Path, tmp_path: Path
+) -> None:
+    broker, segments = audited(), tmp_path / "segments"
+    command = [sys.executable, "-m", "audit_pipeline", "land", str(spools), str(segments), "--follow"]
+    with WireClient(("127.0.0.1", broker.port())) as client:
+        client.ask("api_versions", 0)
+        lander = subprocess.Popen([*command, "--stop-s", "60"], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        assert lander.stderr is not None
+        until((spools / "lander").exists, "the lander lands")
+        lander.terminate()
+        assert "waiting up to 60 s for the broker to end its spool" in lander.stderr.readline()
+        client.ask("api_versions", 0)
+    broker.stop()
+    assert lander.wait(60) == 0
+    lander.stderr.close()
+    assert Events(FolderTarget(segments)).ask("SELECT count(*) FROM request")[1] == [(2,)]
+    assert check(FolderTarget(segments)).findings == []
+    assert not list(spools.glob("*.spool"))
 
 
 def test_a_folder_that_cannot_be_written_leaves_traffic_alone(tmp_path: Path) -> None:

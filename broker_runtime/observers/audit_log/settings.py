@@ -90,7 +90,11 @@ def _text(_: str, text: str) -> str:
 
 
 KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
-    "level": (_one_of({level.value: level for level in Level}), "full", "How much is recorded."),
+    "level": (
+        _one_of({level.value: level for level in Level}),
+        "full",
+        "How much is recorded: `off`, `connections`, `rollup` or `full`.",
+    ),
     "queue.full": (
         _one_of(_FULL),
         "permit",

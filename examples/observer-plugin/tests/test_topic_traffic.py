@@ -1,6 +1,7 @@
 """The observer without a broker: it is shown requests that a sample makes."""
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -31,9 +32,9 @@ def produce(observer: TopicTraffic, client_id: str, topic: str) -> None:
 
 
 def test_it_adds_up_by_client_and_topic(tmp_path: Path) -> None:
-    path = tmp_path / "traffic.json"
+    path = tmp_path / f"traffic-{os.getpid()}.json"
     observer = TopicTraffic()
-    observer.configure({"path": str(path), "interval.s": "3600", "series.max": "2"})
+    observer.configure({"path": str(tmp_path / "traffic-{pid}.json"), "interval.s": "3600", "series.max": "2"})
     for _ in range(3):
         produce(observer, "shop", "orders")
     produce(observer, "shop", "payments")

@@ -1,6 +1,7 @@
 """The observers of `sluicegate up`: kept as the ObserverPlugins say, and what is to be said of them."""
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,14 @@ from sluicegate_operator.planning.observers import ObserverPlan
 RETRY_S = 1.0
 DEADLINE_S = 1.0
 """Limits are not kept waiting for an observer that loads slowly: it is looked at again."""
+
+
+_NUMBER = re.compile(r"\d+")
+
+
+def _is_news(before: tuple[bool, str], now: tuple[bool, str]) -> bool:
+    """Counts of errors grow with each request: nobody wants to be told each second that there is one more."""
+    return (before[0], _NUMBER.sub("", before[1])) != (now[0], _NUMBER.sub("", now[1]))
 
 
 class LocalObservers:
@@ -44,7 +53,7 @@ class LocalObservers:
             assert ready is not None
             told[cluster, plugin.name] = (ready.status == "True", ready.message)
         for key, (is_ready, message) in told.items():
-            if self._told.get(key) != (is_ready, message):
+            if key not in self._told or _is_news(self._told[key], (is_ready, message)):
                 self._say(f"ObserverPlugin {key[1]}: {message}")
         self._told = {key: said for key, said in self._told.items() if key[0] != cluster} | told
         wait_s = resync_s if settled and not result.unseen else RETRY_S

@@ -118,7 +118,7 @@ def _progress(verdict: PluginVerdict, reports: PluginReports) -> Progress:
     if worst.state == FAILED and reports.rolling:
         return working("Rolling", f"{said}; brokers are being restarted, which may bring the code that is missing")
     if worst.state == FAILED:
-        return stalled(FAILED, f"{said}; traffic goes on without it")
+        return stalled(FAILED, f"{said}; requests are served all the same")
     if worst.state == UNKNOWN:
         return working("Applying", f"{said} ({reports.error})" if reports.error else said)
     return working(worst.state, said)

@@ -71,6 +71,11 @@ def test_a_question_is_answered_from_segments_and_spools_together(
         (["query", "SELECT x FROM y", "--target", "{}/segments"], "There are the tables request, partition, "),
         (["check", "{}/nowhere"], "there are no segments in {}/nowhere: give the folder or URI that `land` was given"),
         (["check", "{}/a-file"], "there is no folder {}/a-file: "),
+        (["upkeep", "{}/nowhere"], "there is no folder {}/nowhere: "),
+        (
+            ["land", "{}/spools", "{}/segments", "--retention-days", "30"],
+            "--retention-days and --quota-bytes delete nothing without --upkeep",
+        ),
         (["check", "ftp://server/segments"], "ftp://server/segments is no target: give a folder, or a URI such as s3:"),
     ],
 )
@@ -80,6 +85,42 @@ def test_what_cannot_be_done_is_told_in_a_sentence_that_says_what_to_do(
     (landed / "a-file").touch()
     assert run([argument.replace("{}", str(landed)) for argument in arguments]) == 2
     assert sentence.replace("{}", str(landed)) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--retention-days=-30", "-30 is not a whole number of at least 1 and at most 36500"),
+        ("--retention-days=0", "0 is not a whole number of at least 1 and at most 36500"),
+        ("--retention-days=30d", "30d is not a whole number of at least 1 and at most 36500"),
+        ("--quota-bytes=0", "0 is not a whole number of at least 1"),
+        ("--file-bytes=-1", "-1 is not a whole number of at least 1"),
+    ],
+)
+def test_a_mistyped_limit_is_refused_before_it_deletes_everything(
+    landed: Path, capsys: pytest.CaptureFixture[str], option: str, sentence: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(["upkeep", str(landed / "segments"), option])
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err
+    assert run(["check", str(landed / "segments")]) == 0
+
+
+def test_upkeep_that_failed_has_the_exit_code_of_that(landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> int:
+        raise OSError("Input/output error")
+
+    monkeypatch.setattr("audit_pipeline.retention.expire", fails)
+    assert run(["upkeep", str(landed / "segments")]) == 1
+
+
+def test_a_folder_without_spools_is_told_to_who_lands_by_hand(
+    landed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    assert run(["land", str(tmp_path), str(tmp_path / "segments")]) == 0
+    assert f"no spool in {tmp_path} is complete" in caplog.text
 
 
 def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from audit_pipeline.events import events_of
 from audit_pipeline.spool import SpoolContent, read_spool
 from audit_pipeline.tables import tables_of
-from audit_pipeline.tail import SpoolTail, as_line
+from audit_pipeline.tail import SpoolTail, as_line, printable
 from broker_runtime.apis.call import ClientSoftware, Ending
 from broker_runtime.network.connection_notices import ConnectionNotice, NoticeKind
 from broker_runtime.observers.surroundings import HeldPartition
@@ -181,3 +181,21 @@ def test_a_level_has_what_it_says(level: str, requests: int) -> None:
     one_by_one, _ = both(read_spool(read_file(fs, FOLDER / "0001-00000001.spool")))
     assert len(one_by_one.get("request", ())) == requests
     assert len(one_by_one.get("connection", ())) == (level != "off")
+
+
+def test_the_tail_goes_on_behind_what_is_damaged_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    bench = AuditBench(OsFileSystem(), tmp_path)
+    for _ in range(3):
+        bench.request()
+        bench.settle()
+    path = tmp_path / "0001-00000001.spool"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"SGAB", data.index(b"SGAB", 30) + 4) + 30] ^= 1
+    path.write_bytes(data)
+    tail = SpoolTail([tmp_path], from_start=True)
+    assert [block.first_seq for _, block in tail.blocks()] == [1, 3]
+    assert "damaged" in caplog.text
+
+
+def test_what_clients_call_themselves_forges_no_line() -> None:
+    assert printable("a\nb\x1b[2Jc\u202ed é") == "a\\nb\\x1b[2Jc\\u202ed é"

@@ -12,7 +12,7 @@ from audit_pipeline.check import check
 from audit_pipeline.compact import compact
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.land import Landed, land
-from audit_pipeline.spool_folder import AlreadyLandingError, landing, spools_of
+from audit_pipeline.spool_folder import AlreadyLandingError, forget_boot, landing, spools_of
 from audit_pipeline.targets import FolderTarget
 from broker_runtime.apis.call import Ending
 from broker_runtime.network.connection_notices import NoticeKind
@@ -379,3 +379,39 @@ def test_every_kind_of_connection_notice_has_its_row(tmp_path: Path) -> None:
     bench.log.close()
     land(spools, FolderTarget(target))
     assert [row["event"] for row in rows(target, "connection")] == ["accepted", "limited", "refused", "closed"]
+
+
+def test_a_boot_that_ends_while_it_is_looked_at_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spools, target = tmp_path / "spools", FolderTarget(tmp_path / "segments")
+    bench = AuditBench(OsFileSystem(), spools, "0001")
+    first = spools / "0001-00000001.spool"
+    first.rename(tmp_path / "not-begun")
+    AuditBench(OsFileSystem(), spools, "0002")
+
+    def begin_and_end(folder: Path, boot_id: str) -> None:
+        if not first.exists() and boot_id == "0001":
+            (tmp_path / "not-begun").rename(first)
+            bench.request()
+            bench.settle()
+            bench.kill()
+        forget_boot(folder, boot_id)
+
+    monkeypatch.setattr("audit_pipeline.land.forget_boot", begin_and_end)
+    land(spools, target)
+    monkeypatch.undo()
+    land(spools, target)
+    assert [row["seq"] for row in rows(tmp_path / "segments", "request")] == [1]
+
+
+def test_a_file_that_a_killed_broker_was_about_to_begin_is_not_landed_later(tmp_path: Path) -> None:
+    spools, target = tmp_path / "spools", FolderTarget(tmp_path / "segments")
+    bench = AuditBench(OsFileSystem(), spools)
+    bench.request()
+    bench.settle()
+    bench.kill()
+    (spools / "0001-00000002.spool").touch()
+    for _ in range(2):
+        land(spools, target)
+    assert {finding.kind for finding in check(target).findings} <= {"gap"}

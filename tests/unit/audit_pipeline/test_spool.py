@@ -1,6 +1,7 @@
 """Spools that are cut anywhere or damaged anywhere: what is whole is found, and what is missing is told."""
 
 from pathlib import Path
+from struct import Struct
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from audit_pipeline.spool import SpoolContent, read_header, read_spool
 from audit_pipeline.tables import gaps_of
+from broker_runtime.observers.audit_log.layout import packed_block
 from broker_runtime.storage.filesystem import read_file
 from tests.support.audit import AuditBench
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -88,3 +90,26 @@ def test_bytes_that_do_not_belong_there_cost_no_event_beside_them(junk: bytes, a
 def test_bytes_that_are_no_spool_at_all_have_no_events(data: bytes) -> None:
     content = read_spool(data, read_header(LOCK))
     assert content.blocks == []
+
+
+def test_zeros_behind_the_mark_of_a_block_are_damage() -> None:
+    """As a power loss leaves them; the checksum of nothing is zero, too."""
+    at = SPOOL.rindex(b"SGAB") + 4
+    content = read_spool(SPOOL[:at] + bytes(len(SPOOL) - at))
+    numbers = covered(content)
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= RECORDED
+
+
+def test_a_piece_that_is_in_a_file_twice_brings_no_event_twice() -> None:
+    content = read_spool(SPOOL + SPOOL[SPOOL.index(b"SGAB") :])
+    assert content.blocks == read_spool(SPOOL).blocks
+
+
+def test_a_damaged_block_is_not_searched_for_what_its_client_has_put_into_it() -> None:
+    forged = packed_block("events", 1, 1, 0, 0.0, [], [], [], b"", b"", b"", [("gap", 1, 1, 0, 1, "no reason", None)])
+    damaged = b"SGAB" + Struct("<II").pack(len(forged), 0) + forged
+    at = SPOOL.index(b"SGAB", SPOOL.index(b"SGAB") + 4)
+    content = read_spool(SPOOL[:at] + damaged + SPOOL[at:])
+    assert content.blocks == read_spool(SPOOL).blocks
+    assert [damage.length for damage in content.damages] == [len(damaged)]

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -308,3 +310,93 @@ def test_drafts_of_whoever_was_killed_go_when_nobody_can_still_write_them(copied
         os.utime(draft, (0, 0))
     FolderTarget(copied).clean(3600)
     assert {path for path in copied.rglob("*") if path.is_file()} == before
+
+
+class MeanwhileTarget(FolderTarget):
+    """Somebody else does something before the n-th thing that it changes."""
+
+    def __init__(self, root: Path, at: int, meanwhile: Callable[[], object]) -> None:
+        super().__init__(root)
+        self.left = at
+        self.meanwhile = meanwhile
+
+    def put(self, path: str, data: bytes) -> None:
+        self._step()
+        super().put(path, data)
+
+    def rename(self, path: str, to: str) -> None:
+        self._step()
+        super().rename(path, to)
+
+    def delete(self, path: str) -> None:
+        self._step()
+        super().delete(path)
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left == -1:
+            self.meanwhile()
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """Five segments of a boot that has ended, and its spools as they were."""
+    bench = AuditBench(OsFileSystem(), tmp_path / "spools", segment_ms="1000")
+    for _ in range(4):
+        bench.produce()
+        bench.timers.advance(2)
+    bench.log.close()
+    shutil.copytree(tmp_path / "spools", tmp_path / "as-written")
+    land(tmp_path / "spools", FolderTarget(tmp_path / "few"))
+    return tmp_path / "few"
+
+
+COUNTED = "SELECT count(*), count(DISTINCT seq) FROM request"
+
+
+def test_two_that_compact_at_once_lose_nothing(few: Path, tmp_path: Path) -> None:
+    for step in range(16):
+        folder = tmp_path / f"at-{step}"
+        shutil.copytree(few, folder)
+        meanwhile = MeanwhileTarget(folder, step, partial(finish_interrupted, FolderTarget(folder)))
+        with suppress(OSError):
+            compact(meanwhile, LATER_US, MANY_BYTES)
+        finish_interrupted(FolderTarget(folder))
+        assert Events(FolderTarget(folder)).ask(COUNTED)[1] == [(4, 4)], step
+        assert check(FolderTarget(folder)).findings == [], step
+
+
+def test_only_one_at_a_time_compacts_a_folder(few: Path) -> None:
+    with FolderTarget(few).upkeep() as first, FolderTarget(few).upkeep() as second:
+        assert (first, second) == (True, False)
+    with FolderTarget(few).upkeep() as third:
+        assert third
+
+
+def test_a_spool_counts_once_while_the_segment_that_it_is_merged_into_is_a_draft(few: Path, tmp_path: Path) -> None:
+    for step in range(16):
+        folder = tmp_path / f"at-{step}"
+        shutil.copytree(few, folder)
+        with suppress(KeyboardInterrupt):
+            compact(CrashingTarget(folder, step), LATER_US, MANY_BYTES)
+        assert Events(FolderTarget(folder), [tmp_path / "as-written"]).ask(COUNTED)[1] == [(4, 4)], step
+
+
+def test_landers_with_the_same_process_id_do_not_write_into_the_same_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drafts = []
+    really = os.rename
+
+    def noted(source: Path, to: Path) -> None:
+        drafts.append(source)
+        really(source, to)
+
+    monkeypatch.setattr(os, "rename", noted)
+    for _ in range(2):
+        FolderTarget(tmp_path).put("a.parquet", b"")
+    assert len(set(drafts)) == 2
+    path = tmp_path / drafts[0].name
+    path.touch()
+    FolderTarget(tmp_path).clean()
+    assert not path.exists()

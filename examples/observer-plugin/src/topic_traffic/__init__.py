@@ -21,7 +21,7 @@ class TopicTraffic:
     def configure(self, config: Mapping[str, str]) -> None:
         if "path" not in config:
             raise ValueError("path is missing: the file that the sums are written to")
-        self._path = Path(config["path"])
+        self._path = Path(config["path"].replace("{pid}", str(os.getpid())))
         self._interval_s = float(config.get("interval.s", "5"))
         self._series_max = int(config.get("series.max", "1000"))
         self._sums: dict[tuple[str, str], list[int]] = {}

@@ -367,7 +367,7 @@ class Account(Noting):
 def test_an_account_gets_each_call_once() -> None:
     scene, account = Scene(), Account()
     service = scene.observe(account)
-    assert service.account is account
+    assert service.record_call == account.record_call
     scene.produce(LEADER)
     scene.produce(ALL)
     scene.replicate()

@@ -72,7 +72,7 @@ class Changeable(Keeping):
 
     def reconfigure(self, config: Mapping[str, str]) -> None:
         if config["word"] == "no":
-            raise ValueError("it goes on as before")
+            raise ValueError("no is no word")
         self.word = config["word"]
 
 
@@ -83,6 +83,28 @@ class Mismeasured(Keeping):
         family = MetricFamily("mine_total", "counter", "Mine")
         family.add(1, topic=None)  # type: ignore[arg-type]
         return [family]
+
+
+class Moody(Keeping):
+    """Can be asked for what it has in the thread that it is made in, and nowhere else."""
+
+    told: ClassVar[list[str]] = []
+    raises: ClassVar[type[BaseException]]
+    at: ClassVar[str]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.at and threading.current_thread() is threading.main_thread():
+            raise self.raises
+        raise AttributeError(name)
+
+
+class Garbled(Keeping):
+    told: ClassVar[list[str]] = []
+    dropped = 10**5000
+    remark = "lone \ud800"
+
+    def collect(self) -> Iterable[MetricFamily]:
+        raise ValueError("lone \ud800")
 
 
 def configured(*observers: type[Keeping], **own: str) -> EffectiveConfig:
@@ -103,7 +125,7 @@ class Bench:
             1, "cluster", "/nowhere", clock, loop.call_soon_threadsafe, loop.call_later, lambda: ()
         )
         self.observers = ObserversInForce(surroundings, lambda _: None, self)
-        for each in (First, Second, Late, Picky, Changeable, Mismeasured):
+        for each in (First, Second, Late, Picky, Changeable, Mismeasured, Moody, Garbled):
             each.told.clear()
 
     def observe_requests(self, requests: Any, /) -> None:
@@ -214,7 +236,10 @@ async def test_one_that_can_be_configured_anew_goes_on_with_what_it_knows() -> N
     await bench.observers.settle()
     bench.observers.configure(configured(Changeable, observer_Changeable_word="no"))
     await bench.observers.settle()
-    assert bench.observers.states["Changeable"] == (ObserverState.FAILED, "ValueError: it goes on as before")
+    assert bench.observers.states["Changeable"] == (
+        ObserverState.FAILED,
+        "ValueError: no is no word; it goes on as it was before",
+    )
     bench.observers.configure(configured(Changeable, observer_Changeable_word="two"))
     await bench.observers.settle()
     assert (bench.state(Changeable), Changeable.told) == (ObserverState.LOADED, [])
@@ -230,3 +255,32 @@ async def test_metrics_that_cannot_be_shown_leave_the_page_as_it_is() -> None:
     assert 'sluicegate_observer_errors_total{observer="Mismeasured"} 1.0' in render(bench.observers.collect()).decode()
     await bench.observers.close()
     assert Mismeasured.told == ["closed"]
+
+
+@pytest.mark.parametrize("raises", [RuntimeError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("at", ["collect", "reconfigure", "record_connection", "record_no_response"])
+async def test_one_that_raises_when_it_is_asked_what_it_has_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, raises: type[BaseException], at: str
+) -> None:
+    """What ends a process would, from a task of the event loop."""
+    monkeypatch.setattr(Moody, "raises", raises, raising=False)
+    monkeypatch.setattr(Moody, "at", at, raising=False)
+    bench = Bench()
+    bench.observers.configure(configured(Moody, First))
+    await bench.observers.settle()
+    assert bench.state(First) is ObserverState.LOADED
+    assert bench.observers.states["Moody"][1].endswith(f"cannot be asked for: {raises.__name__}: ")
+    assert b"Moody" in render(bench.observers.collect())
+    await bench.until(lambda: Moody.told == ["closed"])
+    await bench.observers.close()
+
+
+async def test_what_an_observer_says_of_itself_can_be_answered_to_clients() -> None:
+    bench = Bench()
+    bench.observers.configure(configured(Garbled))
+    await bench.observers.settle()
+    assert b'dropped_total{observer="Garbled"} 9' in render(bench.observers.collect())
+    said = bench.observers.states["Garbled"][1]
+    assert said.encode().decode() == said
+    assert said.count("lone ?") == 2
+    await bench.observers.close()
