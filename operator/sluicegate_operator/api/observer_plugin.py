@@ -173,7 +173,7 @@ class ObserverPluginSpec(Model):
     """What the observer is configured with, every value a string. No secrets: everybody who may read the brokers'
     configuration sees it."""
     filter: ObserverFilter | None = None
-    """What the observer sees; everything when absent. What it does not see costs nothing."""
+    """What the observer sees; everything when absent. What it does not see costs next to nothing."""
     budget_microseconds: int | None = Field(default=None, ge=1, le=1_000_000)
     """How long one call may take; sluicegate.observer.budget.us of the brokers when absent. An observer that keeps
     taking longer is suspended for a while."""
