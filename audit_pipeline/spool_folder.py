@@ -59,7 +59,7 @@ def boots(folder: Path) -> list[str]:
 def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
     """Those of one boot in their order, each read when it is asked for: together they may be large.
 
-    Raises NoSpoolError when nothing says whose one of them is, and OtherVersionError.
+    Raises NoSpoolError when nothing says whose one of them is, or its name says something else, and OtherVersionError.
     """
     lock = folder / f"{boot_id}{_LOCK_SUFFIX}"
     # First this: what is read of a broker that has ended is all that there is.
@@ -70,6 +70,8 @@ def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
     for path in paths:
         is_last = path == paths[-1]
         former = before[1] if before is not None else None
+        if not path.stem.rpartition("-")[2].isdecimal():
+            raise NoSpoolError(f"{path} has no name of a spool: move it elsewhere")
         instead = None if is_last and not ended else _header_of(path, identity, former)
         try:
             content = _read(path.read_bytes(), instead)
@@ -80,6 +82,9 @@ def spools_of(folder: Path, boot_id: str) -> Iterator[FoundSpool]:
             raise NoSpoolError(f"{path} does not say whose it is, and neither does {lock}")
         if content is None or (is_last and content.header is instead and _was_never_begun(content, former)):
             continue
+        named = f"{content.header.boot_id}-{content.header.segment:08d}{SUFFIX}"
+        if named != path.name:
+            raise NoSpoolError(f"{path} is not what its name says, it was {named}")
         if before is not None:
             yield FoundSpool(*before, content.header.first_seq - 1, is_complete=True, ended=False)
         before = path, content

@@ -19,6 +19,7 @@ from broker_runtime.network.connection_notices import ConnectionNotice
 from broker_runtime.observers.background import Background
 from broker_runtime.observers.base import Config, NoResponse
 from broker_runtime.observers.settings import read_settings
+from broker_runtime.observers.surroundings import Surroundings
 from broker_runtime.observers.view import Struct
 
 _KEYS = {"path": "", "queue.max": "10000", "include.bodies": "false", "connections": "true"}
@@ -31,6 +32,10 @@ class JsonLog:
         self._open: OrderedDict[str, dict[str, Any]] = OrderedDict()
         """Requests that have no end yet, as their lines begin."""
         self._file: FileIO | None = None
+        self._broker: dict[str, int] = {}
+
+    def attach(self, surroundings: Surroundings) -> None:
+        self._broker = {"broker": surroundings.node_id}
 
     def configure(self, config: Config) -> None:
         given = read_settings(config, _KEYS)
@@ -115,7 +120,7 @@ class JsonLog:
 
     def _write(self, lines: Sequence[dict[str, Any]]) -> None:
         """In the thread."""
-        data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        data = b"".join(msgspec.json.encode({**line, **self._broker}) + b"\n" for line in lines)
         if self._file is None:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()

@@ -415,3 +415,27 @@ def test_a_file_that_a_killed_broker_was_about_to_begin_is_not_landed_later(tmp_
     for _ in range(2):
         land(spools, target)
     assert {finding.kind for finding in check(target).findings} <= {"gap"}
+
+
+def test_spools_whose_names_somebody_has_mixed_up_are_told_and_stay(tmp_path: Path) -> None:
+    """The last one would not be taken for the last one, and what its broker lost when it was killed not be told."""
+    spools, target = tmp_path / "spools", FolderTarget(tmp_path / "segments")
+    bench = AuditBench(OsFileSystem(), spools, segment_ms="1000")
+    for _ in range(2):
+        bench.request()
+        bench.timers.advance(2)
+    bench.request()
+    bench.kill()
+    first, last = spools / "0001-00000001.spool", spools / "0001-00000003.spool"
+    whole = first.read_bytes(), last.read_bytes()
+    first.write_bytes(whole[1])
+    last.write_bytes(whole[0])
+    assert "it was 0001-00000003.spool" in land(spools, target).problems[0]
+    first.write_bytes(whole[0])
+    last.write_bytes(whole[1])
+    copied = spools / "0001-00000001-copied.spool"
+    copied.write_bytes(whole[0])
+    assert "move it elsewhere" in land(spools, target).problems[0]
+    copied.unlink()
+    assert land(spools, target).problems == ()
+    assert {finding.kind for finding in check(target).findings} == {"gap"}

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -15,6 +16,7 @@ from broker_runtime.observers.base import ConnectionObserver, MeasuredObserver, 
 from broker_runtime.observers.json_log import JsonLog
 from broker_runtime.observers.prometheus import PrometheusObserver
 from broker_runtime.observers.samples import sample_request, sample_response
+from broker_runtime.observers.surroundings import Surroundings
 from broker_runtime.storage.batch import encode_batch
 from broker_runtime.wire.versions import FETCH, METADATA, PRODUCE
 
@@ -205,6 +207,17 @@ def test_json_log_writes_a_line_for_each_request_and_connection(tmp_path: Path) 
         "client_port": 5,
         "limit": "max.connections",
     }
+
+
+def test_json_log_names_the_broker_in_each_line_as_several_may_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    for node_id in (7, 8):
+        log = JsonLog()
+        log.attach(cast(Surroundings, SimpleNamespace(node_id=node_id)))
+        log.configure({"path": str(path)})
+        log.record_connection(ConnectionNotice(NoticeKind.ACCEPTED, "EXTERNAL", "192.0.2.7", 50_000, 1))
+        log.close(10)
+    assert [json.loads(line)["broker"] for line in path.read_text(encoding="utf-8").splitlines()] == [7, 8]
 
 
 def test_json_log_shows_whole_messages_when_asked_to(tmp_path: Path) -> None:
