@@ -78,7 +78,7 @@ def create_topic_again_and_again(bootstrap: str, name: str, replicas: int) -> No
 def first_produce(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0, "reconnect.backoff.ms": 10})
     producer.produce(topic, b"first")
-    if producer.flush(60):
+    if producer.flush(180):
         raise RuntimeError("the first record was not acknowledged within 60 s")
 
 
@@ -117,7 +117,7 @@ def produce(
         count += queued
         if queued < _MESSAGES_A_CALL:
             producer.poll(0.001)
-    if producer.flush(60):
+    if producer.flush(180):
         raise RuntimeError("messages were left when the time was over")
     took = time.perf_counter() - began
     return {"messages_per_s": count / took, "mb_per_s": count * size / took / 1e6}
