@@ -153,7 +153,7 @@ def unanswered(on: Play) -> None:
 
 def idempotent(on: Play) -> None:
     """Sequences and epochs of one producer after another, each on a partition of its own."""
-    topic(on, "once", 5)
+    topic(on, "sequenced", 5)
     told: Sequence[tuple[str, int, int, int, int, int]] = [
         ("first", 0, 1000, 0, 0, 2),
         ("the same again", 0, 1000, 0, 0, 2),
@@ -183,8 +183,8 @@ def idempotent(on: Play) -> None:
     ]
     for step, partition, producer_id, epoch, sequence, count in told:
         batch = Batch.by(producer_id, epoch, sequence, NOW_MS, count)
-        produce(on, step, "once", batch.encode(), partition=partition)
-    offsets(on, "afterwards", "once", [(partition, -1) for partition in range(5)])
+        produce(on, step, "sequenced", batch.encode(), partition=partition)
+    offsets(on, "afterwards", "sequenced", [(partition, -1) for partition in range(5)])
 
 
 def configured(on: Play) -> None:
