@@ -57,6 +57,8 @@ def coded(standing_shop: Shop) -> Iterator[Shop]:
     shop.delete("configmap", CODE)
     shop.delete("brokercluster", CLUSTER)
     wait_for("no broker is left", lambda: not shop.broker_pods(CLUSTER, deleting=True), timeout_s=READY_TIMEOUT_S)
+    # They outlive their cluster, and would keep the next one of its name waiting.
+    shop.plane.kubectl("delete", "pvc", "-l", f"sluicegate.dev/cluster={CLUSTER}")
 
 
 def test_code_of_a_config_map_runs_once_it_is_allowed_and_changes_without_a_restart(
