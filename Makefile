@@ -26,7 +26,7 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup: venv kafka kubernetes s3  ## all that tests need: .venv, Apache Kafka, the Kubernetes programs, an S3 server
+setup: venv kafka kubernetes s3 observer-plugin  ## all that tests need: .venv, Apache Kafka, Kubernetes, an S3 server, the example of an observer
 
 .PHONY: kafka
 kafka: venv  ## Apache Kafka's jars by Maven, and a look whether there is a Java
