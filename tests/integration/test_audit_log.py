@@ -102,6 +102,14 @@ def test_what_clients_did_is_in_the_segments_once(
 def create_topic(client: WireClient) -> None:
     topic = {"name": "orders", "num_partitions": 3, "replication_factor": 1, "assignments": [], "configs": []}
     client.ask("create_topics", 4, topics=[topic], timeout=30_000, validate_only=False)
+    latest = [{"partition_index": index, "current_leader_epoch": -1, "timestamp": -1} for index in range(3)]
+
+    def is_led() -> bool:
+        topics = [{"name": "orders", "partitions": latest}]
+        answer = client.ask("list_offsets", 7, replica_id=-1, isolation_level=0, topics=topics)
+        return all(part["error_code"] == "none" for part in answer["topics"][0]["partitions"])
+
+    until(is_led, "the files of the partitions are made")
 
 
 def append(client: WireClient) -> int:

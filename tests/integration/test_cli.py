@@ -111,7 +111,14 @@ def test_crds_are_printed_and_written(tmp_path: Path) -> None:
 
     assert printed.returncode == written.returncode == 0
     kinds = [document["spec"]["names"]["kind"] for document in yaml.safe_load_all(printed.stdout)]
-    assert sorted(kinds) == ["BrokerCluster", "BrokerListener", "BrokerRegistration", "ConnectionQuota", "Topic"]
+    assert sorted(kinds) == [
+        "BrokerCluster",
+        "BrokerListener",
+        "BrokerRegistration",
+        "ConnectionQuota",
+        "ObserverPlugin",
+        "Topic",
+    ]
     files = [yaml.safe_load(path.read_text()) for path in sorted((tmp_path / "crds").iterdir())]
     assert sorted(document["spec"]["names"]["kind"] for document in files) == sorted(kinds)
 
