@@ -35,6 +35,7 @@ class SimulatedServer:
         self._poller = SimulatedPoller(*place)
         self._shared = Shared(self._network.loop, self._poller, clock, limits, _forgetting(handler))
         self._shared.host = self
+        self.connection_notices = self._shared.notices
         self._connections: dict[int, Connection] = {}
         self._doors: dict[str, _Door] = {}
         self._next_id = 0
