@@ -15,7 +15,7 @@ from sluicegate_operator.api.metadata import (
     PrinterColumn,
     Status,
 )
-from sluicegate_operator.api.rules import Model, Rule, TransitionRule
+from sluicegate_operator.api.rules import Model, Rule, TransitionRule, cluster_ref_stays
 
 LISTENER_PATTERN = "^[A-Z][A-Z0-9_]{0,62}$"
 RESERVED_NAMES = ("INTERNAL", "CONTROLLER", "REPLICATION")
@@ -60,12 +60,7 @@ class BrokerListenerSpec(Model):
             holds=lambda old, new: old.name == new.name,
             field="name",
         ),
-        TransitionRule(
-            cel="self.clusterRef.name == oldSelf.clusterRef.name",
-            message="clusterRef cannot be changed: make a new BrokerListener and delete this one",
-            holds=lambda old, new: old.cluster_ref.name == new.cluster_ref.name,
-            field="clusterRef",
-        ),
+        cluster_ref_stays("make a new BrokerListener and delete this one"),
     )
 
     cluster_ref: ClusterRef

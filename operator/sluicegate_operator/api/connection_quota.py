@@ -19,7 +19,7 @@ from sluicegate_operator.api.metadata import (
     PrinterColumn,
     Status,
 )
-from sluicegate_operator.api.rules import Model, Rule, TransitionRule
+from sluicegate_operator.api.rules import Model, Rule, cluster_ref_stays
 
 
 class Whole(Model):
@@ -95,14 +95,7 @@ class ConnectionQuotaSpec(Model):
             holds=lambda spec: spec.max_connection_creation_rate is not None or spec.max_connections is not None,
         ),
     )
-    transitions: ClassVar = (
-        TransitionRule(
-            cel="self.clusterRef.name == oldSelf.clusterRef.name",
-            message="clusterRef cannot be changed: delete this ConnectionQuota, with its limit, and make a new one",
-            holds=lambda old, new: old.cluster_ref.name == new.cluster_ref.name,
-            field="clusterRef",
-        ),
-    )
+    transitions: ClassVar = (cluster_ref_stays("delete this ConnectionQuota, with its limit, and make a new one"),)
 
     cluster_ref: ClusterRef
     """The BrokerCluster that the limit is for."""

@@ -16,7 +16,7 @@ from sluicegate_operator.api.metadata import (
     PrinterColumn,
     Status,
 )
-from sluicegate_operator.api.rules import Model, Rule, TransitionRule
+from sluicegate_operator.api.rules import Model, Rule, cluster_ref_stays
 
 BUILT_IN = ("audit-log", "json-log", "prometheus")
 NAME_PATTERN = "^[A-Za-z0-9_-]{1,64}$"
@@ -149,14 +149,7 @@ class ObserverPluginSpec(Model):
             " the observer read its file (of the audit log: hash.key.file)",
         ),
     )
-    transitions: ClassVar = (
-        TransitionRule(
-            cel="self.clusterRef.name == oldSelf.clusterRef.name",
-            message="clusterRef cannot be changed: delete this ObserverPlugin and make a new one",
-            holds=lambda old, new: old.cluster_ref.name == new.cluster_ref.name,
-            field="clusterRef",
-        ),
-    )
+    transitions: ClassVar = (cluster_ref_stays("delete this ObserverPlugin and make a new one"),)
 
     cluster_ref: ClusterRef
     """The BrokerCluster whose brokers load the observer."""

@@ -39,6 +39,16 @@ class TransitionRule:
     field: str | None = None
 
 
+def cluster_ref_stays(otherwise: str) -> TransitionRule:
+    """Of what belongs to one BrokerCluster for good; `otherwise` tells who wants another one what to do."""
+    return TransitionRule(
+        cel="self.clusterRef.name == oldSelf.clusterRef.name",
+        message=f"clusterRef cannot be changed: {otherwise}",
+        holds=lambda old, new: old.cluster_ref.name == new.cluster_ref.name,
+        field="clusterRef",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong with a manifest: where, and a sentence that says what to do."""

@@ -18,7 +18,7 @@ from sluicegate_operator.api.metadata import (
     PrinterColumn,
     Status,
 )
-from sluicegate_operator.api.rules import Model, Rule, TransitionRule
+from sluicegate_operator.api.rules import Model, Rule, TransitionRule, cluster_ref_stays
 
 FINALIZER = f"{GROUP}/topic"
 """On a Topic with deletionPolicy Delete, until Kafka's topic is deleted: see handlers.leaving_topics."""
@@ -48,12 +48,7 @@ class TopicSpec(Model):
         *config_value_rules(TOPIC_CONFIG),
     )
     transitions: ClassVar = (
-        TransitionRule(
-            cel="self.clusterRef.name == oldSelf.clusterRef.name",
-            message="clusterRef cannot be changed: make a new Topic",
-            holds=lambda old, new: old.cluster_ref.name == new.cluster_ref.name,
-            field="clusterRef",
-        ),
+        cluster_ref_stays("make a new Topic"),
         TransitionRule(
             cel="has(self.topicName) == has(oldSelf.topicName)"
             " && (!has(self.topicName) || self.topicName == oldSelf.topicName)",
