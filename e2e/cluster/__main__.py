@@ -3,8 +3,8 @@
 import signal
 import sys
 
-from e2e.cluster.binaries import ObtainError
 from e2e.cluster.control_plane import ControlPlane
+from tests.support.cache import ObtainError
 
 
 def main() -> int:

@@ -5,6 +5,8 @@ import platform
 import sys
 from pathlib import Path
 
+from tests.support.cache import ObtainError, cache_root
+
 KUBERNETES_VERSION = "v1.34.4"
 ETCD_VERSION = "v3.6.16"
 """Both are pinned in kubernetes/go.mod too; a test compares them."""
@@ -20,10 +22,6 @@ NAMES = tuple(GO_PACKAGES)
 BINARIES_VARIABLE = "SLUICEGATE_KUBE_BINARIES"
 
 
-class ObtainError(Exception):
-    """The programs cannot be had; the message says what a person can do about it."""
-
-
 def go_platform() -> tuple[str, str]:
     """This machine in Go's words, which are also those of Kubernetes' release site."""
     system = {"linux": "linux", "darwin": "darwin"}.get(sys.platform)
@@ -36,10 +34,6 @@ def go_platform() -> tuple[str, str]:
             f" set {BINARIES_VARIABLE} to a folder with {', '.join(NAMES)}"
         )
     return system, machine
-
-
-def cache_root() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sluicegate"
 
 
 def cache_folder() -> Path:

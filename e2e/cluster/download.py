@@ -14,7 +14,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from e2e.cluster.binaries import ETCD_VERSION, KUBERNETES_VERSION, ObtainError, go_platform
+from e2e.cluster.binaries import ETCD_VERSION, KUBERNETES_VERSION, go_platform
+from tests.support.cache import ObtainError
 
 KUBE_BASE_VARIABLE = "SLUICEGATE_KUBE_DOWNLOAD_BASE"
 ETCD_BASE_VARIABLE = "SLUICEGATE_ETCD_DOWNLOAD_BASE"

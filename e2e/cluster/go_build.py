@@ -14,8 +14,9 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from e2e.cluster.binaries import BINARIES_VARIABLE, GO_PACKAGES, KUBERNETES_VERSION, NAMES, ObtainError
+from e2e.cluster.binaries import BINARIES_VARIABLE, GO_PACKAGES, KUBERNETES_VERSION, NAMES
 from e2e.cluster.download import ETCD_BASE_VARIABLE, KUBE_BASE_VARIABLE
+from tests.support.cache import ObtainError
 
 MODULE = Path(__file__).parent / "kubernetes"
 BUILD_TIMEOUT_S = 3600.0

@@ -18,11 +18,11 @@ from e2e.cluster.binaries import (
     ETCD_VERSION,
     KUBERNETES_VERSION,
     NAMES,
-    ObtainError,
     binaries_folder,
     go_platform,
 )
 from e2e.cluster.go_build import MODULE
+from tests.support.cache import ObtainError
 
 REPOSITORY = Path(__file__).parents[2]
 

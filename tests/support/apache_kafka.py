@@ -65,7 +65,7 @@ class ApacheKafka:
     """One node, broker and controller, started on entering and gone with its data on leaving.
 
     `listeners` names more PLAINTEXT listeners beside the one of the same name, which is also the inter-broker one;
-    `properties` are added to or replace those of server.properties. Raises KafkaUnavailable on entering.
+    `properties` are added to or replace those of server.properties. Raises ObtainError on entering.
     """
 
     def __init__(

@@ -1,22 +1,21 @@
 """A real S3 server, versitygw, over a folder: `python -m tests.support.s3_server` has its program ready, once.
 
-The program is the one that SLUICEGATE_VERSITYGW names, else in the cache, where Go builds it. Runs that need the same
-cache wait for each other. Tests only look for it: what is built is built before them.
+The program is the one that SLUICEGATE_VERSITYGW names, else in the cache, where Go builds it. Tests only look for it:
+what is built is built before them.
 """
 
-import fcntl
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
 from tests.support.apache_kafka import free_port
+from tests.support.cache import ObtainError, cache_root, main, obtained, show
 
 MODULE, VERSION = "github.com/versity/versitygw/cmd/versitygw", "v1.8.0"
 PROGRAM_VARIABLE = "SLUICEGATE_VERSITYGW"
@@ -25,55 +24,40 @@ _BUILD_TIMEOUT_S = 900
 _START_TIMEOUT_S = 60.0
 
 
-class S3Unavailable(Exception):  # noqa: N818 - says a state of this machine, not a mistake
-    """This machine cannot run an S3 server yet; the sentence says what to do."""
-
-
 def program() -> Path:
-    """Raises S3Unavailable when it is not there."""
+    """Raises ObtainError when it is not there."""
     found = _place()
     if not found.is_file():
-        raise S3Unavailable(f"{found} is not there: `make s3` builds versitygw")
+        raise ObtainError(f"{found} is not there: `make s3` builds versitygw")
     return found
 
 
 def obtain() -> Path:
-    """The program, built when it is not there yet. Raises S3Unavailable."""
-    place = _place()
-    if os.environ.get(PROGRAM_VARIABLE) or place.is_file():
+    """The program, built when it is not there yet. Raises ObtainError."""
+    if os.environ.get(PROGRAM_VARIABLE):
         return program()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not place.is_file():
-            _build(place)
-    return place
+    return obtained(_place(), Path.is_file, _build)
 
 
 def _place() -> Path:
-    if chosen := os.environ.get(PROGRAM_VARIABLE):
-        return Path(chosen)
-    cache_root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache_root / "sluicegate" / f"versitygw-{VERSION}" / "versitygw"
+    return Path(os.environ.get(PROGRAM_VARIABLE) or cache_root() / f"versitygw-{VERSION}" / "versitygw")
 
 
-def _build(place: Path) -> None:
+def _build(fresh: Path) -> None:
     go = shutil.which("go")
     if go is None:
-        raise S3Unavailable(
-            f"versitygw is not in {place} and Go is not installed to build it; install Go, or let "
+        raise ObtainError(
+            f"versitygw is not in {_place()} and Go is not installed to build it; install Go, or let "
             f"{PROGRAM_VARIABLE} name the program"
         )
-    sys.stderr.write(f"[s3] building versitygw {VERSION} with Go ...\n")
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix="build-") as scratch:
-        environment = {**os.environ, "GOBIN": scratch, "GOFLAGS": "-trimpath", "CGO_ENABLED": "0"}
-        command = [go, "install", "-ldflags=-s -w", f"{MODULE}@{VERSION}"]
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False
-        )
-        if done.returncode != 0:
-            raise S3Unavailable(f"Go could not build versitygw {VERSION}: {done.stderr[-800:]}")
-        (Path(scratch) / "versitygw").rename(place)
+    show("s3", f"building versitygw {VERSION} with Go ...")
+    environment = {**os.environ, "GOBIN": str(fresh.parent), "GOFLAGS": "-trimpath", "CGO_ENABLED": "0"}
+    command = [go, "install", "-ldflags=-s -w", f"{MODULE}@{VERSION}"]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False
+    )
+    if done.returncode != 0:
+        raise ObtainError(f"Go could not build versitygw {VERSION}: {done.stderr[-800:]}")
 
 
 class S3Server:
@@ -113,7 +97,7 @@ class S3Server:
                 socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
             except OSError:
                 if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise S3Unavailable(f"versitygw did not start, exit code {self._process.poll()}") from None
+                    raise ObtainError(f"versitygw did not start, exit code {self._process.poll()}") from None
             else:
                 return
 
@@ -124,15 +108,5 @@ class S3Server:
             self._process = None
 
 
-def main() -> int:
-    try:
-        found = obtain()
-    except S3Unavailable as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
-    sys.stdout.write(f"{found}\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(obtain))
