@@ -117,7 +117,8 @@ class Block:
         It may cover several numbers, and several events the same ones.
         """
         self._others.append((table, seq, *values))
-        self.last_seq = max(self.last_seq, seq)
+        if seq > self.last_seq:
+            self.last_seq = seq
         return len(self._others) >= _EVENTS_MAX
 
     def packed(self) -> bytes:

@@ -106,21 +106,17 @@ class AuditLog:
         facts = self._clients.stranger(listener, ip, port, connection_id) if client is None else client.facts
         if facts is None or self._is_off:
             return
-        block = self._writer.ready()
-        if block is not None:
-            ts = block.wall_us(self._clock.monotonic())
-            requests = (client.requests if client else 0) if open_s is not None else None
-            why, told = limit or reason, (_us(delay_s), _us(open_s), requests)
-            if block.add("connection", block.last_seq + 1, ts, *facts, kind.value, why, *told):
-                self._writer.seal()
+        delay_us = None if delay_s is None else round(delay_s * 1e6)
+        open_us = requests = None
+        if open_s is not None:
+            open_us, requests = round(open_s * 1e6), client.requests if client else 0
+        at_s, why = self._clock.monotonic(), limit or reason
+        self._writer.add("connection", at_s, *facts, kind.value, why, delay_us, open_us, requests)
 
     def inventory(self, partition: HeldPartition) -> None:
         """A partition that this broker has."""
-        if self._is_off or self._is_excluded(partition.topic):
-            return
-        block = self._writer.ready()
-        if block is not None:
-            self._writer.add("inventory", block.wall_us(self._clock.monotonic()), *partition)
+        if not self._is_off and not self._is_excluded(partition.topic):
+            self._writer.add("inventory", self._clock.monotonic(), *partition)
 
     def close(self) -> None:
         if self._rollup_timer is not None:
@@ -182,7 +178,3 @@ class AuditLog:
         is_full = [block.add("rollup", last, first, *row) for row in rows]
         if is_full[-1]:
             writer.seal()
-
-
-def _us(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1e6)

@@ -111,10 +111,10 @@ class EventWriter:
         if self.last_seq + self.owed > self.reserved:
             self._reserve(self.last_seq + self.owed)
 
-    def add(self, table: str, *values: object) -> None:
-        """An event of one number: its values in the table's order, behind seq."""
+    def add(self, table: str, at_s: float, *values: object) -> None:
+        """An event of one number, at that moment of the monotonic clock: its values in the table's order, behind ts."""
         block = self.ready()
-        if block is not None and block.add(table, block.last_seq + 1, *values):
+        if block is not None and block.add(table, block.last_seq + 1, block.wall_us(at_s), *values):
             self.seal()
 
     def seal(self) -> None:
