@@ -1,0 +1,1 @@
+"""Where Spark runs: the only modules that have a session."""

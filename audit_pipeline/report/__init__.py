@@ -1,0 +1,1 @@
+"""One page for people, made of the published results."""

@@ -1,0 +1,183 @@
+"""What the one who asks may say: prices, objectives (SLOs), mirrors, and when connections are a storm. Pure.
+
+Each is a JSON file; `read_*` take its text and raise BadUseError with what is wrong and where.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from audit_pipeline.errors import BadUseError
+
+RESOURCES: Final = {
+    "ingress": ("ingress_per_gib", 2**30),
+    "egress": ("egress_per_gib", 2**30),
+    "requests": ("requests_per_million", 1_000_000),
+    "storage": ("storage_per_gib_month", 2**30 * 730),
+    "partitions": ("partition_per_hour", 1),
+}
+"""Of each resource that costs: its key in the price file, and how many of its units (bytes, requests, byte-hours,
+partition-hours) that price is for. A month has 730 hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """`price` of each resource, in `currency`, for as many units as RESOURCES says."""
+
+    currency: str
+    price: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """A share `target` of the requests is to be answered without error within `latency_ms`, over `window_days`.
+
+    `cluster_id`, `topic` and `principal` are None where all count.
+    """
+
+    name: str
+    api: str
+    latency_ms: float
+    target: float
+    window_days: int = 30
+    cluster_id: str | None = None
+    topic: str | None = None
+    principal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """Topics of one cluster that something copies to another, where their names begin with `prefix`.
+
+    `topics`: names, or beginnings of names with a star behind; none are all. Names of the source that begin with an
+    underscore never count.
+    """
+
+    name: str
+    source_cluster: str
+    mirror_cluster: str
+    prefix: str = ""
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StormLimits:
+    """What makes ten seconds of a listener stormy; one of both is enough."""
+
+    connections: int = 200
+    """Accepted and refused together."""
+    held: int = 20
+    """Limited and refused together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that results depend on but events."""
+
+    prices: Prices | None = None
+    objectives: tuple[Objective, ...] = ()
+    mirrors: tuple[Mirror, ...] = ()
+    storms: StormLimits = StormLimits()
+
+
+def read_prices(text: str) -> Prices:
+    """{"currency": "EUR", "ingress_per_gib": 0.02, ...}; what is not named costs nothing."""
+    read = _object(_json(text, "prices"), "prices")
+    keys = {key: resource for resource, (key, _) in RESOURCES.items()}
+    _only(read, {"currency", *keys}, "prices")
+    currency = _text(read, "currency", "prices")
+    price = {resource: _number(read, key, "prices", 0.0) for key, resource in keys.items()}
+    return Prices(currency, price)
+
+
+def read_objectives(text: str) -> tuple[Objective, ...]:
+    """{"objectives": [{"name": "orders", "api": "Produce", "latency_ms": 50, "target": 0.999, ...}]}."""
+    found = []
+    for number, each in enumerate(_list(_json(text, "objectives"), "objectives")):
+        where = f"objectives[{number}]"
+        read = _object(each, where)
+        _only(read, {field.name for field in fields(Objective)}, where)
+        target = _number(read, "target", where)
+        if not 0 < target < 1:
+            raise BadUseError(f"{where}: target is {target:g}, and has to be between 0 and 1, such as 0.999")
+        days = read.get("window_days", 30)
+        if not isinstance(days, int) or not 1 <= days <= 366:
+            raise BadUseError(f"{where}: window_days has to be a whole number from 1 to 366")
+        latency_ms = _number(read, "latency_ms", where)
+        if latency_ms < 0.001:
+            raise BadUseError(f"{where}: latency_ms has to be at least 0.001")
+        name, api = _text(read, "name", where), _text(read, "api", where)
+        scope = {key: _text(read, key, where) for key in ("cluster_id", "topic", "principal") if read.get(key)}
+        found.append(Objective(name, api, latency_ms, target, days, **scope))
+    _distinct([objective.name for objective in found], "objectives")
+    return tuple(found)
+
+
+def read_mirrors(text: str) -> tuple[Mirror, ...]:
+    """{"mirrors": [{"name": "eu", "source_cluster": "...", "mirror_cluster": "...", "prefix": "eu."}]}."""
+    found = []
+    for number, each in enumerate(_list(_json(text, "mirrors"), "mirrors")):
+        where = f"mirrors[{number}]"
+        read = _object(each, where)
+        _only(read, {field.name for field in fields(Mirror)}, where)
+        names = [_text(read, key, where) for key in ("name", "source_cluster", "mirror_cluster")]
+        topics = read.get("topics", [])
+        if not isinstance(topics, list) or not all(isinstance(topic, str) and topic for topic in topics):
+            raise BadUseError(f"{where}: topics has to be a list of names")
+        prefix = read.get("prefix", "")
+        if not isinstance(prefix, str):
+            raise BadUseError(f"{where}: prefix has to be a text")
+        if names[1] == names[2] and not prefix:
+            raise BadUseError(f"{where}: a topic cannot be its own mirror: give another mirror_cluster, or a prefix")
+        found.append(Mirror(names[0], names[1], names[2], prefix, tuple(topics)))
+    _distinct([mirror.name for mirror in found], "mirrors")
+    return tuple(found)
+
+
+def _json(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BadUseError(f"the file of {what} is no JSON: {error}") from None
+
+
+def _object(read: Any, where: str) -> dict[str, Any]:
+    if not isinstance(read, dict):
+        raise BadUseError(f"{where} has to be an object, {{...}}")
+    return read
+
+
+def _list(read: Any, key: str) -> list[Any]:
+    found = _object(read, f"the file of {key}").get(key)
+    if not isinstance(found, list) or len(read) != 1:
+        raise BadUseError(f'the file of {key} has to be {{"{key}": [...]}}')
+    return found
+
+
+def _only(read: Mapping[str, Any], known: set[str], where: str) -> None:
+    unknown = sorted(read.keys() - known)
+    if unknown:
+        raise BadUseError(f"{where}: {unknown[0]} is not known; there are {', '.join(sorted(known))}")
+
+
+def _text(read: Mapping[str, Any], key: str, where: str) -> str:
+    value = read.get(key)
+    if not isinstance(value, str) or not value:
+        raise BadUseError(f"{where}: {key} has to be a text that is not empty")
+    return value
+
+
+def _number(read: Mapping[str, Any], key: str, where: str, default: float | None = None) -> float:
+    value = read.get(key, default)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < 0:
+        raise BadUseError(f"{where}: {key} has to be a number that is not negative")
+    return float(value)
+
+
+def _distinct(names: list[str], where: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadUseError(f"{where}: the name {twice[0]} is there twice")

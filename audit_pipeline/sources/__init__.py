@@ -1,0 +1,1 @@
+"""Where events come from: landed segments, and a topic."""
