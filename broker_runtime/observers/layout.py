@@ -25,7 +25,7 @@ from broker_runtime.wire.primitives import (
     unpack,
     without_none,
 )
-from broker_runtime.wire.varint import read_uvarint
+from broker_runtime.wire.varint import read_uvarint, skip_tagged_fields
 
 _INT8 = Packed(">b")
 
@@ -159,9 +159,9 @@ class StructLayout:
         for _, layout, behind in self.varying:
             at = layout.after(source, at + behind, None)
         at += self.places_of[-1][1]
-        return self.after_tags(source.bytes(), at, None) if self.flexible else end_of(source.bytes(), at, 0)
+        return skip_tagged_fields(source.bytes(), at) if self.flexible else end_of(source.bytes(), at, 0)
 
-    def after_tags(self, buffer: Buffer, at: int, found: dict[int, int] | None) -> int:
+    def after_tags(self, buffer: Buffer, at: int, found: dict[int, int]) -> int:
         """Where the tagged fields end; `found` gets where each of them begins."""
         if at < len(buffer) and not buffer[at]:
             return at + 1
@@ -169,8 +169,7 @@ class StructLayout:
         for _ in range(count):
             tag, at = read_uvarint(buffer, at)
             size, at = read_uvarint(buffer, at)
-            if found is not None:
-                found[tag] = at
+            found[tag] = at
             at = end_of(buffer, at, size)
         return at
 

@@ -80,7 +80,7 @@ class StructShape(Protocol):
     size: int | None
     view_class: "type[Struct]"
 
-    def after_tags(self, buffer: Buffer, at: int, found: dict[int, int] | None, /) -> int: ...
+    def after_tags(self, buffer: Buffer, at: int, found: dict[int, int], /) -> int: ...
 
 
 class _Walk:

@@ -31,7 +31,7 @@ def write_uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-def skip_tagged_fields(buffer: memoryview, at: int) -> int:
+def skip_tagged_fields(buffer: bytes | memoryview, at: int) -> int:
     """The offset after a block of tagged fields; unknown tags are ignored, as the protocol asks."""
     if at < len(buffer) and not buffer[at]:
         return at + 1
