@@ -128,8 +128,7 @@ def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> int:
 def upkeep(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
     from audit_pipeline.targets import open_target  # noqa: PLC0415
 
-    if "://" not in given.target:
-        _require_folders([Path(given.target)])
+    _require_folders(_folders_of(given.target))
     return _upkeep(open_target(given.target), given, now_us())
 
 
@@ -164,7 +163,7 @@ def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
 
     if given.target is None and not given.spools:
         raise BadUseError("nothing was said to look at: give --target, --spools, or both")
-    _require_folders([*given.spools, *([Path(given.target)] if given.target and "://" not in given.target else [])])
+    _require_folders([*given.spools, *_folders_of(given.target)])
     target = open_target(given.target) if given.target else None
     try:
         columns, rows = Events(target, given.spools).ask(given.sql)
@@ -196,6 +195,11 @@ def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int
 def _require_upkeep_for_limits(given: argparse.Namespace) -> None:
     if not given.upkeep and (given.retention_days, given.quota_bytes) != (None, None):
         raise BadUseError("--retention-days and --quota-bytes delete nothing without --upkeep: say that, too")
+
+
+def _folders_of(target: str | None) -> list[Path]:
+    """The folder that a target is; none where it is a URI, or not given."""
+    return [Path(target)] if target and "://" not in target else []
 
 
 def _require_folders(paths: Iterable[Path]) -> None:
