@@ -78,29 +78,49 @@ def test_compacted_files_have_a_limit(copied: Path) -> None:
     assert check(FolderTarget(copied)).findings == []
 
 
-class CrashingTarget(FolderTarget):
-    """Ends its process, as it were, before the n-th thing that it changes."""
+class SteppedTarget(FolderTarget):
+    """Steps before each thing that it changes."""
 
-    def __init__(self, root: Path, crash_at: int) -> None:
+    def __init__(self, root: Path, at: int) -> None:
         super().__init__(root)
-        self.left = crash_at
+        self.left = at
 
     def put(self, path: str, data: bytes) -> None:
-        self._step()
+        self.step()
         super().put(path, data)
 
     def rename(self, path: str, to: str) -> None:
-        self._step()
+        self.step()
         super().rename(path, to)
 
     def delete(self, path: str) -> None:
-        self._step()
+        self.step()
         super().delete(path)
 
-    def _step(self) -> None:
+    def step(self) -> None:
         self.left -= 1
+
+
+class CrashingTarget(SteppedTarget):
+    """Ends its process, as it were, before the n-th thing that it changes."""
+
+    def step(self) -> None:
+        super().step()
         if self.left < 0:
             raise KeyboardInterrupt
+
+
+class MeanwhileTarget(SteppedTarget):
+    """Somebody else does something before the n-th thing that it changes."""
+
+    def __init__(self, root: Path, at: int, meanwhile: Callable[[], object]) -> None:
+        super().__init__(root, at)
+        self.meanwhile = meanwhile
+
+    def step(self) -> None:
+        super().step()
+        if self.left == -1:
+            self.meanwhile()
 
 
 def plain_files(folder: Path) -> list[str]:
@@ -310,32 +330,6 @@ def test_drafts_of_whoever_was_killed_go_when_nobody_can_still_write_them(copied
         os.utime(draft, (0, 0))
     FolderTarget(copied).clean(3600)
     assert {path for path in copied.rglob("*") if path.is_file()} == before
-
-
-class MeanwhileTarget(FolderTarget):
-    """Somebody else does something before the n-th thing that it changes."""
-
-    def __init__(self, root: Path, at: int, meanwhile: Callable[[], object]) -> None:
-        super().__init__(root)
-        self.left = at
-        self.meanwhile = meanwhile
-
-    def put(self, path: str, data: bytes) -> None:
-        self._step()
-        super().put(path, data)
-
-    def rename(self, path: str, to: str) -> None:
-        self._step()
-        super().rename(path, to)
-
-    def delete(self, path: str) -> None:
-        self._step()
-        super().delete(path)
-
-    def _step(self) -> None:
-        self.left -= 1
-        if self.left == -1:
-            self.meanwhile()
 
 
 @pytest.fixture
