@@ -197,13 +197,11 @@ class ObserversInForce:
         now_s = self._now()
         for name in sorted(self._wanted.keys() | self._loaded.keys() | self._problems.keys()):
             problem = self._problems.get(name)
-            if name in self._changing:
+            if name in self._changing or (problem is None and name not in self._loaded):
                 found[name] = ObserverState.LOADING, "it is being loaded"
             elif problem is not None:
                 goes_on = "; it goes on as it was before" if name in self._loaded else ""
                 found[name] = ObserverState.FAILED, problem + goes_on
-            elif name not in self._loaded:
-                found[name] = ObserverState.LOADING, "it is being loaded"
             else:
                 found[name] = _state_of(self._loaded[name][1], now_s)
         return found
