@@ -8,6 +8,8 @@ import faulthandler
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.support.spark_session"]
+
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )

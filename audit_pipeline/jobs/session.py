@@ -1,0 +1,61 @@
+"""The Spark session of a job: set so that it runs the same on a laptop, in a pod and by spark-submit."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+LOCAL: Final = "local[*]"
+HEAP: Final = "1g"
+
+_ALWAYS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    # A page that does not match its checksum is an error, not numbers.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+_LOCALLY: Final = {
+    "spark.driver.memory": HEAP,
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+}
+"""Where nobody has said otherwise: a job that spark-submit starts has its own."""
+
+
+@contextmanager
+def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """A session, stopped at the end. One that is there already is used, and left as it was.
+
+    `config` is Spark's own, such as spark.master. Python workers are of the interpreter that runs this.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not is_submitted:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(name)
+    if not is_submitted:
+        builder = builder.master(LOCAL)
+        builder = _with(builder, _LOCALLY)
+    session = _with(_with(builder, _ALWAYS), config or {}).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _with(builder: SparkSession.Builder, config: Mapping[str, str]) -> SparkSession.Builder:
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    return builder
