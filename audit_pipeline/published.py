@@ -11,12 +11,15 @@ longer names stay for GRACE_S, for those who are still reading them.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import dataset
 
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.results.tables import result_tables
+from audit_pipeline.tables import schema_of
 from audit_pipeline.targets import Target
 
 MANIFEST = "_manifest.json"
@@ -68,6 +71,12 @@ def read_manifest(target: Target) -> Manifest | None:
 def publish(target: Target, manifest: Manifest) -> None:
     """From here on readers see this version and no other."""
     target.put(MANIFEST, manifest.packed())
+
+
+@cache
+def result_schema(table: str) -> pa.Schema:
+    """As Arrow has it; Spark's is results.frames.result_schema."""
+    return schema_of(result_tables()[table].fields)
 
 
 def table_of(target: Target, manifest: Manifest, table: str, schema: pa.Schema) -> dataset.Dataset:

@@ -3,7 +3,7 @@
 What comes out depends on the spool alone, so that landing it again gives the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -27,6 +27,8 @@ _TYPES: Mapping[str, pa.DataType] = {
     "int64": pa.int64(),
     "string": pa.string(),
     "bool": pa.bool_(),
+    "date": pa.date32(),
+    "double": pa.float64(),
     "timestamp_us": pa.timestamp("us", tz="UTC"),
     "map<int16,int64>": pa.map_(pa.int16(), pa.int64()),
 }
@@ -44,7 +46,10 @@ _PAIR_ROW = np.dtype([("request", _REQUEST_ROW), ("partition", _PARTITION_ROW)])
 
 @cache
 def arrow_schema(table: str) -> pa.Schema:
-    fields = _CONTRACT.tables[table].fields
+    return schema_of(_CONTRACT.tables[table].fields)
+
+
+def schema_of(fields: Iterable[Field]) -> pa.Schema:
     return pa.schema([pa.field(field.name, _TYPES[field.type], nullable=field.nullable) for field in fields])
 
 
