@@ -26,11 +26,19 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup: venv kafka kubernetes s3 observer-plugin  ## all that tests need: .venv, Apache Kafka, Kubernetes, an S3 server, the example of an observer
+setup: venv java kafka spark-kafka kubernetes s3 observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, an S3 server, the example of an observer
+
+.PHONY: java
+java: venv  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
+	@$(BIN)/python -m tests.support.java
 
 .PHONY: kafka
-kafka: venv  ## Apache Kafka's jars by Maven, and a look whether there is a Java
+kafka: java  ## Apache Kafka's jars by Maven
 	@$(BIN)/python -m tests.support.kafka_libs
+
+.PHONY: spark-kafka
+spark-kafka: java  ## Spark's connector for Kafka, by Maven
+	@$(BIN)/python -m tests.support.spark_kafka
 
 .PHONY: kubernetes
 kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: minutes of Go once, then a cache

@@ -12,7 +12,7 @@ from typing import Protocol
 from benchmarks import workloads
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
-from tests.support.kafka_libs import java
+from tests.support.java import java
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTENER = "STORM"

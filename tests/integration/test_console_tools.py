@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.apache_kafka import LOG4J
 from tests.support.broker_process import BrokerProcess
-from tests.support.kafka_libs import java, kafka_libs
+from tests.support.java import java
+from tests.support.kafka_libs import kafka_libs
 from tests.support.wire_client import ConnectionEnded, WireClient
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"

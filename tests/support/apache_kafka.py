@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.support.kafka_libs import java, kafka_libs
+from tests.support.java import java
+from tests.support.kafka_libs import kafka_libs
 
 FORMAT_TIMEOUT_S = 180
 START_TIMEOUT_S = 180

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, Type
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
-from tests.support.kafka_libs import java, kafka_libs
+from tests.support.java import java
+from tests.support.kafka_libs import kafka_libs
 
 PROGRAM = Path(__file__).with_name("Keys.java")
 
