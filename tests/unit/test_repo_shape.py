@@ -32,6 +32,11 @@ MODELS = "operator/sluicegate_operator/api/"
 """A model's docstring would be what `kubectl explain` says of each field that has it."""
 NOT_SPLIT_YET = ("broker_runtime/cluster/follower.py",)
 """Where a class has banners still."""
+DEEDS_OF_SPARK = re.compile(
+    "SparkSession|sparkSession|getActiveSession|getOrCreate|collect|toPandas|toArrow|toLocalIterator|show|take|head"
+    "|isEmpty|foreach|foreachPartition|cache|persist|checkpoint|localCheckpoint|rdd|write|writeTo|writeStream"
+    "|udf|pandas_udf|arrow_udf|udtf|mapInPandas|mapInArrow|applyInPandas|applyInArrow|dropDuplicates|drop_duplicates"
+)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -88,6 +93,15 @@ def banners(path: str, text: str) -> Iterator[str]:
             yield f"{path}:{number}: {line.strip()}"
 
 
+def deeds_of_spark(path: str, text: str) -> Iterator[str]:
+    """What runs a job, keeps rows or asks for a session, and functions that run in Python: results are plans only."""
+    for node in ast.walk(ast.parse(text)):
+        names = [node.attr] if isinstance(node, ast.Attribute) else []
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pyspark"):
+            names = [alias.name for alias in node.names]
+        yield from (f"{path}: {name}" for name in names if DEEDS_OF_SPARK.fullmatch(name))
+
+
 Rule = Callable[[str, str], Iterator[str]]
 RULES: tuple[tuple[Rule, tuple[str, ...], str], ...] = (
     (long_modules, EVERYWHERE, "x = 1\n" * (MODULE_LINES_MAX + 1)),
@@ -96,6 +110,7 @@ RULES: tuple[tuple[Rule, tuple[str, ...], str], ...] = (
     (silent_classes, PRODUCT, "class A:\n  x = 1\n"),
     (large_constructors, PRODUCT, "class A:\n  def __init__(self, a, b, c, d, e, f, *, g, h): ...\n"),
     (banners, PRODUCT, "class A:\n    x = 1\n\n    # Life\n\n    def f(self): ...\n"),
+    (deeds_of_spark, ("audit_pipeline/results/",), "def f(frame):\n    return frame.groupBy('a').count().collect()\n"),
 )
 """Each with where it holds, and with a text that it must find fault with."""
 

@@ -1,0 +1,86 @@
+"""Histograms of times by buckets of 4 percent: how they are counted, merged and asked for percentiles. Pure.
+
+Bucket b holds the times in microseconds up to 1.04 ^ b and above 1.04 ^ (b - 1); bucket 0 those up to 1. Engines agree
+on it: no whole number of microseconds below 13 hours is so near to a power of 1.04 that the last digit of a logarithm
+would matter.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import count, takewhile
+from math import floor, log
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+GAMMA: Final = 1.04
+_LARGEST: Final = 2**63 - 1
+
+
+def _power(bucket: int) -> int:
+    """round(1.04 ^ bucket), exactly."""
+    numerator: int = 26**bucket
+    denominator: int = 25**bucket
+    return (2 * numerator + denominator) // (2 * denominator)
+
+
+BUCKET_US: Final = tuple(takewhile(lambda value: value <= _LARGEST, map(_power, count())))
+"""What stands for the times of each bucket: where it ends, in whole microseconds. Engines round powers differently."""
+
+
+def bucket_of(us: Column) -> Column:
+    """The bucket of a time in microseconds."""
+    return F.when(us <= 1, F.lit(0)).otherwise(F.ceil(F.log(us) / F.lit(log(GAMMA)))).cast("smallint")
+
+
+def last_bucket_within(us: float) -> int:
+    """The last bucket of which all times are within so many microseconds."""
+    return floor(log(us) / log(GAMMA))
+
+
+def bucket_us(bucket: Column) -> Column:
+    """See BUCKET_US. A bucket that no broker can have counted is taken for the nearest that there is."""
+    last = len(BUCKET_US) - 1
+    known = F.when(bucket < 0, F.lit(0)).when(bucket > last, F.lit(last)).otherwise(bucket.cast("int"))
+    ends = F.expr("array(" + ",".join(f"{value}L" for value in BUCKET_US) + ")")
+    return F.get(ends, known)
+
+
+def histogram(bucket: Column, requests: Column) -> Column:
+    """An aggregate: one histogram of a group that has each bucket in one row. Rows without a bucket add nothing."""
+    entry = F.when(bucket.isNotNull(), F.struct(bucket.cast("smallint"), requests.cast("bigint")))
+    return F.map_from_entries(F.array_sort(F.collect_list(entry)))
+
+
+def merged(frame: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Histograms `latency` of each key added up, a row for each bucket: `key`, bucket, requests."""
+    return (
+        frame.select(*key, F.explode("latency").alias("bucket", "counted"))
+        .groupBy(*key, "bucket")
+        .agg(F.sum("counted").alias("requests"))
+    )
+
+
+def percentiles(buckets: DataFrame, key: Sequence[str], percents: Mapping[str, int]) -> DataFrame:
+    """Of merged histograms: `key`, requests, and a column for each of `percents`, in microseconds.
+
+    A percentile is the end of the first bucket that has at least this percentage of requests in it and below.
+    """
+    ordered = F.array_sort(F.collect_list(F.struct("bucket", "requests")))
+    grouped = buckets.where(F.col("requests") > 0).groupBy(*key)
+    asked = grouped.agg(F.sum("requests").alias("requests"), ordered.alias("ordered"))
+    return asked.select(
+        *key, "requests", *(bucket_us(_percentile(percent)).alias(name) for name, percent in percents.items())
+    )
+
+
+def _percentile(percent: int) -> Column:
+    rank = F.expr(f"(requests * {percent} + 99) div 100")
+
+    def step(state: Column, entry: Column) -> Column:
+        seen = state["seen"] + entry["requests"]
+        found = F.coalesce(state["found"], F.when(seen >= rank, entry["bucket"]))
+        return F.struct(seen.alias("seen"), found.alias("found"))
+
+    nothing = F.struct(F.lit(0).cast("bigint").alias("seen"), F.lit(None).cast("smallint").alias("found"))
+    return F.aggregate("ordered", nothing, step, lambda state: state["found"])

@@ -1,0 +1,22 @@
+"""What clients did to each topic on a day. Pure."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+from audit_pipeline.results.frames import as_table
+
+
+def topic_days(rollup: DataFrame) -> DataFrame:
+    """A topic that clients only had errors of has a row, with nothing produced and nothing fetched."""
+    by_clients = rollup.where(F.col("topic").isNotNull() & ~F.col("is_follower"))
+    used = by_clients.groupBy("event_date", "cluster_id", "topic").agg(
+        _last_minute_with("request_bytes").alias("last_produced"),
+        _last_minute_with("response_bytes").alias("last_fetched"),
+        F.sum("request_bytes").alias("produced_bytes"),
+        F.sum("response_bytes").alias("fetched_bytes"),
+    )
+    return as_table(used, "topic_days")
+
+
+def _last_minute_with(moved_bytes: str) -> Column:
+    return F.max(F.when(F.col(moved_bytes) > 0, F.col("minute")))
