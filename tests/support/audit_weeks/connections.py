@@ -1,0 +1,109 @@
+"""Connections of one segment: of clients who stay a while, and of one that connects over and over."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from tests.support.audit_weeks.cast import RETRYING, STORMY, STRANGER, Rows
+from tests.support.audit_weeks.requests import SECOND_US, Requests, Span, asked_for_versions, concatenated
+
+Numbers = np.ndarray[Any, Any]
+
+EVENTS: Final = ("accepted", "limited", "refused", "closed")
+ACCEPTED, LIMITED, REFUSED, CLOSED = range(4)
+REASONS: Final = (
+    "max.connection.creation.rate.per.ip",
+    "max.connections.per.ip",
+    "listener.name.plaintext.max.connections",
+    "closed by the client",
+)
+RATE, PER_IP, SLOTS, BY_CLIENT = range(4)
+_BIN_US: Final = 10 * SECOND_US
+_STORM_IDS: Final = 1_000_000
+_OPEN_US: Final = 400_000
+
+
+def rows(at_us: Numbers, client: Numbers, connection: Numbers, event: int, reason: int) -> Rows:
+    count = len(at_us)
+    return {
+        "ts": at_us,
+        "client": client,
+        "connection": connection,
+        "event": np.full(count, event),
+        "reason": np.full(count, reason),
+    }
+
+
+def usual(span: Span, number: int, *, is_first: bool, is_last: bool) -> Rows:
+    """Each client has one of its own in each segment, but every third keeps its one for as long as the broker runs."""
+    client = np.array([place for place in range(len(span.cast.clients)) if place not in (STRANGER, STORMY, RETRYING)])
+    connection = connection_ids(client, number)
+    begins = (client % 3 != 0) | is_first
+    ends = (client % 3 != 0) | is_last
+    opened_us, closed_us = span.first_us - SECOND_US + client * 1_000, span.last_us + client * 1_000
+    return concatenated(
+        [
+            # What is accepted is nobody yet.
+            rows(opened_us[begins], client[begins], connection[begins], ACCEPTED, -1),
+            rows(closed_us[ends], client[ends], connection[ends], CLOSED, BY_CLIENT),
+        ]
+    )
+
+
+def connection_ids(client: Numbers, number: int) -> Numbers:
+    return np.where(client % 3 == 0, client + 1, (number + 1) * 1_000 + client)
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """`accepted`, `limited` and `refused` connections in each of so many ten seconds, at one broker."""
+
+    cluster: int
+    broker: int
+    started_us: int
+    bins: int
+    accepted: int
+    limited: int
+    refused: int
+
+    @property
+    def ended_us(self) -> int:
+        return self.started_us + self.bins * _BIN_US
+
+    def within(self, span: Span) -> tuple[Rows, Requests]:
+        """Who it was is told by the end of most connections, of some only by their first request, of a few by none."""
+        bins = self.started_us + np.arange(self.bins) * _BIN_US
+        accepted, ids = self._times(bins, self.accepted, 0), _STORM_IDS + np.arange(self.bins * self.accepted)
+        limited, refused = self._times(bins, self.limited, 7_001), self._times(bins, self.refused, 13_003)
+        ended, asked = ids % 10 < 7, ids % 10 < 9
+        stranger, stormy = np.full(len(ids), STRANGER), np.full(len(ids), STORMY)
+        retries = self._times(bins, 1, 5_000_000)
+        none = np.full(len(bins) * max(self.limited, self.refused, 1), -1)
+        found = concatenated(
+            [
+                rows(accepted, stranger, ids, ACCEPTED, -1),
+                rows((accepted + _OPEN_US)[ended], stormy[ended], ids[ended], CLOSED, BY_CLIENT),
+                rows(limited, np.full(len(limited), STRANGER), none[: len(limited)], LIMITED, RATE),
+                rows(refused, np.full(len(refused), STRANGER), none[: len(refused)], REFUSED, PER_IP),
+                rows(retries, np.full(len(retries), RETRYING), none[: len(retries)], LIMITED, SLOTS),
+            ]
+        )
+        # A refused one of theirs has no request; of those that end both tell the same.
+        requests = asked_for_versions((accepted + 50_000)[asked], stormy[asked], ids[asked])
+        inside = _is_within(found["ts"], span)
+        requested = _is_within(requests.requests["ts"], span)
+        return (
+            {name: values[inside] for name, values in found.items()},
+            Requests({name: values[requested] for name, values in requests.requests.items()}, requests.partitions),
+        )
+
+    @staticmethod
+    def _times(bins: Numbers, each: int, shift_us: int) -> Numbers:
+        """So many in each bin, evenly."""
+        inside = np.arange(each) * ((_BIN_US - _OPEN_US) // max(each, 1)) + shift_us
+        return (bins[:, None] + inside[None, :]).reshape(-1)
+
+
+def _is_within(at_us: Numbers, span: Span) -> Numbers:
+    return (at_us >= span.first_us) & (at_us < span.last_us)
