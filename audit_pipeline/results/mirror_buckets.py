@@ -1,0 +1,45 @@
+"""Records produced, by ten minutes of their own time: what mirrors are compared with. Pure."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+from audit_pipeline.results.frames import as_table
+from audit_pipeline.results.tables import WINDOW_MINUTES
+from audit_pipeline.results.times import after, begun
+
+GUARD_S: Final = 2
+"""Records within a batch are out of order by as much: its first timestamp need not be its least."""
+BUCKETS_MAX: Final = 144
+"""A day. A batch with records of longer ago is counted where it ends, and in so many buckets as possible."""
+
+_BUCKET_S: Final = WINDOW_MINUTES * 60
+_PRODUCE: Final = 0
+_TOPIC = ("event_date", "cluster_id", "topic")
+
+
+def mirror_buckets(partition: DataFrame) -> DataFrame:
+    """Batches are added up by the buckets that they reach from and to before they are laid out over these."""
+    is_produced = (F.col("api_key") == _PRODUCE) & (F.col("error_code") == 0) & (F.col("records") > 0)
+    has_time = F.col("base_ts").isNotNull() & F.col("max_ts").isNotNull()
+    reach = partition.where(is_produced & has_time).select(
+        F.to_date("ts").alias("event_date"),
+        "cluster_id",
+        "topic",
+        begun(after(F.least("base_ts", "max_ts"), -GUARD_S), _BUCKET_S).alias("first"),
+        begun(after(F.col("max_ts"), GUARD_S), _BUCKET_S).alias("last"),
+        begun(F.col("max_ts"), _BUCKET_S).alias("ending"),
+        "records",
+    )
+    batches = reach.groupBy(*_TOPIC, "first", "last", "ending").agg(F.sum("records").alias("records"))
+    earliest = F.greatest("first", after(F.col("last"), -(BUCKETS_MAX - 1) * _BUCKET_S))
+    possible = F.sequence(earliest, F.col("last"), F.expr(f"interval {WINDOW_MINUTES} minutes"))
+    laid_out = batches.withColumn("bucket", F.explode(possible))
+    is_placed, is_ending = F.col("first") == F.col("last"), F.col("bucket") == F.col("ending")
+    buckets = laid_out.groupBy(*_TOPIC, "bucket").agg(
+        F.sum(F.when(is_placed, F.col("records")).otherwise(0)).alias("records_placed"),
+        F.sum("records").alias("records_possible"),
+        F.sum(F.when(is_ending, F.col("records")).otherwise(0)).alias("records_ending"),
+    )
+    return as_table(buckets, "mirror_buckets")
