@@ -77,18 +77,16 @@ class Key(Generic[T]):
         if attribute != self.attribute:
             raise TypeError(f"{owner.__name__}.{attribute} must be called {self.attribute}: it declares {self.name}")
 
-    @overload
-    def __get__(self, config: None, owner: _Owner) -> "Key[T]": ...
-
-    @overload
-    def __get__(self, config: object, owner: _Owner) -> T: ...
-
-    def __get__(self, config: object, owner: _Owner) -> "Key[T] | T":
-        # Not asked for an instance's value: that is found in the instance first, as there is no `__set__`.
-        return self
-
     if TYPE_CHECKING:
-        # What type checkers take the argument of that name in the constructor of a class of values for.
+        # What type checkers take the attribute for, and the argument of that name in the constructor of such a class.
+        @overload
+        def __get__(self, config: None, owner: _Owner) -> "Key[T]": ...
+
+        @overload
+        def __get__(self, config: object, owner: _Owner) -> T: ...
+
+        def __get__(self, config: object, owner: _Owner) -> "Key[T] | T": ...
+
         def __set__(self, config: object, value: T) -> None: ...
 
     def parse(self, text: str) -> Value:
