@@ -132,13 +132,13 @@ def _read_chunks(reader: RequestReader, version: int) -> Repeatable | None:
         count = reader.array_length()
         view = reader.view(count * size)
         if reader.flexible and any(bytes(view[size - 1 :: size])):
-            reader.back_to(place)
+            reader.position = place
             return None
         reader.end_struct()
         total += count
         found.setdefault(topic, set()).update(layout.iter_unpack(view))
     if total < PARTITIONS_MIN or total != sum(map(len, found.values())):
-        reader.back_to(place)
+        reader.position = place
         return None
     return found
 

@@ -14,25 +14,22 @@ _INT32 = Struct(">i")
 
 
 class FrameCursor:
-    """A place in one frame, which moves on as bytes are read; it can be gone back to."""
+    """A `position` in one frame, which moves on as bytes are read; it can be gone back to."""
 
-    __slots__ = ("_at", "_frame")
+    __slots__ = ("_frame", "position")
 
     def __init__(self, frame: memoryview, at: int) -> None:
         self._frame = frame
-        self._at = at
+        self.position = at
 
     def rest(self) -> bytes:
         """A copy of what has not been read."""
-        return bytes(self._frame[self._at :])
+        return bytes(self._frame[self.position :])
 
     @property
     def left(self) -> int:
         """Bytes that have not been read."""
-        return len(self._frame) - self._at
-
-    def back_to(self, place: int) -> None:
-        self._at = place
+        return len(self._frame) - self.position
 
     def view(self, length: int) -> memoryview:
         """The next bytes, valid as long as the frame is."""
@@ -40,31 +37,27 @@ class FrameCursor:
 
     def fixed(self, layout: Struct) -> tuple[int, ...]:
         """A run of fixed-size fields in one go."""
-        at = self._at
+        at = self.position
         try:
             values = layout.unpack_from(self._frame, at)
         except error:
             raise self._cut_short() from None
-        self._at = at + layout.size
+        self.position = at + layout.size
         return values
-
-    @property
-    def position(self) -> int:
-        return self._at
 
     def since(self, position: int) -> bytes:
         """A copy of what was read from there on: an answer that begins with the same fields need not build them."""
-        return bytes(self._frame[position : self._at])
+        return bytes(self._frame[position : self.position])
 
     def uuid(self) -> UUID:
         return UUID(bytes=bytes(self._take(16)))
 
     def _take(self, length: int) -> memoryview:
-        end = self._at + length
+        end = self.position + length
         if end > len(self._frame):
             raise self._cut_short()
-        view = self._frame[self._at : end]
-        self._at = end
+        view = self._frame[self.position : end]
+        self.position = end
         return view
 
     def _cut_short(self) -> ProtocolError:
@@ -78,7 +71,7 @@ class RequestReader(FrameCursor):
 
     def __init__(self, frame: memoryview, at: int, flexible: bool) -> None:
         self._frame = frame
-        self._at = at
+        self.position = at
         self.flexible = flexible
 
     def array_length(self) -> int:
@@ -86,14 +79,14 @@ class RequestReader(FrameCursor):
         count = self._length(_INT32)
         if count < 0:
             raise ProtocolError("malformed", "an array is null")
-        if count > len(self._frame) - self._at:
+        if count > len(self._frame) - self.position:
             raise self._cut_short()
         return count
 
     def nullable_array_length(self) -> int:
         """Items of an array, -1 for null."""
         count = self._length(_INT32)
-        if count > len(self._frame) - self._at:
+        if count > len(self._frame) - self.position:
             raise self._cut_short()
         return count
 
@@ -112,48 +105,53 @@ class RequestReader(FrameCursor):
         length = self._length(_INT32)
         if length < 0:
             return None
-        frame, at = self._frame, self._at
-        self._at = end = at + length
+        frame, at = self._frame, self.position
+        self.position = end = at + length
         if end > len(frame):
             raise self._cut_short()
         return frame[at:end]
 
     def end_struct(self) -> None:
         if self.flexible:
-            frame, at = self._frame, self._at
+            frame, at = self._frame, self.position
             if at < len(frame) and frame[at] == 0:
-                self._at = at + 1
+                self.position = at + 1
             else:
-                self._at = skip_tagged_fields(frame, at)
+                self.position = skip_tagged_fields(frame, at)
 
     def tagged_field(self, wanted: int) -> memoryview | None:
         """End the struct as `end_struct` does; the content of this one tagged field, None when it is not there."""
         found = None
-        count, self._at = read_uvarint(self._frame, self._at)
+        count, self.position = read_uvarint(self._frame, self.position)
         for _ in range(count):
-            tag, self._at = read_uvarint(self._frame, self._at)
-            size, self._at = read_uvarint(self._frame, self._at)
+            tag, self.position = read_uvarint(self._frame, self.position)
+            size, self.position = read_uvarint(self._frame, self.position)
             content = self._take(size)
             if tag == wanted:
                 found = content
         return found
 
     def _length(self, layout: Struct) -> int:
-        at = self._at
+        at = self.position
         length: int
         if self.flexible:
-            length, self._at = read_uvarint(self._frame, at)
+            frame = self._frame
+            if at < len(frame) and (length := frame[at]) < 0x80:
+                # Nearly all are as short as this, and a call would take longer than the rest.
+                self.position = at + 1
+                return length - 1
+            length, self.position = read_uvarint(frame, at)
             return length - 1
         try:
             (length,) = layout.unpack_from(self._frame, at)
         except error:
             raise self._cut_short() from None
-        self._at = at + layout.size
+        self.position = at + layout.size
         return length
 
     def _text(self, length: int) -> str:
-        frame, at = self._frame, self._at
-        self._at = end = at + length
+        frame, at = self._frame, self.position
+        self.position = end = at + length
         if end > len(frame):
             raise self._cut_short()
         try:
