@@ -1,4 +1,4 @@
-"""`python -m audit_pipeline land|keep|tail|query|check|upkeep`: the audit log, from brokers' spools to answers."""
+"""`python -m audit_pipeline land|keep|tail|query|check|upkeep|publish`: the audit log, from spools to answers."""
 
 import argparse
 import logging
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 
-from audit_pipeline import commands
+from audit_pipeline import commands, commands_topic
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 
@@ -20,7 +20,7 @@ _FILE_BYTES = 128 * 1024 * 1024
 _INTERRUPTED = 130
 _SHORTEST_INTERVAL_S = 0.01
 _DAYS_MAX = 36_500
-_GO_ON = ("land", "keep", "tail")
+_GO_ON = ("land", "keep", "publish", "tail")
 """They end when they have finished what they are at; all others at once."""
 
 
@@ -84,6 +84,13 @@ def parser() -> argparse.ArgumentParser:
     query.add_argument("--spools", type=Path, action="append", default=[], help="events that are not landed yet, too")
     query.add_argument("--json", action="store_true", help="a line of JSON for each row")
     query.set_defaults(run=commands.query)
+
+    publish = found.add_parser("publish", help="put the events of segments into a topic, each once")
+    publish.add_argument("source", help=_TARGET)
+    publish.add_argument("topic", help="kafka:HOST:PORT/TOPIC; name it in audit.topic of the audit log, too")
+    publish.add_argument("--follow", action="store_true", help="go on until SIGTERM")
+    publish.add_argument("--interval-s", type=interval, default=2.0, help="with --follow: time between two looks")
+    publish.set_defaults(run=commands_topic.publish)
 
     tail = found.add_parser("tail", help="show events as a broker writes them")
     tail.add_argument("spools", type=Path, nargs="+", help="the folder that a broker writes its spools to")

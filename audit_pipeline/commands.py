@@ -192,6 +192,11 @@ def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int
     return OK
 
 
+def require_source(uri: str) -> None:
+    """Where segments are read; a store is asked when it is read."""
+    _require_folders(_folders_of(uri))
+
+
 def _require_upkeep_for_limits(given: argparse.Namespace) -> None:
     if not given.upkeep and (given.retention_days, given.quota_bytes) != (None, None):
         raise BadUseError("--retention-days and --quota-bytes delete nothing without --upkeep: say that, too")

@@ -116,6 +116,11 @@ KEYS: Final[Mapping[str, tuple[Callable[[str, str], Any], str, str]]] = {
     "exclude.listeners": (_names, "", "Listeners whose clients are left out."),
     "exclude.principals": (_names, "", "Principals that are left out."),
     "exclude.topics": (_names, "", "Topics that are left out, or prefixes that end with `*`."),
+    "audit.topic": (
+        _text,
+        "",
+        "Topic that `sluicegate audit publish` puts the events to: left out, too, as it would be audited for ever.",
+    ),
     "hash.key": (
         _hash_key,
         "",
@@ -160,7 +165,7 @@ def read_settings(given: Mapping[str, str]) -> AuditSettings:
         spool_bytes=value["spool.bytes"],
         rollup_s=value["rollup.ms"],
         inventory_s=value["inventory.ms"],
-        excluded_topics=value["exclude.topics"],
+        excluded_topics=(*value["exclude.topics"], *filter(None, [value["audit.topic"]])),
         clients=ClientRules(
             frozenset(value["exclude.listeners"]), frozenset(value["exclude.principals"]), value["hash.key"]
         ),

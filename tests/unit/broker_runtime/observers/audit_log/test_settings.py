@@ -25,7 +25,7 @@ def test_the_defaults_of_the_keys_are_those_of_the_settings() -> None:
         ("flush.ms", "soon", "must be a whole number above 0, not 'soon'"),
         ("hash.key", "short", "must have 16 to 64 bytes, this one has 5"),
         ("spool.bytes", "1000", "must be twice segment.bytes at least"),
-        ("colour", "red", "has no key colour; it has exclude.listeners"),
+        ("colour", "red", "has no key colour; it has audit.topic, exclude.listeners"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_told_with_what_to_do(key: str, value: str, sentence: str) -> None:
@@ -48,6 +48,11 @@ def test_values_are_read() -> None:
     assert settings.excluded_topics == ("a", "b*")
     assert settings.clients.excluded_principals == {"User:operator"}
     assert settings.clients.hash_key == b"0123456789abcdef"
+
+
+def test_the_audit_topic_is_left_out() -> None:
+    assert read_settings({"audit.topic": "audit"}).excluded_topics == ("audit",)
+    assert read_settings({"audit.topic": "audit", "exclude.topics": "a"}).excluded_topics == ("a", "audit")
 
 
 def test_every_key_says_what_it_is() -> None:

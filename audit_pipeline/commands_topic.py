@@ -1,0 +1,47 @@
+"""The commands of the audit topic. Shell."""
+
+import argparse
+import logging
+from collections.abc import Callable
+from threading import Event
+
+from audit_pipeline.audit_topic import TopicPlace
+from audit_pipeline.commands import FOUND_SOMETHING, OK, require_source
+
+log = logging.getLogger(__name__)
+
+
+def publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
+    # The client library is loaded by the commands that need it.
+    from audit_pipeline.kafka_events import KafkaEvents  # noqa: PLC0415
+    from audit_pipeline.publish import publish as publish_segments  # noqa: PLC0415
+    from audit_pipeline.publish import published_numbers  # noqa: PLC0415
+    from audit_pipeline.targets import open_target  # noqa: PLC0415
+
+    place = TopicPlace.of(given.topic)
+    require_source(given.source)
+    target = open_target(given.source)
+    topic = there = None
+    told: tuple[str, ...] = ()
+    while True:
+        code = OK
+        try:
+            if topic is None or there is None:
+                topic = KafkaEvents(place)
+                there = published_numbers(target, topic)
+            done = publish_segments(target, topic, there, now_us() // 1000)
+        except OSError as error:
+            if not given.follow:
+                raise
+            # What is in the topic by now is looked for anew.
+            topic = there = None
+            log.error("%s", error)
+        else:
+            for problem in done.problems if done.problems != told else ():
+                log.error("%s", problem)
+            told = done.problems
+            code = FOUND_SOMETHING if told else OK
+            if done.segments or not given.follow:
+                log.info("published %d events of %d segments", done.events, done.segments)
+        if not given.follow or stopped.wait(given.interval_s):
+            return code

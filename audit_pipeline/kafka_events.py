@@ -1,0 +1,133 @@
+"""The audit topic by librdkafka. Shell; needs confluent-kafka."""
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from audit_pipeline.audit_topic import EventRecord, TopicPlace, end_of
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.segment import Footer
+
+log = logging.getLogger(__name__)
+
+_ANSWER_S = 30.0
+_POLL_S = 0.1
+_TAKEN = 10_000
+_QUEUED = 100_000
+
+
+class TopicError(OSError):
+    """The brokers do not answer, or refuse a record."""
+
+
+class KafkaEvents:
+    """The topic as `publish` needs it: acks=all and idempotence, so that a record is there once and in its place."""
+
+    def __init__(self, place: TopicPlace) -> None:
+        self._place = place
+        self._producer = Producer(
+            {
+                "bootstrap.servers": place.bootstrap,
+                "client.id": "sluicegate-audit",
+                "enable.idempotence": True,
+                "compression.type": "zstd",
+                "linger.ms": 20,
+                "queue.buffering.max.messages": _QUEUED,
+                "message.timeout.ms": int(_ANSWER_S * 1000),
+                "log_level": 3,
+            },
+            logger=log,
+        )
+        self._failed: KafkaError | None = None
+
+    def ends(self, since_ms: int) -> Iterator[Footer]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._place.bootstrap,
+                "client.id": "sluicegate-audit",
+                # The library wants one; nothing is committed and nobody joins.
+                "group.id": "sluicegate-audit",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "log_level": 3,
+            },
+            logger=log,
+        )
+        try:
+            yield from self._ends(consumer, since_ms)
+        except KafkaException as error:
+            raise TopicError(
+                f"{self._place.topic} at {self._place.bootstrap} cannot be read: {error.args[0]}"
+            ) from error
+        finally:
+            consumer.close()
+
+    def put(self, records: Iterable[EventRecord]) -> None:
+        for key, value, timestamp_ms in records:
+            while True:
+                try:
+                    self._producer.produce(
+                        self._place.topic, value, key, timestamp=timestamp_ms, on_delivery=self._delivered
+                    )
+                    break
+                except BufferError:
+                    self._producer.poll(_POLL_S)
+            self._producer.poll(0)
+        self._raise_failed()
+
+    def flush(self) -> None:
+        left = self._producer.flush(_ANSWER_S * 2)
+        self._raise_failed()
+        if left:
+            raise TopicError(f"{self._place.bootstrap} has not taken {left} records within {_ANSWER_S * 2:g} s")
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        self._failed = self._failed or error
+
+    def _raise_failed(self) -> None:
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise TopicError(f"{self._place.topic} at {self._place.bootstrap} does not take events: {failed.str()}")
+
+    def _ends(self, consumer: Consumer, since_ms: int) -> Iterator[Footer]:
+        partitions = self._partitions(consumer)
+        asked = [TopicPartition(self._place.topic, partition, since_ms) for partition in partitions]
+        consumer.assign(consumer.offsets_for_times(asked, timeout=_ANSWER_S))
+        reading = set(partitions)
+        heard_s = time.monotonic()
+        while reading:
+            # It waits for as many as it is asked for.
+            messages = consumer.consume(_TAKEN, timeout=_POLL_S)
+            if messages:
+                heard_s = time.monotonic()
+            elif time.monotonic() - heard_s > _ANSWER_S:
+                raise TopicError(f"{self._place.bootstrap} has not answered for {_ANSWER_S:g} s")
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    footer = self._end(message)
+                    if footer is not None:
+                        yield footer
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    reading.discard(message.partition())
+                else:
+                    raise KafkaException(error)
+
+    def _partitions(self, consumer: Consumer) -> list[int]:
+        found = consumer.list_topics(self._place.topic, timeout=_ANSWER_S).topics[self._place.topic]
+        if found.error is not None:
+            raise BadUseError(
+                f"there is no topic {self._place.topic} at {self._place.bootstrap} ({found.error.str()}): create it, "
+                "and name it in audit.topic of the audit log, so that it is not audited itself"
+            )
+        return sorted(found.partitions)
+
+    @staticmethod
+    def _end(message: Message) -> Footer | None:
+        try:
+            return end_of(message.value())
+        except ValueError as error:
+            log.warning("partition %s, offset %s: %s", message.partition(), message.offset(), error)
+            return None

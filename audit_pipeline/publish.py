@@ -1,0 +1,151 @@
+"""Publishing: landed segments become records of a topic, each event once; what is torn off is published again.
+
+Nothing is kept of it but what the topic says itself: the ends of segments that are in it.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from audit_pipeline.audit_topic import EventRecord, end_record, event_records
+from audit_pipeline.contract import contract
+from audit_pipeline.listing import SegmentPath, segment_paths
+from audit_pipeline.segment import Footer, NoSegmentError
+from audit_pipeline.stored_segment import footer_at, row_groups_at
+from audit_pipeline.targets import Target
+
+log = logging.getLogger(__name__)
+
+_ROWS = 8192
+_DAY_MS = 24 * 3_600_000
+
+Boot = tuple[str, int, str]
+
+
+class EventTopic(Protocol):
+    """Raises OSError where the topic cannot be had."""
+
+    def ends(self, since_ms: int) -> Iterator[Footer]:
+        """Of all segments in the topic whose records are not older than that."""
+        ...
+
+    def put(self, records: Iterable[EventRecord]) -> None: ...
+
+    def flush(self) -> None:
+        """All that was put is in the topic, on all replicas that are in sync."""
+        ...
+
+
+@dataclass(slots=True)
+class PublishedNumbers:
+    """Which numbers of each boot are in the topic, with an end behind them."""
+
+    _ranges: dict[Boot, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, footer: Footer) -> None:
+        ranges = sorted([*self._ranges[footer.boot], (footer.first_seq, footer.last_seq)])
+        joined = ranges[:1]
+        for first, last in ranges[1:]:
+            if first <= joined[-1][1] + 1:
+                joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+            else:
+                joined.append((first, last))
+        self._ranges[footer.boot] = joined
+
+    def has(self, footer: Footer) -> bool:
+        return any(
+            first <= footer.first_seq and footer.last_seq <= last for first, last in self._ranges.get(footer.boot, ())
+        )
+
+    def without(self, rows: pa.Table, boot: Boot) -> pa.Table:
+        """Those that are not there: a file may have been merged of segments of which some are."""
+        ranges = self._ranges.get(boot)
+        if not ranges:
+            return rows
+        seq = rows["seq"].to_numpy()
+        is_there = np.zeros(len(seq), bool)
+        for first, last in ranges:
+            is_there |= (first <= seq) & (seq <= last)
+        return rows.filter(pa.array(~is_there))
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What was done in one pass; `problems` are sentences, each about a segment that is not in the topic."""
+
+    segments: int
+    events: int
+    problems: tuple[str, ...]
+
+
+def published_numbers(target: Target, topic: EventTopic) -> PublishedNumbers:
+    """What is in the topic of that which the target has. Raises OSError."""
+    found = PublishedNumbers()
+    opened_us = [footer.opened_us for footer, _ in _segments(target, [])]
+    # Records have times of events, and these may be of another clock's day.
+    since_ms = min(opened_us) // 1000 - _DAY_MS if opened_us else 0
+    for footer in topic.ends(max(0, since_ms)) if opened_us else ():
+        found.add(footer)
+    return found
+
+
+def publish(target: Target, topic: EventTopic, there: PublishedNumbers, now_ms: int) -> Published:
+    """Publish all segments that are not in the topic, and note them in `there`. Raises OSError."""
+    segments, events = 0, 0
+    problems: list[str] = []
+    for footer, files in _segments(target, problems):
+        if there.has(footer):
+            continue
+        try:
+            events += _publish(footer, files, target, topic, there, now_ms)
+        except (NoSegmentError, FileNotFoundError) as error:
+            problems.append(f"{footer.cluster_id}-{footer.broker_id}-{footer.boot_id}: {error}")
+            continue
+        there.add(footer)
+        segments += 1
+    return Published(segments, events, tuple(problems))
+
+
+def _segments(target: Target, problems: list[str]) -> list[tuple[Footer, dict[str, SegmentPath]]]:
+    """Whole ones, in the order of their boots and numbers."""
+    found: dict[tuple[Boot, tuple[int, int]], tuple[Footer, dict[str, SegmentPath]]] = {}
+    for file in segment_paths(target):
+        try:
+            footer = footer_at(file.path, target)
+        except FileNotFoundError:
+            continue
+        except NoSegmentError as error:
+            problems.append(str(error))
+            continue
+        if footer.schema_version != contract().version:
+            problems.append(f"{file.path} has schema version {footer.schema_version}, which is not known")
+            continue
+        found.setdefault((footer.boot, footer.segments), (footer, {}))[1][file.table] = file
+    return [each for _, each in sorted(found.items()) if each[0].rows.keys() <= each[1].keys()]
+
+
+def _publish(
+    footer: Footer,
+    files: dict[str, SegmentPath],
+    target: Target,
+    topic: EventTopic,
+    there: PublishedNumbers,
+    now_ms: int,
+) -> int:
+    events = 0
+    for table in sorted(footer.rows):
+        for group in row_groups_at(files[table].path, table, target):
+            rows = there.without(group, footer.boot)
+            for at in range(0, len(rows), _ROWS):
+                topic.put(event_records(table, rows.slice(at, _ROWS).to_pylist(), now_ms))
+            events += len(rows)
+    # What is before the end is there before the end is.
+    topic.flush()
+    topic.put([end_record(footer, now_ms)])
+    topic.flush()
+    return events
