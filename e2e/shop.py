@@ -36,7 +36,15 @@ QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart"
 LAPTOP = Path(__file__).parents[1] / "examples" / "laptop"
 """For pods that are processes on this machine."""
 CRDS = Path(__file__).parents[1] / "crds"
-KINDS = ("brokerclusters", "brokerlisteners", "connectionquotas", "observerplugins", "topics", "brokerregistrations")
+KINDS = (
+    "brokerclusters",
+    "brokerlisteners",
+    "connectionquotas",
+    "observerplugins",
+    "topics",
+    "brokerregistrations",
+    "auditpipelines",
+)
 UNLIMITED = 2147483647
 
 READY_TIMEOUT_S = 120.0

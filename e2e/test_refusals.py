@@ -11,6 +11,7 @@ from e2e.cluster.control_plane import ControlPlane, KubectlError
 from e2e.shop import Json, install_crds
 from tests.support.bad_manifests import BAD, BAD_CHANGES, GOOD, BadChange, BadManifest, GoodManifest
 from tests.support.observer_manifests import BAD_OBSERVERS, GOOD_OBSERVERS
+from tests.support.pipeline_manifests import BAD_PIPELINES, GOOD_PIPELINES, PIPELINE_CHANGES
 from tests.support.process_kubelet.api import Access, ApiRefused, KubeApi
 
 PLURALS = {
@@ -19,6 +20,7 @@ PLURALS = {
     "ConnectionQuota": "connectionquotas",
     "ObserverPlugin": "observerplugins",
     "Topic": "topics",
+    "AuditPipeline": "auditpipelines",
     "BrokerRegistration": "brokerregistrations",
 }
 STRICT = "fieldValidation=Strict"
@@ -43,13 +45,13 @@ def path(manifest: Json) -> str:
     return f"/apis/sluicegate.dev/v1alpha1/namespaces/default/{PLURALS[manifest['kind']]}"
 
 
-@pytest.mark.parametrize("case", GOOD + GOOD_OBSERVERS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", GOOD + GOOD_OBSERVERS + GOOD_PIPELINES, ids=lambda case: case.name)
 def test_a_good_manifest_is_taken(api: KubeApi, case: GoodManifest) -> None:
     taken = api.create(f"{path(case.manifest)}?dryRun=All&{STRICT}", case.manifest)
     assert taken["metadata"]["name"] == case.manifest["metadata"]["name"]
 
 
-@pytest.mark.parametrize("case", BAD + BAD_OBSERVERS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", BAD + BAD_OBSERVERS + BAD_PIPELINES, ids=lambda case: case.name)
 def test_a_bad_manifest_is_refused_with_its_sentence(api: KubeApi, case: BadManifest) -> None:
     with pytest.raises(ApiRefused) as refused:
         api.create(f"{path(case.manifest)}?dryRun=All&{STRICT}", case.manifest)
@@ -57,7 +59,7 @@ def test_a_bad_manifest_is_refused_with_its_sentence(api: KubeApi, case: BadMani
     assert case.field in str(refused.value)
 
 
-@pytest.mark.parametrize("case", BAD_CHANGES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", BAD_CHANGES + PIPELINE_CHANGES, ids=lambda case: case.name)
 def test_a_bad_change_is_refused_with_its_sentence(api: KubeApi, case: BadChange) -> None:
     created = api.create(f"{path(case.before)}?{STRICT}", case.before)
     name = f"{path(case.before)}/{case.before['metadata']['name']}"

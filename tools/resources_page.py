@@ -74,4 +74,7 @@ def _rules(node: Mapping[str, Any], path: str) -> Iterator[str]:
         where = f"`{path}`: " if path else ""
         yield f"- {where}{rule['message']}"
     for name, child in node.get("properties", {}).items():
-        yield from _rules(child, f"{path}.{name}" if path else name)
+        inner = f"{path}.{name}" if path else name
+        yield from _rules(child, inner)
+        if child["type"] == "array":
+            yield from _rules(child["items"], f"{inner}[]")

@@ -112,6 +112,7 @@ def test_crds_are_printed_and_written(tmp_path: Path) -> None:
     assert printed.returncode == written.returncode == 0
     kinds = [document["spec"]["names"]["kind"] for document in yaml.safe_load_all(printed.stdout)]
     assert sorted(kinds) == [
+        "AuditPipeline",
         "BrokerCluster",
         "BrokerListener",
         "BrokerRegistration",

@@ -1,5 +1,6 @@
 """The custom resources: their models, their rules, their CRDs. Pure, but for `manifests` reading files."""
 
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.broker_registration import BrokerRegistration
@@ -21,6 +22,7 @@ __all__ = [
     "API_VERSION",
     "GROUP",
     "VERSION",
+    "AuditPipeline",
     "BrokerCluster",
     "BrokerListener",
     "BrokerRegistration",

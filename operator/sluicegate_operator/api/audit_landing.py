@@ -15,16 +15,26 @@ URI_PATTERN = "^s3://[a-z0-9][-.a-z0-9]{1,61}[a-z0-9](/[^?#@$ ]*)?([?][^?#@$ ]*)
 """Without a user and password before the bucket, which everybody who may read the object would see."""
 
 
-def _object_name_rule(field: str, what: str) -> Rule:
+def object_name_rule(field: str, what: str) -> Rule:
     attribute = re.sub("([A-Z])", lambda found: f"_{found[1].lower()}", field)
     return Rule(
         cel=f"!has(self.{field}) || self.{field}.matches('{OBJECT_NAME_PATTERN}')",
         message=f"{field} must be the name of a {what}: lower-case letters, digits, '-' and '.'",
-        holds=lambda landing: (
-            getattr(landing, attribute) is None
-            or re.fullmatch(OBJECT_NAME_PATTERN, getattr(landing, attribute)) is not None
+        holds=lambda model: (
+            getattr(model, attribute) is None
+            or re.fullmatch(OBJECT_NAME_PATTERN, getattr(model, attribute)) is not None
         ),
         field=field,
+    )
+
+
+def uri_rule() -> Rule:
+    return Rule(
+        cel=f"!has(self.uri) || self.uri.matches('{URI_PATTERN}')",
+        message="uri must be s3://bucket/path with options behind a '?', for example s3://audit/shop?region=eu-west-1;"
+        " credentials do not stand in it, say secretName",
+        holds=lambda model: model.uri is None or re.fullmatch(URI_PATTERN, model.uri) is not None,
+        field="uri",
     )
 
 
@@ -35,15 +45,9 @@ class AuditLanding(Model):
             message="segments go to one place: say exactly one of uri (s3://bucket/path) and claimName",
             holds=lambda landing: (landing.uri is None) != (landing.claim_name is None),
         ),
-        Rule(
-            cel=f"!has(self.uri) || self.uri.matches('{URI_PATTERN}')",
-            message="uri must be s3://bucket/path with options behind a '?', for example s3://audit/shop?region=eu-west-1;"
-            " credentials do not stand in it, say secretName",
-            holds=lambda landing: landing.uri is None or re.fullmatch(URI_PATTERN, landing.uri) is not None,
-            field="uri",
-        ),
-        _object_name_rule("claimName", "PersistentVolumeClaim"),
-        _object_name_rule("secretName", "Secret"),
+        uri_rule(),
+        object_name_rule("claimName", "PersistentVolumeClaim"),
+        object_name_rule("secretName", "Secret"),
         Rule(
             cel=f"!has(self.quota) || (self.quota.matches('{QUANTITY_PATTERN}')"
             f" && quantity(self.quota).compareTo(quantity('{QUOTA_MIN}')) >= 0)",

@@ -14,6 +14,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.broker_registration import BrokerRegistration
@@ -23,8 +24,11 @@ from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.rules import Problem, broken_rules
 from sluicegate_operator.api.topic import Topic
 
-Resource = BrokerCluster | BrokerListener | BrokerRegistration | ConnectionQuota | ObserverPlugin | Topic
+Resource = (
+    AuditPipeline | BrokerCluster | BrokerListener | BrokerRegistration | ConnectionQuota | ObserverPlugin | Topic
+)
 KINDS: Final[Mapping[str, type[Kind]]] = {
+    "AuditPipeline": AuditPipeline,
     "BrokerCluster": BrokerCluster,
     "BrokerListener": BrokerListener,
     "BrokerRegistration": BrokerRegistration,
@@ -66,6 +70,7 @@ class Manifests:
     quotas: tuple[ConnectionQuota, ...] = ()
     topics: tuple[Topic, ...] = ()
     observers: tuple[ObserverPlugin, ...] = ()
+    pipelines: tuple[AuditPipeline, ...] = ()
     errors: tuple[ManifestError, ...] = field(default=())
 
     @classmethod
@@ -76,12 +81,13 @@ class Manifests:
             quotas=tuple(r for r in resources if isinstance(r, ConnectionQuota)),
             topics=tuple(r for r in resources if isinstance(r, Topic)),
             observers=tuple(r for r in resources if isinstance(r, ObserverPlugin)),
+            pipelines=tuple(r for r in resources if isinstance(r, AuditPipeline)),
             errors=tuple(errors),
         )
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        return (*self.clusters, *self.listeners, *self.quotas, *self.topics, *self.observers)
+        return (*self.clusters, *self.listeners, *self.quotas, *self.topics, *self.observers, *self.pipelines)
 
 
 def parse_resource(mapping: Mapping[str, Any], old: Resource | None = None) -> Resource:

@@ -107,10 +107,13 @@ def broken_rules(model: Model, old: Model | None = None, path: str = "") -> Iter
             if not transition.holds(old, model):
                 yield Problem(_join(path, transition.field), transition.message)
     for name, field in type(model).model_fields.items():
-        value = getattr(model, name)
+        value, where = getattr(model, name), _join(path, field.alias or name)
         if isinstance(value, Model):
-            before = getattr(old, name, None)
-            yield from broken_rules(value, before, _join(path, field.alias or name))
+            yield from broken_rules(value, getattr(old, name, None), where)
+        elif isinstance(value, tuple):
+            for number, item in enumerate(value):
+                if isinstance(item, Model):
+                    yield from broken_rules(item, None, f"{where}[{number}]")
 
 
 def _join(path: str, field: str | None) -> str:

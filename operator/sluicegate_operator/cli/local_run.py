@@ -243,6 +243,8 @@ class LocalRun:
             return {"ready": known.result.is_complete, "message": shortfalls or enforced}
         if kind == "ObserverPlugin":
             return self._observers.judge(owner, name)
+        if kind == "AuditPipeline":
+            return {"ready": True, "message": "nobody runs it here: `sluicegate audit build` does"}
         if kind == "BrokerCluster":
             nodes = self._fleet.describe(owner)
             up = sum(node["pid"] is not None for node in nodes)

@@ -10,6 +10,7 @@ from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.health import Readiness
 from sluicegate_operator.handlers.kopf_thread import KopfThread
 from sluicegate_operator.handlers.observers import ObserverReconciler
+from sluicegate_operator.handlers.pipelines import PipelineReconciler
 from sluicegate_operator.handlers.quotas import QuotaReconciler
 from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
@@ -45,6 +46,7 @@ async def lead(
         "rolls": RollReconciler(context).reconcile,
         "configs": ConfigReconciler(context).reconcile,
         "observers": ObserverReconciler(context).reconcile,
+        "pipelines": PipelineReconciler(context).reconcile,
     }
     queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in reconcilers.items()}
     context.mark = lambda name, key: queues[name].mark(key)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.connection_quota import ConnectionQuota
@@ -16,6 +17,7 @@ from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.topic import FINALIZER, Topic
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.kinds import (
+    AUDIT_PIPELINE,
     BROKER_CLUSTER,
     BROKER_LISTENER,
     CONNECTION_QUOTA,
@@ -77,8 +79,8 @@ class LeavingTopic:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`listeners`, `quotas`, `topics` and `observers` are those that name this cluster and can be read; `unreadable`
-    are the others."""
+    """`listeners`, `quotas`, `topics`, `observers` and `pipelines` are those that name this cluster and can be read;
+    `unreadable` are the others."""
 
     cluster: BrokerCluster | None
     listeners: tuple[BrokerListener, ...]
@@ -87,6 +89,7 @@ class Snapshot:
     unreadable: tuple[Unreadable, ...] = ()
     leaving_topics: tuple[LeavingTopic, ...] = ()
     observers: tuple[ObserverPlugin, ...] = ()
+    pipelines: tuple[AuditPipeline, ...] = ()
 
     def unreadable_of(self, *kinds: Kind) -> tuple[Unreadable, ...]:
         return tuple(item for item in self.unreadable if item.kind in kinds)
@@ -100,12 +103,13 @@ async def gather_snapshot(kube: KubeClient, key: ClusterKey, kinds: Collection[K
     async def listed(kind: Kind) -> list[Mapping[str, Any]]:
         return _of_cluster(name, await kube.list(kind, namespace)) if kind in kinds else []
 
-    found, listeners, quotas, topics, observers = await asyncio.gather(
+    found, listeners, quotas, topics, observers, pipelines = await asyncio.gather(
         kube.get(BROKER_CLUSTER, namespace, name),
         listed(BROKER_LISTENER),
         listed(CONNECTION_QUOTA),
         listed(TOPIC),
         listed(OBSERVER_PLUGIN),
+        listed(AUDIT_PIPELINE),
     )
     unreadable: list[Unreadable] = []
     return Snapshot(
@@ -114,6 +118,7 @@ async def gather_snapshot(kube: KubeClient, key: ClusterKey, kinds: Collection[K
         await _read_in_turns(ConnectionQuota, CONNECTION_QUOTA, quotas, unreadable),
         await _read_in_turns(Topic, TOPIC, topics, unreadable),
         observers=await _read_in_turns(ObserverPlugin, OBSERVER_PLUGIN, observers, unreadable),
+        pipelines=await _read_in_turns(AuditPipeline, AUDIT_PIPELINE, pipelines, unreadable),
         unreadable=tuple(unreadable),
         leaving_topics=tuple(_leaving(topic) for topic in topics if _is_leaving(topic)),
     )

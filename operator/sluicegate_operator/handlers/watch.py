@@ -13,11 +13,12 @@ from typing import Any
 import kopf
 
 from sluicegate_operator.api.metadata import GROUP, VERSION
-from sluicegate_operator.fleet.pods import NodePod, node_pod
+from sluicegate_operator.fleet.pods import node_pod
 from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.snapshot import ClusterKey, cluster_keys
 from sluicegate_operator.handlers.work_queue import WorkQueue
 from sluicegate_operator.kube.kinds import (
+    AUDIT_PIPELINE,
     BROKER_CLUSTER,
     BROKER_LISTENER,
     CONNECTION_QUOTA,
@@ -26,6 +27,7 @@ from sluicegate_operator.kube.kinds import (
     Kind,
 )
 from sluicegate_operator.planning.fencing import ContainerEnd
+from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, RACK
 
 log = logging.getLogger(__name__)
@@ -85,7 +87,7 @@ class Watch:
         """Only what changes where a node is and how it does is news: pods change their status often."""
         meta = body["metadata"]
         before = self._pods.pop(meta["uid"], _PodNews())
-        now = _pod_news(None if type_ == "DELETED" else node_pod(body))
+        now = _pod_news(None if type_ == "DELETED" else body)
         if type_ != "DELETED":
             self._pods[meta["uid"]] = now
         key = (meta["namespace"], meta["labels"][CLUSTER_LABEL])
@@ -95,6 +97,8 @@ class Watch:
         if now.reachable != before.reachable:
             for queue in ("quotas", "topics", "configs", "observers"):
                 self._queues[queue].mark(key)
+        if now.phase != before.phase:
+            self._queues["pipelines"].mark(key)
 
 
 def _written(body: Mapping[str, Any]) -> int:
@@ -104,9 +108,20 @@ def _written(body: Mapping[str, Any]) -> int:
 
 
 _CONCERNED: Mapping[Kind, Sequence[str]] = {
-    BROKER_CLUSTER: ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs", "observers"),
+    BROKER_CLUSTER: (
+        "quotas",
+        "clusters",
+        "topics",
+        "registrations",
+        "racks",
+        "rolls",
+        "configs",
+        "observers",
+        "pipelines",
+    ),
     BROKER_LISTENER: ("quotas", "clusters", "rolls"),
     CONNECTION_QUOTA: ("quotas",),
+    AUDIT_PIPELINE: ("pipelines",),
     OBSERVER_PLUGIN: ("observers",),
     TOPIC: ("topics",),
 }
@@ -123,9 +138,16 @@ class _PodNews:
     ended: ContainerEnd | None = None
     node: str = ""
     rack: str = ""
+    phase: str = ""
+    """Of a run of an AuditPipeline."""
 
 
-def _pod_news(pod: NodePod | None) -> _PodNews:
+def _pod_news(body: Mapping[str, Any] | None) -> _PodNews:
+    if body is None:
+        return _PodNews()
+    if PIPELINE_LABEL in body["metadata"]["labels"]:
+        return _PodNews(phase=(body.get("status") or {}).get("phase") or "")
+    pod = node_pod(body)
     if pod is None:
         return _PodNews()
     reachable = ("", False) if pod.deleting else (pod.host, pod.ready)

@@ -31,7 +31,8 @@ BROKER_LISTENER = Kind(API_VERSION, "BrokerListener", "brokerlisteners")
 CONNECTION_QUOTA = Kind(API_VERSION, "ConnectionQuota", "connectionquotas")
 OBSERVER_PLUGIN = Kind(API_VERSION, "ObserverPlugin", "observerplugins")
 TOPIC = Kind(API_VERSION, "Topic", "topics")
-CUSTOM = (BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN, TOPIC)
+AUDIT_PIPELINE = Kind(API_VERSION, "AuditPipeline", "auditpipelines")
+CUSTOM = (AUDIT_PIPELINE, BROKER_CLUSTER, BROKER_LISTENER, CONNECTION_QUOTA, OBSERVER_PLUGIN, TOPIC)
 """People write these, and each change of one is news."""
 BROKER_REGISTRATION = Kind(API_VERSION, "BrokerRegistration", "brokerregistrations")
 
@@ -44,12 +45,22 @@ LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+CRON_JOB = Kind("batch/v1", "CronJob", "cronjobs")
+JOB = Kind("batch/v1", "Job", "jobs")
+SPARK_APPLICATION = Kind("spark.apache.org/v1", "SparkApplication", "sparkapplications")
+"""Of Apache's Spark operator; the next two are of kubeflow's."""
+SCHEDULED_SPARK_APPLICATION = Kind(
+    "sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication", "scheduledsparkapplications"
+)
+KUBEFLOW_SPARK_APPLICATION = Kind("sparkoperator.k8s.io/v1beta2", "SparkApplication", "sparkapplications")
 
 _APPLIED = (
     NETWORK_POLICY,
     STATEFUL_SET,
     Kind("v1", "Service", "services"),
     CONFIG_MAP,
+    CRON_JOB,
+    SCHEDULED_SPARK_APPLICATION,
     Kind("v1", "ServiceAccount", "serviceaccounts"),
     Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),

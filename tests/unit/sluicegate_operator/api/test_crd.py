@@ -80,7 +80,7 @@ def test_a_crd_is_small_enough_for_kubectl_apply() -> None:
 
 def test_short_names_are_the_documented_ones() -> None:
     names = [definition(kind)["spec"]["names"] for kind in KINDS]
-    assert [name["shortNames"] for name in names] == [["bc"], ["bl"], ["br"], ["cq"], ["op"], ["kt"]]
+    assert [name["shortNames"] for name in names] == [["ap"], ["bc"], ["bl"], ["br"], ["cq"], ["op"], ["kt"]]
     assert all(name["categories"] == ["sluicegate"] for name in names)
 
 

@@ -7,6 +7,7 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, load_manifests, parse_resource
 from tests.support.bad_manifests import GOOD, cluster
 from tests.support.observer_manifests import GOOD_OBSERVERS
+from tests.support.pipeline_manifests import GOOD_PIPELINES
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -56,6 +57,7 @@ def test_the_audited_example_lands_what_its_brokers_write() -> None:
     (made,) = manifests.clusters
     assert made.spec.landing is not None
     assert [observer.spec.built_in for observer in manifests.observers] == ["audit-log"]
+    assert [pipeline.spec.cluster_ref.name for pipeline in manifests.pipelines] == [made.name]
 
 
 def test_one_bad_document_does_not_hide_the_good_ones(tmp_path: Path) -> None:
@@ -119,7 +121,7 @@ def test_dates_stay_text_and_metadata_that_nobody_needs_is_left(tmp_path: Path) 
     assert topic.metadata.annotations == {"since": "2026-01-01"}
 
 
-@pytest.mark.parametrize("case", GOOD + GOOD_OBSERVERS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", GOOD + GOOD_OBSERVERS + GOOD_PIPELINES, ids=lambda case: case.name)
 def test_what_was_read_can_be_written_and_read_again(case: object) -> None:
     resource = parse_resource(case.manifest)  # type: ignore[attr-defined]
     again = parse_resource(resource.model_dump(mode="json", by_alias=True))

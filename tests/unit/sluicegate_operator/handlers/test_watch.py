@@ -9,6 +9,7 @@ from sluicegate_operator.api.manifests import parse_resource
 from sluicegate_operator.handlers.context import FirstSeen
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.kube.kinds import (
+    AUDIT_PIPELINE,
     BROKER_CLUSTER,
     BROKER_LISTENER,
     CONNECTION_QUOTA,
@@ -43,7 +44,7 @@ def pod(ip: str, ready: bool) -> dict[str, Any]:
     }
 
 
-QUEUES = ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs", "observers")
+QUEUES = ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs", "observers", "pipelines")
 
 
 @pytest.fixture
@@ -65,6 +66,7 @@ REF = {"clusterRef": {"name": "shop"}}
         (BROKER_LISTENER, "l", REF, {"quotas", "clusters", "rolls"}),
         (BROKER_CLUSTER, "shop", {}, set(QUEUES)),
         (OBSERVER_PLUGIN, "o", REF, {"observers"}),
+        (AUDIT_PIPELINE, "a", REF, {"pipelines"}),
         (TOPIC, "t", REF, {"topics"}),
     ],
 )

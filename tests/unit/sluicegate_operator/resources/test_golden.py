@@ -4,14 +4,18 @@
 difference before it is committed.
 """
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from sluicegate_operator.api import BrokerCluster, BrokerListener, parse_resource
+from sluicegate_operator.api import AuditPipeline, BrokerCluster, BrokerListener, parse_resource
 from sluicegate_operator.planning.children import cluster_children, listener_children, network_policies
+from sluicegate_operator.planning.pipelines import pipeline_children, plan_pipeline
+from sluicegate_operator.resources.audit_spark import spark_application
+from tests.support import pipeline_manifests
 from tests.support.bad_manifests import cluster, listener
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -71,6 +75,36 @@ CASES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
 }
 
 
+TIME = datetime(2026, 11, 22, 12, tzinfo=UTC)
+SPARK = pipeline_manifests.SPARK | {
+    "executors": 4,
+    "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "4", "memory": "4Gi"}},
+}
+PIPELINES: dict[str, dict[str, Any]] = {
+    "job": pipeline_manifests.pipeline(),
+    "scheduled": pipeline_manifests.FULL,
+    "apache": pipeline_manifests.pipeline(**SPARK),
+    "kubeflow": pipeline_manifests.pipeline(**SPARK | {"sparkOperator": "kubeflow"}),
+}
+
+
+def pipeline_manifest(case: str) -> dict[str, str]:
+    """As `manifests`."""
+    pipeline = parse_resource(stored(PIPELINES[case]))
+    of = parse_resource(stored(cluster(audit={"landing": {"claimName": "audit", "secretName": "audit-s3"}})))
+    assert isinstance(pipeline, AuditPipeline)
+    assert isinstance(of, BrokerCluster)
+    places = plan_pipeline(pipeline, of, TIME).places
+    assert places is not None
+    made = pipeline_children(pipeline, places)
+    if case == "apache":
+        made.append(spark_application(pipeline, places, TIME))
+    return {
+        f"pipeline-{case}-{child['kind'].lower()}-{lasting_name(child)}.yaml": yaml.safe_dump(child, sort_keys=False)
+        for child in made
+    }
+
+
 def manifests(case: str) -> dict[str, str]:
     """File name -> text; one file for each child."""
     listeners, spec = CASES[case]
@@ -92,10 +126,16 @@ def test_children_are_those_of_the_files(case: str) -> None:
     assert manifests(case) == read
 
 
+@pytest.mark.parametrize("case", PIPELINES)
+def test_what_runs_a_pipeline_is_that_of_the_files(case: str) -> None:
+    read = {path.name: path.read_text(encoding="utf-8") for path in GOLDEN.glob(f"pipeline-{case}-*.yaml")}
+    assert pipeline_manifest(case) == read
+
+
 def write() -> None:
-    for case in CASES:
-        for name, text in manifests(case).items():
-            (GOLDEN / name).write_text(text, encoding="utf-8")
+    made = [*(manifests(case) for case in CASES), *(pipeline_manifest(case) for case in PIPELINES)]
+    for name, text in (item for files in made for item in files.items()):
+        (GOLDEN / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,161 @@
+"""AuditPipelines of one cluster: what runs them is made, and what their runs say is in their status."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPipelineStatus
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
+from sluicegate_operator.handlers.work_queue import Again
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError, NameTakenError
+from sluicegate_operator.kube.kinds import (
+    AUDIT_PIPELINE,
+    CRON_JOB,
+    JOB,
+    KUBEFLOW_SPARK_APPLICATION,
+    POD,
+    SCHEDULED_SPARK_APPLICATION,
+    SPARK_APPLICATION,
+    Kind,
+    kind_of,
+)
+from sluicegate_operator.planning.conditions import NAME_TAKEN, STALLED
+from sluicegate_operator.planning.pipeline_runs import PipelineRun, pipeline_runs
+from sluicegate_operator.planning.pipeline_status import COMPLETE, PipelineTrouble, pipeline_status
+from sluicegate_operator.planning.pipelines import (
+    PipelinePlan,
+    due,
+    outlived,
+    pipeline_children,
+    plan_pipeline,
+)
+from sluicegate_operator.planning.schedule import Schedule
+from sluicegate_operator.resources.audit_job import cron_job_metadata
+from sluicegate_operator.resources.audit_run import PIPELINE_LABEL
+from sluicegate_operator.resources.audit_spark import scheduled_application_metadata, spark_application
+from sluicegate_operator.resources.owner import why_not_ours
+
+NOT_FOUND = 404
+_SCHEDULED = {CRON_JOB: cron_job_metadata, SCHEDULED_SPARK_APPLICATION: scheduled_application_metadata}
+
+
+class PipelineReconciler:
+    """Keeps AuditPipelines running by their schedules. Raises KubeError for what may pass, which is tried again."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def reconcile(self, key: ClusterKey) -> Again:
+        context = self._context
+        snapshot = await gather_snapshot(context.kube, key, [AUDIT_PIPELINE])
+        await context.say_unreadable(snapshot.unreadable_of(AUDIT_PIPELINE))
+        cluster = snapshot.cluster
+        if cluster is not None and cluster.spec.paused:
+            return context.resync_s(cluster)
+        waits_s = [await self._keep(pipeline, cluster) for pipeline in snapshot.pipelines]
+        if cluster is None or not waits_s:
+            return None
+        # Who runs SparkApplications tells nobody: they are looked at.
+        return min(context.resync_s(cluster), *waits_s)
+
+    async def _keep(self, pipeline: AuditPipeline, cluster: BrokerCluster | None) -> float:
+        """In how many seconds something is due."""
+        plan = plan_pipeline(pipeline, cluster, now())
+        runs, trouble, scheduled = await self._runs(pipeline), None, None
+        if plan.places is not None and plan.schedule is not None:
+            try:
+                await self._make(pipeline, plan)
+                scheduled = await self._begin(pipeline, plan, runs)
+            except KubeError as error:
+                if error.retriable:
+                    raise
+                trouble = _trouble(error)
+        if scheduled is not None:
+            runs = await self._runs(pipeline)
+        noted = f"{scheduled:%Y-%m-%dT%H:%M:%SZ}" if scheduled is not None else None
+        status = pipeline_status(pipeline, plan, runs, now(), trouble, noted)
+        if await self._context.write_status(pipeline, status):
+            await self._say(pipeline, status)
+        return _until_next(plan.schedule, pipeline)
+
+    async def _make(self, pipeline: AuditPipeline, plan: PipelinePlan) -> None:
+        if plan.places is None:
+            return
+        children = pipeline_children(pipeline, plan.places)
+        for child in children:
+            await self._context.kube.apply(child)
+        made = {kind_of(child) for child in children}
+        for kind, metadata in _SCHEDULED.items():
+            if kind not in made:
+                await self._take_away(kind, metadata(pipeline))
+
+    async def _take_away(self, kind: Kind, metadata: Mapping[str, Any]) -> None:
+        """What ran the AuditPipeline before its mode was changed, where it is ours."""
+        found = await self._context.kube.get(kind, metadata["namespace"], metadata["name"])
+        if found is not None and not why_not_ours(found, {"metadata": metadata}):
+            meta = found["metadata"]
+            await self._context.kube.delete(kind, meta["namespace"], meta["name"], uid=meta["uid"])
+
+    async def _begin(self, pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRun]) -> datetime | None:
+        """Apache's Spark operator is given a run that is due; its time."""
+        if pipeline.spec.spark_operator != "apache" or plan.places is None or plan.schedule is None:
+            return None
+        kube = self._context.kube
+        for old in outlived(runs):
+            meta = old["metadata"]
+            await kube.delete(SPARK_APPLICATION, pipeline.namespace, meta["name"], uid=meta["uid"])
+        time = due(pipeline, plan.schedule, runs, now())
+        if time is None:
+            return None
+        try:
+            await kube.create(SPARK_APPLICATION, pipeline.namespace, spark_application(pipeline, plan.places, time))
+        except KubeConflictError:
+            # It was made already, by an operator that could not write it down.
+            return time
+        return time
+
+    async def _runs(self, pipeline: AuditPipeline) -> tuple[PipelineRun, ...]:
+        kind = {None: JOB, "apache": SPARK_APPLICATION, "kubeflow": KUBEFLOW_SPARK_APPLICATION}[
+            pipeline.spec.spark_operator
+        ]
+        selector = f"{PIPELINE_LABEL}={pipeline.name}"
+        try:
+            owners = await self._context.kube.list(kind, pipeline.namespace, selector)
+        except KubeError as error:
+            if error.status != NOT_FOUND:
+                raise
+            # There is no Spark operator, which is said where something is made for it.
+            return ()
+        return pipeline_runs(owners, await self._context.kube.list(POD, pipeline.namespace, selector))
+
+    async def _say(self, pipeline: AuditPipeline, status: AuditPipelineStatus) -> None:
+        """When a run ends well after none had, when a person is needed, and when something begins to be missing."""
+        before = pipeline.status
+        for type_, wanted in ((STALLED, "True"), (COMPLETE, "False")):
+            is_, was = status.condition(type_), before.condition(type_)
+            if (
+                is_ is not None
+                and is_.status == wanted
+                and (was is None or (was.status, was.reason) != (wanted, is_.reason))
+            ):
+                await self._context.post(pipeline, "Warning", is_.reason, is_.message)
+        ready, was_ready = status.condition("Ready"), before.condition("Ready")
+        if ready is not None and ready.status == "True" and (was_ready is None or was_ready.reason != ready.reason):
+            await self._context.post(pipeline, "Normal", ready.reason, ready.message)
+
+
+def _until_next(schedule: Schedule | None, pipeline: AuditPipeline) -> float:
+    """For Apache's Spark operator; others have clocks of their own."""
+    moment = now()
+    following = schedule.next(moment) if schedule is not None and pipeline.spec.spark_operator == "apache" else None
+    return max(1.0, (following - moment).total_seconds()) if following is not None else float("inf")
+
+
+def _trouble(error: KubeError) -> PipelineTrouble:
+    if isinstance(error, NameTakenError):
+        return PipelineTrouble(NAME_TAKEN, str(error))
+    if error.status == NOT_FOUND:
+        return PipelineTrouble("SparkOperatorMissing", f"install the Spark operator that sparkOperator names: {error}")
+    return PipelineTrouble("Refused", str(error))

@@ -1,0 +1,157 @@
+"""The status of an AuditPipeline, from its plan and from what its runs said."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPipelineStatus, AuditRun, AuditWindow
+from sluicegate_operator.planning.conditions import (
+    Finding,
+    Progress,
+    conditions,
+    observed_generation,
+    ready,
+    stalled,
+    working,
+)
+from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState
+from sluicegate_operator.planning.pipelines import PipelineOutcome, PipelinePlan
+from sluicegate_operator.planning.run_summary import Summary
+
+COMPLETE = "Complete"
+RUN_FAILED = "RunFailed"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineTrouble:
+    """Why what is to run cannot be made; `reason` is that of the conditions. A person is needed."""
+
+    reason: str
+    message: str
+
+
+def pipeline_status(
+    pipeline: AuditPipeline,
+    plan: PipelinePlan,
+    runs: Sequence[PipelineRun],
+    now: datetime,
+    trouble: PipelineTrouble | None = None,
+    scheduled: str | None = None,
+) -> AuditPipelineStatus:
+    """What is known of earlier runs stays when their pods are gone. `scheduled`: the newest time of the schedule that
+    was seen to by the operator itself."""
+    status = _told(pipeline, plan, runs)
+    progress = _progress(pipeline, plan, status, trouble)
+    old = pipeline.status
+    return status.model_copy(
+        update={
+            "observed_generation": observed_generation(pipeline, old, progress),
+            "conditions": conditions(pipeline, old, [*progress.findings, _completeness(status)], now),
+            "last_schedule_time": scheduled or old.last_schedule_time,
+        }
+    )
+
+
+def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRun]) -> AuditPipelineStatus:
+    """The old status with what the runs say now."""
+    old = pipeline.status
+    update: dict[str, object] = {"complete": old.complete or "Unknown"}
+    good = next((run for run in reversed(runs) if run.state is RunState.SUCCEEDED), None)
+    if good is not None and good.finished != old.last_success_time:
+        summary = good.summary or Summary()
+        window = (
+            AuditWindow.model_validate({"from": summary.window[0], "to": summary.window[1]}) if summary.window else None
+        )
+        update |= {
+            "last_success_time": good.finished,
+            "last_window": window,
+            "events": summary.events,
+            "rows": dict(summary.rows) or None,
+            "missing": summary.missing,
+            "holes": summary.holes,
+            "quarantined_files": summary.quarantined_files,
+            "complete": {True: "True", False: "False", None: "Unknown"}[summary.complete],
+            "took_seconds": summary.took_s,
+            "report_location": _report(pipeline, plan, summary),
+        }
+    told = old.model_copy(update=update)
+    if not runs:
+        return told.model_copy(update={"progress": None})
+    newest = runs[-1]
+    ended = next((run for run in reversed(runs) if run.state is not RunState.RUNNING), None)
+    return told.model_copy(
+        update={
+            "last_run": AuditRun(
+                name=newest.name, state=newest.state.value, started=newest.started, finished=newest.finished
+            ),
+            "last_error": (ended.why or "it did not say why")
+            if ended and ended.state is not RunState.SUCCEEDED
+            else None,
+            "progress": _going_on(newest, told.took_seconds),
+        }
+    )
+
+
+def _report(pipeline: AuditPipeline, plan: PipelinePlan, summary: Summary) -> str | None:
+    if not pipeline.spec.report or plan.places is None:
+        return summary.report
+    return plan.places.report_location(pipeline.name)
+
+
+def _going_on(run: PipelineRun, took_s: float | None) -> str | None:
+    before = f"; the last one that ended well took {took_s:.0f} s" if took_s is not None else ""
+    if run.state is RunState.RUNNING:
+        return f"running since {run.started}{before}"
+    if run.state is RunState.RETRYING:
+        return f"begun at {run.started}, failed and is tried again{before}"
+    return None
+
+
+def _progress(
+    pipeline: AuditPipeline, plan: PipelinePlan, status: AuditPipelineStatus, trouble: PipelineTrouble | None
+) -> Progress:
+    spec, run = pipeline.spec, status.last_run
+    if plan.outcome is not PipelineOutcome.ACCEPTED:
+        return stalled(plan.outcome, plan.message)
+    if trouble is not None:
+        return stalled(trouble.reason, trouble.message)
+    if status.last_error is not None and run is not None:
+        if run.state != RunState.FAILED:
+            return working("Retrying", f"{run.name} runs after one that failed: {status.last_error}")
+        return stalled(RUN_FAILED, f"{run.name} failed: {status.last_error}; {_another(pipeline)}")
+    if spec.suspend:
+        return ready("Suspended", "suspend is true: no run is begun")
+    if status.last_success_time is None:
+        return ready("Scheduled", f"no run has ended yet; schedule {spec.schedule}, in UTC")
+    return ready("RunSucceeded", _sentence(status))
+
+
+def _another(pipeline: AuditPipeline) -> str:
+    if pipeline.spec.mode != "Job":
+        return "the schedule brings another run"
+    name = pipeline.name
+    return f"the schedule brings another run, and so does kubectl create job --from=cronjob/{name} {name}-by-hand"
+
+
+def _sentence(status: AuditPipelineStatus) -> str:
+    window = status.last_window
+    days = f"days {window.first} to {window.last}" if window is not None else "days that it did not name"
+    events = f"{status.events} events" if status.events is not None else "an unknown number of events"
+    return f"{days}: {events}; {_missing(status)}"
+
+
+def _missing(status: AuditPipelineStatus) -> str:
+    if status.complete == "Unknown":
+        return "whether anything is missing was not said"
+    if status.complete == "True":
+        return "nothing is missing"
+    return (
+        f"{status.missing} events are missing, {status.holes} segments are not there, {status.quarantined_files} could"
+        " not be read: the report begins with them"
+    )
+
+
+def _completeness(status: AuditPipelineStatus) -> Finding:
+    holds = {"True": True, "False": False}.get(status.complete)
+    reason = {True: "NothingMissing", False: "Incomplete", None: "NotKnown"}[holds]
+    return Finding(COMPLETE, holds, reason, _missing(status))

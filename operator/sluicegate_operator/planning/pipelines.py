@@ -1,0 +1,98 @@
+"""What is made for an AuditPipeline, or why nothing can be; and when Apache's Spark operator is given a run. Pure.
+
+Jobs and kubeflow's Spark operator have schedules of their own. For Apache's, which has none, the operator makes one
+SparkApplication at each time of the schedule, named by that time: it cannot be made twice (decision 22).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPlace
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.planning.pipeline_runs import PipelineRun
+from sluicegate_operator.planning.schedule import Schedule, ScheduleError, parse_schedule
+from sluicegate_operator.resources.audit_files import audit_files
+from sluicegate_operator.resources.audit_job import cron_job
+from sluicegate_operator.resources.audit_run import AuditPlaces
+from sluicegate_operator.resources.audit_spark import KEPT, scheduled_spark_application
+
+Json = dict[str, Any]
+
+
+class PipelineOutcome(StrEnum):
+    """What became of an AuditPipeline; also the reason in its conditions."""
+
+    ACCEPTED = "Accepted"
+    CLUSTER_MISSING = "ClusterMissing"
+    SOURCE_MISSING = "SourceMissing"
+    NEVER_RUNS = "NeverRuns"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePlan:
+    """`places` and `schedule` are there when the outcome is ACCEPTED."""
+
+    outcome: PipelineOutcome
+    message: str = ""
+    places: AuditPlaces | None = None
+    schedule: Schedule | None = None
+
+
+def plan_pipeline(pipeline: AuditPipeline, cluster: BrokerCluster | None, now: datetime) -> PipelinePlan:
+    spec, name = pipeline.spec, pipeline.spec.cluster_ref.name
+    if cluster is None:
+        message = f"there is no BrokerCluster {name} in namespace {pipeline.namespace}; create it or correct clusterRef"
+        return PipelinePlan(PipelineOutcome.CLUSTER_MISSING, message)
+    try:
+        schedule = parse_schedule(spec.schedule)
+    except ScheduleError as error:
+        return PipelinePlan(PipelineOutcome.NEVER_RUNS, str(error))
+    if schedule.next(now) is None:
+        message = f"schedule {spec.schedule} never comes, as no month has such a day: correct it"
+        return PipelinePlan(PipelineOutcome.NEVER_RUNS, message)
+    landing = cluster.spec.landing
+    source = spec.source
+    if source is None and landing is not None:
+        source = AuditPlace(uri=landing.uri, claim_name=landing.claim_name)
+    if source is None:
+        message = f"nobody lands the audit log of BrokerCluster {name}: say audit.landing there, or source here"
+        return PipelinePlan(PipelineOutcome.SOURCE_MISSING, message)
+    secret = spec.secret_name or (landing.secret_name if landing is not None else None)
+    places = AuditPlaces(name, source, spec.results, secret)
+    return PipelinePlan(PipelineOutcome.ACCEPTED, places=places, schedule=schedule)
+
+
+def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json]:
+    """All but Apache's SparkApplications, in the order in which they are applied."""
+    children = [audit_files(pipeline)]
+    if pipeline.spec.mode == "Job":
+        children.append(cron_job(pipeline, places))
+    elif pipeline.spec.spark_operator == "kubeflow":
+        children.append(scheduled_spark_application(pipeline, places))
+    return children
+
+
+def due(pipeline: AuditPipeline, schedule: Schedule, runs: Sequence[PipelineRun], now: datetime) -> datetime | None:
+    """The time of the schedule for which a SparkApplication is to be made now. One that was missed is made up for, and
+    only the last of them; none is made while another goes on."""
+    if pipeline.spec.suspend or any(not run.ended for run in runs):
+        return None
+    return schedule.last(last_scheduled(pipeline), now)
+
+
+def last_scheduled(pipeline: AuditPipeline) -> datetime:
+    """Nothing before it is due: the time that was last seen to, or the birth of the AuditPipeline."""
+    noted = pipeline.status.last_schedule_time
+    if noted:
+        return datetime.fromisoformat(noted)
+    created = pipeline.metadata.creation_timestamp
+    return created if created is not None else datetime.min.replace(tzinfo=UTC)
+
+
+def outlived(runs: Sequence[PipelineRun]) -> tuple[Mapping[str, Any], ...]:
+    """SparkApplications that are kept no longer: all that have ended but the newest of them."""
+    ended = [run.owner for run in runs if run.ended and run.owner is not None]
+    return tuple(ended[: max(0, len(ended) - KEPT)])

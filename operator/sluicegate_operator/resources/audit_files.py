@@ -1,0 +1,51 @@
+"""The ConfigMap that a run of an AuditPipeline has mounted: the program that Spark is given, and what people say of
+prices, objectives, mirrors and storms."""
+
+import json
+from typing import Any
+
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.resources.labels import labels
+from sluicegate_operator.resources.owner import child_metadata
+
+COMPONENT = "audit-pipeline"
+FILES_PATH = "/etc/sluicegate-audit"
+PROGRAM = f"{FILES_PATH}/main.py"
+THEN = "--then"
+"""Between two commands of one run."""
+PASSWD = "passwd"
+
+_PROGRAM = f'''"""Runs commands of the audit pipeline one after the other until one fails; {THEN} stands between two."""
+
+import subprocess
+import sys
+
+words = [*sys.argv[1:], "{THEN}"]
+while words:
+    end = words.index("{THEN}")
+    code = subprocess.run([sys.executable, "-m", "audit_pipeline", *words[:end]]).returncode
+    if code:
+        sys.exit(code if code > 0 else 128 - code)
+    words = words[end + 1 :]
+'''
+_PASSWD = """root:x:0:0:root:/root:/sbin/nologin
+sluicegate:x:10001:10001:sluicegate:/tmp:/sbin/nologin
+"""
+"""Hadoop's classes, which Spark needs, end at a user without a name, and an image need not have ours."""
+
+
+def audit_files_name(pipeline: str) -> str:
+    return f"{pipeline}-pipeline"
+
+
+def audit_files(pipeline: AuditPipeline) -> dict[str, Any]:
+    settings = {
+        f"{name}.json": json.dumps(value, sort_keys=True) for name, value in pipeline.spec.settings_files().items()
+    }
+    cluster = pipeline.spec.cluster_ref.name
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": child_metadata(pipeline, audit_files_name(pipeline.name), labels(cluster, COMPONENT)),
+        "data": {"main.py": _PROGRAM, PASSWD: _PASSWD, **settings},
+    }

@@ -1,0 +1,108 @@
+"""The CronJob of an AuditPipeline: each run is one pod with Spark in it, which may do nothing but read and write files.
+
+The pod has no token, no privileges and no files to write but its volumes. What it has computed stays on the volume or
+in the store; a Job that is gone takes its pod with it and nothing else.
+"""
+
+from typing import Any
+
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.resources.audit_files import PROGRAM
+from sluicegate_operator.resources.audit_run import (
+    TMP,
+    USER_ID,
+    AuditPlaces,
+    arguments,
+    container_security,
+    env_from,
+    memory_of,
+    mounts,
+    passwd_mount,
+    pod_security,
+    run_labels,
+    volumes,
+)
+from sluicegate_operator.resources.owner import child_metadata
+
+DEFAULT_IMAGE = "sluicegate-audit:0.1.0"
+RETRIES = 1
+"""A run that fails is tried once more; after that the schedule does."""
+KEPT = 1
+"""Of the Jobs that ended well, and of those that failed: their pods say what is in the status."""
+RUN_S_MAX = 24 * 3600
+"""A run that hangs would keep all others from starting."""
+LOOPBACK = "127.0.0.1"
+_CONF = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.local.dir": f"{TMP}/spark",
+}
+
+
+def cron_job_metadata(pipeline: AuditPipeline) -> dict[str, Any]:
+    return child_metadata(pipeline, pipeline.name, run_labels(pipeline))
+
+
+def cron_job(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": cron_job_metadata(pipeline),
+        "spec": {
+            "schedule": pipeline.spec.schedule,
+            "timeZone": "Etc/UTC",
+            "suspend": pipeline.spec.suspend,
+            "concurrencyPolicy": "Forbid",
+            "successfulJobsHistoryLimit": KEPT,
+            "failedJobsHistoryLimit": KEPT,
+            "jobTemplate": {
+                "metadata": {"labels": run_labels(pipeline)},
+                "spec": {
+                    "backoffLimit": RETRIES,
+                    "activeDeadlineSeconds": RUN_S_MAX,
+                    "template": {"metadata": {"labels": run_labels(pipeline)}, "spec": _pod(pipeline, places)},
+                },
+            },
+        },
+    }
+
+
+def _pod(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
+    return {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": pod_security(runAsUser=USER_ID, runAsGroup=USER_ID),
+        "containers": [_container(pipeline, places)],
+        "volumes": volumes(pipeline, places),
+    }
+
+
+def _container(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
+    command = ["spark-submit", "--master", "local[*]", "--driver-memory", f"{memory_of(pipeline).heap}m"]
+    for key, value in _CONF.items():
+        command += ["--conf", f"{key}={value}"]
+    container: dict[str, Any] = {
+        "name": "pipeline",
+        "image": pipeline.spec.image or DEFAULT_IMAGE,
+        "command": command,
+        "args": [PROGRAM, *arguments(pipeline, places)],
+        "env": [
+            {"name": "HOME", "value": TMP},
+            {"name": "SPARK_LOCAL_IP", "value": LOOPBACK},
+            # The root file system is read-only.
+            {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
+        ],
+        # The summary of a run, or the end of its log where it did not come so far.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [*mounts(places), passwd_mount()],
+        "securityContext": container_security() | {"readOnlyRootFilesystem": True},
+    }
+    if secrets := env_from(places):
+        container["envFrom"] = secrets
+    if pipeline.spec.resources is not None:
+        container["resources"] = pipeline.spec.resources.model_dump(by_alias=True, exclude_none=True)
+    return container

@@ -1,0 +1,148 @@
+"""SparkApplications of an AuditPipeline, for the two Spark operators that people have.
+
+Both are given the same program, arguments, pod template and Spark configuration; who makes pods of it is their
+business. Spark's own image says which user runs it.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.resources.audit_files import PROGRAM
+from sluicegate_operator.resources.audit_run import (
+    AuditPlaces,
+    arguments,
+    container_security,
+    env_from,
+    memory_of,
+    mounts,
+    pod_security,
+    run_labels,
+    volumes,
+)
+from sluicegate_operator.resources.owner import child_metadata
+
+SPARK_VERSION = "4.3.0"
+"""As the pipeline is tested with."""
+EXECUTORS, ACCOUNT = 2, "spark"
+KEPT = 2
+"""Of the SparkApplications that have ended; the Spark operator of kubeflow keeps one of each outcome."""
+RETRIES, RETRY_S = 1, 60
+RUN_LABEL = "sluicegate.dev/run"
+"""Of a driver's pod: its SparkApplication."""
+_TIME = "%Y%m%d%H%M"
+
+
+def application_name(pipeline: str, time: datetime) -> str:
+    """One for each time of the schedule, whoever makes it and however often."""
+    return f"{pipeline}-{time.strftime(_TIME)}"
+
+
+def spark_application(pipeline: AuditPipeline, places: AuditPlaces, time: datetime) -> dict[str, Any]:
+    """Of Apache's Spark operator, which knows no schedules. It is to keep the driver's pod, which says how it went."""
+    spec, name = pipeline.spec, application_name(pipeline.name, time)
+    driver = _template(pipeline, places) | {"metadata": {"labels": run_labels(pipeline) | {RUN_LABEL: name}}}
+    return {
+        "apiVersion": "spark.apache.org/v1",
+        "kind": "SparkApplication",
+        "metadata": child_metadata(pipeline, name, run_labels(pipeline)),
+        "spec": {
+            "pyFiles": f"local://{PROGRAM}",
+            "driverArgs": arguments(pipeline, places),
+            "sparkConf": {
+                **_conf(pipeline),
+                "spark.kubernetes.container.image": spec.image or "",
+                "spark.kubernetes.authenticate.driver.serviceAccountName": spec.service_account_name or ACCOUNT,
+            },
+            "runtimeVersions": {"sparkVersion": SPARK_VERSION},
+            "applicationTolerations": {
+                "resourceRetainPolicy": "Always",
+                "restartConfig": {
+                    "restartPolicy": "OnFailure",
+                    "maxRestartAttempts": RETRIES,
+                    "restartBackoffMillis": RETRY_S * 1000,
+                },
+            },
+            "driverSpec": {"podTemplateSpec": driver},
+            "executorSpec": {"podTemplateSpec": _template(pipeline, places)},
+        },
+    }
+
+
+def scheduled_application_metadata(pipeline: AuditPipeline) -> dict[str, Any]:
+    return child_metadata(pipeline, pipeline.name, run_labels(pipeline))
+
+
+def scheduled_spark_application(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
+    """Of kubeflow's Spark operator, which gives its labels to each SparkApplication."""
+    spec = pipeline.spec
+    retries = {"onFailureRetries": RETRIES, "onFailureRetryInterval": RETRY_S}
+    submissions = {"onSubmissionFailureRetries": RETRIES, "onSubmissionFailureRetryInterval": RETRY_S}
+    return {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "ScheduledSparkApplication",
+        "metadata": scheduled_application_metadata(pipeline),
+        "spec": {
+            "schedule": spec.schedule,
+            "timeZone": "UTC",
+            "suspend": spec.suspend,
+            "concurrencyPolicy": "Forbid",
+            "successfulRunHistoryLimit": 1,
+            "failedRunHistoryLimit": 1,
+            "template": {
+                "type": "Python",
+                "pythonVersion": "3",
+                "mode": "cluster",
+                "sparkVersion": SPARK_VERSION,
+                "image": spec.image,
+                "mainApplicationFile": f"local://{PROGRAM}",
+                "arguments": arguments(pipeline, places),
+                "sparkConf": _conf(pipeline),
+                "restartPolicy": {"type": "OnFailure", **retries, **submissions},
+                "driver": {
+                    "serviceAccount": spec.service_account_name or ACCOUNT,
+                    "labels": run_labels(pipeline),
+                    "template": _template(pipeline, places),
+                },
+                "executor": {
+                    "instances": spec.executors or EXECUTORS,
+                    "template": _template(pipeline, places),
+                },
+            },
+        },
+    }
+
+
+def _conf(pipeline: AuditPipeline) -> dict[str, str]:
+    memory, resources = memory_of(pipeline), pipeline.spec.resources
+    conf = {"spark.executor.instances": str(pipeline.spec.executors or EXECUTORS)}
+    for role in ("driver", "executor"):
+        conf[f"spark.{role}.memory"] = f"{memory.heap}m"
+        if memory.beside is not None:
+            conf[f"spark.{role}.memoryOverhead"] = f"{memory.beside}m"
+        for kind, amounts in (
+            ("request", resources.requests if resources else None),
+            ("limit", resources.limits if resources else None),
+        ):
+            if amounts and "cpu" in amounts:
+                conf[f"spark.kubernetes.{role}.{kind}.cores"] = amounts["cpu"]
+    return conf
+
+
+def _template(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
+    """What Spark's configuration cannot say of driver and executors."""
+    container: dict[str, Any] = {
+        "name": "spark",
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts(places),
+        "securityContext": container_security(),
+    }
+    if secrets := env_from(places):
+        container["envFrom"] = secrets
+    return {
+        "spec": {
+            "containers": [container],
+            "volumes": volumes(pipeline, places),
+            "securityContext": pod_security(),
+        }
+    }

@@ -1,0 +1,149 @@
+"""AuditPipelines of one cluster: what is made for them, once, and what people are told."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.pipelines import PipelineReconciler
+from sluicegate_operator.handlers.work_queue import Again
+from sluicegate_operator.kube.errors import KubeError
+from sluicegate_operator.kube.kinds import SPARK_APPLICATION, Kind
+from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import Json, cluster
+from tests.support.memory_kube import MemoryKube
+from tests.support.pipeline_manifests import SPARK, pipeline
+from tests.support.pipeline_runs import SUMMARY, job, job_pod, spark_run
+
+pytestmark = pytest.mark.virtual_time
+
+KIND = "AuditPipeline"
+LANDED = cluster(audit={"landing": {"claimName": "audit"}})
+
+
+class WithoutSparkOperator(MemoryKube):
+    async def list(self, kind: Kind, namespace: str | None, *arguments: Any, **more: Any) -> list[Json]:
+        self._must_know(kind)
+        return await super().list(kind, namespace, *arguments, **more)
+
+    async def create(self, kind: Kind, namespace: str, manifest: Any) -> Json:
+        self._must_know(kind)
+        return await super().create(kind, namespace, manifest)
+
+    def _must_know(self, kind: Kind) -> None:
+        if kind == SPARK_APPLICATION:
+            raise KubeError("404 the server could not find the requested resource", 404)
+
+
+class Shop:
+    def __init__(self, *objects: Json, kube: type[MemoryKube] = MemoryKube) -> None:
+        self.kube = kube(*objects)
+        self._reconciler = PipelineReconciler(Context(self.kube, read_settings({}, None, None, None)))  # type: ignore[arg-type]
+
+    async def reconcile(self) -> Again:
+        return await self._reconciler.reconcile(("default", "shop"))
+
+    def status(self) -> Any:
+        return self.kube.take(KIND, "daily")["status"]
+
+
+async def test_a_cron_job_and_its_files_are_made_and_what_a_run_says_is_in_the_status() -> None:
+    shop = Shop(LANDED, pipeline())
+    await shop.reconcile()
+    assert (shop.kube.names("CronJob"), shop.kube.names("ConfigMap")) == (["daily"], ["daily-pipeline"])
+    assert shop.kube.condition(KIND, "daily")["reason"] == "Scheduled"
+    shop.kube.put(job("daily-1", "Complete"))
+    shop.kube.put(job_pod("daily-1", 0, SUMMARY))
+    again = await shop.reconcile()
+    assert shop.status()["events"] == 123
+    assert [event["type"] for event in shop.kube.events("RunSucceeded")] == ["Normal"]
+    assert isinstance(again, float)
+    assert 50 < again < 70, "no hot loop"
+
+
+async def test_nothing_is_written_where_nothing_has_changed() -> None:
+    shop = Shop(LANDED, pipeline(), job("daily-1", "Complete"), job_pod("daily-1", 0, SUMMARY))
+    await shop.reconcile()
+    written: list[str] = []
+
+    async def apply_status(*_: object, **__: object) -> None:
+        written.append("status")
+
+    shop.kube.apply_status = apply_status  # type: ignore[method-assign]
+    await shop.reconcile()
+    assert written == []
+
+
+async def test_a_run_that_fails_is_a_warning_once_and_so_is_what_is_missing() -> None:
+    shop = Shop(LANDED, pipeline(), job("daily-1", "Failed"), job_pod("daily-1", 1, '{"error": "no such bucket"}'))
+    for _ in range(2):
+        await shop.reconcile()
+    (event,) = shop.kube.events("RunFailed")
+    assert (event["type"], "no such bucket" in event["message"]) == ("Warning", True)
+    shop.kube.put(job("daily-2", "Complete", made=2))
+    shop.kube.put(job_pod("daily-2", 0, SUMMARY.replace('"holes": 0', '"holes": 2'), made=2))
+    for _ in range(2):
+        await shop.reconcile()
+    assert [event["type"] for event in shop.kube.events("Incomplete")] == ["Warning"]
+    assert shop.status()["complete"] == "False"
+
+
+async def test_a_name_that_is_taken_is_left_alone_and_said() -> None:
+    theirs = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "daily"}, "spec": {"schedule": "x"}}
+    shop = Shop(LANDED, pipeline(), theirs)
+    await shop.reconcile()
+    assert shop.kube.take("CronJob", "daily")["spec"] == {"schedule": "x"}
+    assert shop.kube.condition(KIND, "daily", "Stalled")["reason"] == "NameTaken"
+
+
+async def test_apaches_spark_operator_is_given_one_application_for_each_time() -> None:
+    document = pipeline(**SPARK)
+    document["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    shop = Shop(LANDED, document)
+    for _ in range(2):
+        await shop.reconcile()
+    (name,) = shop.kube.names("SparkApplication")
+    assert name == "daily-" + "".join(filter(str.isdigit, shop.status()["lastScheduleTime"]))[:12]
+    shop.kube.remove("SparkApplication", name)
+    await shop.reconcile()
+    assert shop.kube.names("SparkApplication") == [], "somebody has taken it away, and that time is past"
+
+
+async def test_applications_that_have_ended_are_taken_away_but_the_last() -> None:
+    old = [spark_run(f"daily-{number}", "Failed", made=number) for number in range(4)]
+    shop = Shop(LANDED, pipeline(**SPARK, suspend=True), *old)
+    await shop.reconcile()
+    assert shop.kube.names("SparkApplication") == ["daily-2", "daily-3"]
+
+
+async def test_a_mode_that_changes_takes_the_cron_job_away() -> None:
+    shop = Shop(LANDED, pipeline())
+    await shop.reconcile()
+    shop.kube.put(pipeline(**SPARK | {"sparkOperator": "kubeflow"}))
+    await shop.reconcile()
+    assert (shop.kube.names("CronJob"), shop.kube.names("ScheduledSparkApplication")) == ([], ["daily"])
+    shop.kube.put(pipeline())
+    await shop.reconcile()
+    assert (shop.kube.names("CronJob"), shop.kube.names("ScheduledSparkApplication")) == (["daily"], [])
+
+
+async def test_a_spark_operator_that_is_not_there_is_for_a_person() -> None:
+    document = pipeline(**SPARK)
+    document["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    shop = Shop(LANDED, document, kube=WithoutSparkOperator)
+    await shop.reconcile()
+    stalled = shop.kube.condition(KIND, "daily", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "SparkOperatorMissing")
+
+
+async def test_a_paused_cluster_and_one_that_is_gone_leave_what_runs_as_it_is() -> None:
+    paused = cluster(audit={"landing": {"claimName": "audit"}}, paused=True)
+    shop = Shop(paused, pipeline())
+    await shop.reconcile()
+    assert shop.kube.names("CronJob") == []
+    shop.kube.put(LANDED)
+    await shop.reconcile()
+    shop.kube.remove("BrokerCluster", "shop")
+    assert await shop.reconcile() is None
+    assert shop.kube.names("CronJob") == ["daily"]
+    assert shop.kube.condition(KIND, "daily", "Stalled")["reason"] == "ClusterMissing"
