@@ -52,7 +52,7 @@ class Client(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """`use` is never, first day or always."""
+    """`use` is never, first day, always, or mirror: by that alone."""
 
     name: str
     partitions: int
@@ -109,7 +109,7 @@ def make_cast(rng: np.random.Generator, principals: int, topics: int, brokers: i
         Client("BROKER", "User:broker", f"broker-{broker}-fetcher", f"10.255.0.{broker}", None, None, "follower")
         for broker in range(brokers)
     ]
-    made = [Topic(prefix + name, 1, "always") for name in MIRRORED]
+    made = [Topic(prefix + name, 1, "mirror" if prefix else "always") for name in MIRRORED]
     made += [
         Topic(f"topic-{number:02d}", brokers * int(rng.integers(1, 3)), "always") for number in range(max(topics, 1))
     ]

@@ -1,0 +1,209 @@
+"""Facts in SQL, from views of events: times are microseconds since 1970, days are counted from then. Needs MACROS."""
+
+from typing import Final
+
+MACROS: Final = """
+    CREATE MACRO begin_of(us, step) AS us - ((us % step) + step) % step;
+    CREATE MACRO day_of(us) AS begin_of(us, 86400000000) // 86400000000;
+    CREATE MACRO minute_of(us) AS begin_of(us, 60000000);
+    CREATE MACRO window_of(us) AS begin_of(us, 600000000);
+    CREATE MACRO hour_of(us) AS begin_of(us, 3600000000);
+    CREATE MACRO bin_of(us) AS begin_of(us, 10000000);
+    CREATE MACRO latency_bucket(us) AS (CASE WHEN us <= 1 THEN 0 ELSE ceil(ln(us) / ln(1.04)) END)::SMALLINT;
+    CREATE MACRO software(name, version) AS nullif(concat_ws(' ', name, version), '');
+"""
+
+_CLIENT: Final = "listener, principal, client_id, client_ip, software_name, software_version"
+_KEY: Final = f"minute, cluster_id, {_CLIENT}, api, topic, is_follower"
+
+# `bucket` is where a row counts in the histogram, and `counted` for how much; a row without one is in no histogram.
+ROLLUP: Final = f"""
+    WITH
+    asked AS (
+        SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, NULL AS topic,
+            replica_id IS NOT NULL AS is_follower,
+            1 AS requests, (error_code <> 0 OR ending <> 'answered')::BIGINT AS errors,
+            request_bytes, response_bytes, 0 AS records, total_us AS us_sum, total_us AS us_max,
+            CASE WHEN errors = 0
+                THEN latency_bucket(CASE api WHEN 'Fetch' THEN total_us - wait_us ELSE total_us END) END AS bucket,
+            1 AS counted
+        FROM request
+    ),
+    touched AS (
+        SELECT minute_of(p.ts) AS minute, p.cluster_id,
+            coalesce(r.listener, '(unknown)') AS listener, coalesce(r.principal, '(unknown)') AS principal, r.client_id,
+            coalesce(r.client_ip, '(unknown)') AS client_ip, r.software_name, r.software_version,
+            CASE p.api_key WHEN 0 THEN 'Produce' ELSE 'Fetch' END AS api, p.topic,
+            r.replica_id IS NOT NULL AS is_follower,
+            1 AS requests, (p.error_code <> 0)::BIGINT AS errors,
+            CASE p.api_key WHEN 0 THEN p.bytes ELSE 0 END AS request_bytes,
+            CASE p.api_key WHEN 1 THEN p.bytes ELSE 0 END AS response_bytes,
+            CASE p.api_key WHEN 0 THEN coalesce(p.records, 0) ELSE 0 END AS records, 0 AS us_sum, 0 AS us_max,
+            CASE WHEN p.error_code = 0 AND r.seq IS NOT NULL
+                THEN latency_bucket(CASE p.api_key WHEN 1 THEN r.total_us - r.wait_us ELSE r.total_us END)
+                END AS bucket,
+            1 AS counted
+        FROM "partition" p LEFT JOIN request r USING (cluster_id, broker_id, boot_id, seq)
+    ),
+    added AS (
+        SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, topic, false AS is_follower,
+            requests, errors, request_bytes, response_bytes, records, total_us_sum AS us_sum, total_us_max AS us_max,
+            NULL AS bucket, 0 AS counted
+        FROM level_rollup
+    ),
+    added_latency AS (
+        SELECT minute, cluster_id, {_CLIENT}, api, topic, is_follower, 0, 0, 0, 0, 0, 0, 0, entry.key, entry.value
+        FROM (
+            SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, topic, false AS is_follower,
+                unnest(map_entries(latency)) AS entry
+            FROM level_rollup WHERE topic IS NULL AND api <> 'Fetch'
+        )
+    ),
+    everything AS (
+        SELECT * FROM asked UNION ALL SELECT * FROM touched UNION ALL SELECT * FROM added
+        UNION ALL SELECT * FROM added_latency
+    ),
+    by_bucket AS (
+        SELECT {_KEY}, bucket, sum(requests) AS requests, sum(errors) AS errors, sum(request_bytes) AS request_bytes,
+            sum(response_bytes) AS response_bytes, sum(records) AS records, sum(us_sum) AS us_sum,
+            max(us_max) AS us_max, sum(counted)::BIGINT AS counted
+        FROM everything GROUP BY {_KEY}, bucket
+    )
+    SELECT day_of(minute) AS event_date, {_KEY}, sum(requests) AS requests, sum(errors) AS errors,
+        sum(request_bytes) AS request_bytes, sum(response_bytes) AS response_bytes, sum(records) AS records,
+        sum(us_sum) AS total_us_sum, max(us_max) AS total_us_max,
+        coalesce(
+            map_from_entries(list((bucket, counted) ORDER BY bucket) FILTER (bucket IS NOT NULL)),
+            MAP {{}}::MAP(SMALLINT, BIGINT)
+        ) AS latency
+    FROM by_bucket GROUP BY {_KEY}
+"""
+
+TOPIC_DAYS: Final = """
+    SELECT event_date, cluster_id, topic,
+        max(minute) FILTER (api = 'Produce' AND request_bytes > 0) AS last_produced,
+        max(minute) FILTER (api = 'Fetch' AND response_bytes > 0) AS last_fetched,
+        coalesce(sum(request_bytes) FILTER (api = 'Produce'), 0) AS produced_bytes,
+        coalesce(sum(response_bytes) FILTER (api = 'Fetch'), 0) AS fetched_bytes
+    FROM rollup WHERE topic IS NOT NULL AND NOT is_follower
+    GROUP BY event_date, cluster_id, topic
+"""
+
+INVENTORY_HOURS: Final = """
+    WITH
+    last_told AS (
+        SELECT hour_of(ts) AS hour, * FROM inventory
+        QUALIFY row_number() OVER (
+            PARTITION BY hour_of(ts), cluster_id, broker_id, topic, "partition" ORDER BY boot_id DESC, seq DESC
+        ) = 1
+    ),
+    partitions AS (
+        SELECT hour, cluster_id, topic, "partition", sum(bytes) AS bytes,
+            coalesce(max(bytes) FILTER (is_leader), 0) AS leader_bytes
+        FROM last_told GROUP BY ALL
+    )
+    SELECT day_of(hour) AS event_date, hour, cluster_id, topic,
+        count(*) AS partitions, sum(bytes) AS replica_bytes, sum(leader_bytes) AS leader_bytes
+    FROM partitions GROUP BY hour, cluster_id, topic
+"""
+
+# $connections and $held are the limits from which on ten seconds are stormy.
+STORM_BINS: Final = """
+    WITH
+    told AS (
+        SELECT day_of(ts) AS day, bin_of(ts) AS bin, * FROM connection WHERE event IN ('accepted', 'limited', 'refused')
+    ),
+    stormy AS (
+        SELECT cluster_id, listener, bin FROM told GROUP BY ALL
+        HAVING count(*) FILTER (event IN ('accepted', 'refused')) >= $connections
+            OR count(*) FILTER (event IN ('limited', 'refused')) >= $held
+    ),
+    ends AS (
+        SELECT day_of(ts) AS day, cluster_id, broker_id, boot_id, connection_id,
+            principal, client_id, software_name, software_version
+        FROM connection WHERE event = 'closed' AND connection_id IS NOT NULL
+    ),
+    firsts AS (
+        SELECT day_of(ts) AS day, cluster_id, broker_id, boot_id, connection_id,
+            principal, client_id, software_name, software_version
+        FROM request WHERE connection_id IS NOT NULL
+        QUALIFY row_number() OVER (
+            PARTITION BY day_of(ts), cluster_id, broker_id, boot_id, connection_id ORDER BY seq
+        ) = 1
+    ),
+    known AS (
+        SELECT * FROM ends
+        UNION ALL
+        SELECT * FROM firsts ANTI JOIN ends USING (day, cluster_id, broker_id, boot_id, connection_id)
+    ),
+    named AS (
+        SELECT t.day, t.bin, t.cluster_id, t.listener, t.client_ip, t.event,
+            CASE WHEN k.day IS NULL THEN t.principal ELSE k.principal END AS principal,
+            CASE WHEN k.day IS NULL THEN t.client_id ELSE k.client_id END AS client_id,
+            CASE WHEN k.day IS NULL THEN t.software_name ELSE k.software_name END AS software_name,
+            CASE WHEN k.day IS NULL THEN t.software_version ELSE k.software_version END AS software_version,
+            CASE WHEN t.event = 'accepted' THEN NULL ELSE t.reason END AS limit_met
+        FROM told t SEMI JOIN stormy USING (cluster_id, listener, bin)
+        LEFT JOIN known k USING (day, cluster_id, broker_id, boot_id, connection_id)
+    )
+    SELECT day AS event_date, bin, cluster_id, listener, principal, client_id, client_ip, software_name,
+        software_version, limit_met,
+        count(*) FILTER (event = 'accepted') AS accepted,
+        count(*) FILTER (event = 'limited') AS limited,
+        count(*) FILTER (event = 'refused') AS refused
+    FROM named
+    GROUP BY day, bin, cluster_id, listener, principal, client_id, client_ip, software_name, software_version, limit_met
+"""
+
+MIRROR_BUCKETS: Final = """
+    WITH
+    batches AS (
+        SELECT day_of(ts) AS day, cluster_id, topic, records, window_of(max_ts) AS ends,
+            window_of(least(base_ts, max_ts) - 2000000) AS low, window_of(max_ts + 2000000) AS high
+        FROM "partition"
+        WHERE api_key = 0 AND error_code = 0 AND records > 0 AND base_ts IS NOT NULL AND max_ts IS NOT NULL
+    ),
+    spread AS (
+        SELECT day, cluster_id, topic,
+            unnest(generate_series(greatest(low, high - 143 * 600000000::BIGINT), high, 600000000)) AS bucket,
+            CASE WHEN low = high THEN records ELSE 0 END AS placed, records AS possible, 0 AS ending
+        FROM batches
+    ),
+    ended AS (
+        SELECT day, cluster_id, topic, ends AS bucket, 0 AS placed, 0 AS possible, records AS ending FROM batches
+    )
+    SELECT day AS event_date, cluster_id, topic, bucket, sum(placed) AS records_placed,
+        sum(possible) AS records_possible, sum(ending) AS records_ending
+    FROM (SELECT * FROM spread UNION ALL SELECT * FROM ended)
+    GROUP BY day, cluster_id, topic, bucket
+"""
+
+COVERAGE: Final = """
+    WITH
+    numbers AS (
+        SELECT cluster_id, broker_id, ts, 1 AS events FROM request
+        UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM connection
+        UNION ALL SELECT cluster_id, broker_id, ts, 1 FROM inventory
+        UNION ALL SELECT cluster_id, broker_id, ts, seq - first_seq + 1
+            FROM (SELECT DISTINCT cluster_id, broker_id, boot_id, first_seq, seq, ts FROM level_rollup)
+    ),
+    everything AS (
+        SELECT day_of(ts) AS day, cluster_id, broker_id, ts, events, 0 AS gaps, 0 AS missing FROM numbers
+        UNION ALL SELECT day_of(ts), cluster_id, broker_id, ts, 0, 1, events FROM gap
+    )
+    SELECT day AS event_date, cluster_id, broker_id,
+        coalesce(min(ts) FILTER (gaps = 0), min(ts)) AS first_ts,
+        coalesce(max(ts) FILTER (gaps = 0), max(ts)) AS last_ts,
+        sum(events) AS events, sum(gaps) AS gaps, sum(missing) AS missing
+    FROM everything GROUP BY day, cluster_id, broker_id
+"""
+
+FACTS: Final = {
+    "rollup": ROLLUP,
+    "topic_days": TOPIC_DAYS,
+    "inventory_hours": INVENTORY_HOURS,
+    "storm_bins": STORM_BINS,
+    "mirror_buckets": MIRROR_BUCKETS,
+    "coverage": COVERAGE,
+}
+"""Each may read those before it."""

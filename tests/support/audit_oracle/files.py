@@ -1,0 +1,110 @@
+"""Which files of a folder of segments count, and which are set aside, by the definition of `quarantine`."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import date
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from audit_pipeline.tables import arrow_schema
+
+_KNOWN_VERSION: Final = 1
+_TOLERANCE_US: Final = 300_000_000
+_PATH: Final = re.compile(
+    r"[^/]+/arrival_date=(\d{4}-\d{2}-\d{2})/arrival_hour=\d{2}/-?(.+)-(\d+)-[^-]+-\d+(?:-\d+)?\.parquet"
+)
+
+
+class Footer(NamedTuple):
+    """What the oracle needs of it."""
+
+    version: int
+    cluster_id: str
+    broker_id: int
+    boot_id: str
+    low: int
+    high: int
+    first_seq: int
+    last_seq: int
+    opened_us: int
+    closed_us: int
+    rows: int
+    """Of this file's table."""
+
+
+class File(NamedTuple):
+    """`reason` is None of one that counts; `footer` is None where nobody can read it, and then the path has to do."""
+
+    path: str
+    table: str
+    footer: Footer | None
+    reason: str | None
+
+    @property
+    def begun(self) -> tuple[date, str, int] | None:
+        """By its path: day, cluster, broker."""
+        found = _PATH.fullmatch(self.path)
+        return None if found is None else (date.fromisoformat(found[1]), found[2], int(found[3]))
+
+
+def looked_through(folder: Path, now_us: int) -> list[File]:
+    """Every file, each read from its first byte to its last."""
+    found = []
+    for path in sorted(folder.rglob("*.parquet")):
+        name = path.relative_to(folder).as_posix()
+        if not path.name.startswith("_"):
+            table = name.partition("/")[0]
+            footer = _footer(path, table)
+            found.append(File(name, table, footer, _damage(path, table, footer, now_us)))
+    repeated = _repeated(file for file in found if file.reason is None)
+    return [file._replace(reason="duplicate") if file.path in repeated else file for file in found]
+
+
+def deleted(folder: Path) -> list[tuple[str, int, str, int]]:
+    """Up to which number retention has deleted each boot."""
+    note = folder / "_expired.json"
+    return [tuple(each) for each in json.loads(note.read_text(encoding="utf-8"))] if note.exists() else []
+
+
+def _footer(path: Path, table: str) -> Footer | None:
+    try:
+        told: dict[str, Any] = json.loads(pq.read_metadata(path).metadata[b"sluicegate.audit"])
+        low, high = told["segments"]
+        named = {name: told[name] for name in Footer._fields if name in told}
+        return Footer(version=told["schema_version"], low=low, high=high, **{**named, "rows": told["rows"][table]})
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
+        return None
+
+
+def _damage(path: Path, table: str, footer: Footer | None, now_us: int) -> str | None:
+    if footer is None:
+        return "corrupt"
+    if footer.version != _KNOWN_VERSION:
+        return "version"
+    if footer.closed_us > now_us + _TOLERANCE_US:
+        return "future"
+    try:
+        read = pq.ParquetFile(path, page_checksum_verification=True).read()
+    except (OSError, pa.ArrowException):
+        return "corrupt"
+    return None if read.schema.equals(arrow_schema(table)) else "corrupt"
+
+
+def _repeated(files: Iterable[File]) -> set[str]:
+    found = set()
+    by_boot = defaultdict(list)
+    for file in files:
+        assert file.footer is not None
+        by_boot[(file.table, *file.footer[1:4])].append((file.footer.low, file.footer.high, file.path))
+    for members in by_boot.values():
+        for low, high, path in members:
+            for other_low, other_high, other in members:
+                is_larger = other_low <= low and high <= other_high and other_high - other_low > high - low
+                if is_larger or ((other_low, other_high) == (low, high) and other < path):
+                    found.add(path)
+    return found

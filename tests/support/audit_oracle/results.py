@@ -1,0 +1,394 @@
+"""Results in SQL, from facts. Tables of what was asked for: price, objective, mirror."""
+
+from typing import Final
+
+TRAFFIC: Final = """
+    WITH
+    dimensions AS (
+        SELECT *, unnest([
+            {'dimension': 'cluster', 'name': ''},
+            {'dimension': 'listener', 'name': listener},
+            {'dimension': 'principal', 'name': principal},
+            {'dimension': 'client_id', 'name': coalesce(client_id, '(none)')},
+            {'dimension': 'client_ip', 'name': client_ip},
+            {'dimension': 'software', 'name': coalesce(software(software_name, software_version), '(none)')},
+            {'dimension': 'api', 'name': api}
+        ], recursive := true)
+        FROM rollup
+    )
+    SELECT event_date, window_of(minute) AS window_start, cluster_id, dimension, name, is_follower,
+        coalesce(sum(requests) FILTER (topic IS NULL), 0) AS requests,
+        coalesce(sum(errors) FILTER (topic IS NULL), 0) AS errors,
+        coalesce(sum(request_bytes) FILTER (topic IS NULL), 0) AS request_bytes,
+        coalesce(sum(response_bytes) FILTER (topic IS NULL), 0) AS response_bytes,
+        coalesce(sum(request_bytes) FILTER (topic IS NOT NULL), 0) AS produced_bytes,
+        coalesce(sum(response_bytes) FILTER (topic IS NOT NULL), 0) AS fetched_bytes,
+        sum(records) AS records
+    FROM dimensions GROUP BY ALL
+    UNION ALL
+    SELECT event_date, window_of(minute), cluster_id, 'topic', topic, is_follower,
+        sum(requests), sum(errors), 0, 0, sum(request_bytes), sum(response_bytes), sum(records)
+    FROM rollup WHERE topic IS NOT NULL GROUP BY ALL
+"""
+
+# Of each group the smallest bucket such that it and those below have at least so many percent of the requests.
+LATENCY: Final = """
+    WITH
+    chosen AS (
+        SELECT *, 'api' AS dimension, '' AS name FROM rollup WHERE topic IS NULL
+        UNION ALL SELECT *, 'principal', principal FROM rollup WHERE topic IS NULL
+        UNION ALL SELECT *, 'topic', topic FROM rollup WHERE topic IS NOT NULL
+    ),
+    entries AS (
+        SELECT event_date, window_of(minute) AS window_start, cluster_id, api, dimension, name,
+            unnest(map_entries(latency)) AS entry
+        FROM chosen WHERE NOT is_follower
+    ),
+    buckets AS (
+        SELECT event_date, window_start, cluster_id, api, dimension, name, entry.key AS bucket,
+            sum(entry.value) AS requests
+        FROM entries GROUP BY ALL
+    ),
+    running AS (
+        SELECT *,
+            sum(requests) OVER (PARTITION BY event_date, window_start, cluster_id, api, dimension, name
+                ORDER BY bucket) AS below,
+            sum(requests) OVER (PARTITION BY event_date, window_start, cluster_id, api, dimension, name) AS total
+        FROM buckets
+    )
+    SELECT event_date, window_start, cluster_id, api, dimension, name, sum(requests) AS requests,
+        round(pow(1.04, min(bucket) FILTER (below * 100 >= total * 50))) AS p50_us,
+        round(pow(1.04, min(bucket) FILTER (below * 100 >= total * 95))) AS p95_us,
+        round(pow(1.04, min(bucket) FILTER (below * 100 >= total * 99))) AS p99_us
+    FROM running GROUP BY event_date, window_start, cluster_id, api, dimension, name
+"""
+
+OBJECTIVES: Final = """
+    WITH counted AS (
+        SELECT r.event_date, r.cluster_id, o.name AS objective, o.target, r.requests,
+            least(
+                r.requests - r.errors,
+                list_sum([entry.value FOR entry IN map_entries(r.latency)
+                    IF entry.key <= floor(ln(o.latency_ms * 1000) / ln(1.04))])
+            ) AS good
+        FROM rollup r JOIN objective o
+            ON r.api = o.api
+            AND r.topic IS NOT DISTINCT FROM o.topic
+            AND (o.cluster_id IS NULL OR r.cluster_id = o.cluster_id)
+            AND (o.principal IS NULL OR r.principal = o.principal)
+        WHERE NOT r.is_follower AND NOT (r.requests - r.errors > 0 AND cardinality(r.latency) = 0)
+    )
+    SELECT event_date, cluster_id, objective, sum(requests) AS requests, sum(coalesce(good, 0)) AS good,
+        sum(requests) - sum(coalesce(good, 0)) AS bad, any_value(target) AS target,
+        bad::DOUBLE / (sum(requests)::DOUBLE * (1 - any_value(target))) AS burn
+    FROM counted GROUP BY event_date, cluster_id, objective HAVING sum(requests) > 0
+"""
+
+COST: Final = """
+    WITH
+    causes AS (
+        SELECT event_date, cluster_id, nullif(principal, '(unknown)') AS principal, topic,
+            sum(request_bytes) AS produced, sum(response_bytes) AS fetched, sum(requests) AS requests
+        FROM rollup WHERE NOT is_follower GROUP BY ALL
+    ),
+    used AS (
+        SELECT event_date, cluster_id, principal, 'ingress' AS resource, sum(produced) AS quantity
+            FROM causes WHERE topic IS NOT NULL GROUP BY ALL
+        UNION ALL SELECT event_date, cluster_id, principal, 'egress', sum(fetched)
+            FROM causes WHERE topic IS NOT NULL GROUP BY ALL
+        UNION ALL SELECT event_date, cluster_id, principal, 'requests', sum(requests)
+            FROM causes WHERE topic IS NULL GROUP BY ALL
+    ),
+    held AS (
+        SELECT event_date, cluster_id, topic, 'storage' AS resource, sum(replica_bytes) AS quantity
+            FROM inventory_hours GROUP BY ALL
+        UNION ALL SELECT event_date, cluster_id, topic, 'partitions', sum(partitions) FROM inventory_hours GROUP BY ALL
+    ),
+    producers AS (
+        SELECT *, sum(produced) OVER (PARTITION BY event_date, cluster_id, topic) AS by_all
+        FROM causes WHERE topic IS NOT NULL
+    ),
+    shared AS (
+        SELECT event_date, cluster_id, p.principal, h.resource,
+            h.quantity::HUGEINT * p.produced::HUGEINT // p.by_all::HUGEINT AS quantity
+        FROM held h JOIN producers p USING (event_date, cluster_id, topic)
+        WHERE p.principal IS NOT NULL AND p.by_all > 0
+    ),
+    left_over AS (
+        SELECT event_date, cluster_id, NULL AS principal, resource,
+            h.quantity - coalesce(s.quantity, 0) AS quantity
+        FROM (SELECT event_date, cluster_id, resource, sum(quantity) AS quantity FROM held GROUP BY ALL) h
+        LEFT JOIN (SELECT event_date, cluster_id, resource, sum(quantity) AS quantity FROM shared GROUP BY ALL) s
+            USING (event_date, cluster_id, resource)
+    ),
+    quantities AS (
+        SELECT event_date, cluster_id, principal, resource, sum(quantity) AS quantity
+        FROM (SELECT * FROM used UNION ALL SELECT * FROM shared UNION ALL SELECT * FROM left_over)
+        GROUP BY ALL
+    ),
+    totals AS (
+        SELECT event_date, cluster_id, resource, sum(quantity)::DOUBLE / units * price AS amount
+        FROM quantities JOIN price USING (resource) GROUP BY event_date, cluster_id, resource, units, price
+    ),
+    days AS (
+        SELECT event_date, cluster_id,
+            coalesce(max(amount) FILTER (resource = 'ingress'), 0)
+            + coalesce(max(amount) FILTER (resource = 'egress'), 0)
+            + coalesce(max(amount) FILTER (resource = 'requests'), 0)
+            + coalesce(max(amount) FILTER (resource = 'storage'), 0)
+            + coalesce(max(amount) FILTER (resource = 'partitions'), 0) AS amount
+        FROM totals GROUP BY event_date, cluster_id
+    )
+    SELECT q.event_date, q.cluster_id, q.principal, q.resource, q.quantity,
+        q.quantity::DOUBLE / p.units * p.price AS amount,
+        CASE WHEN d.amount > 0 THEN q.quantity::DOUBLE / p.units * p.price / d.amount END AS share, p.currency
+    FROM quantities q LEFT JOIN price p USING (resource) LEFT JOIN days d USING (event_date, cluster_id)
+    WHERE q.quantity <> 0
+"""
+
+# Tables of files: footer (each file that has a readable one), set_aside, deleted.
+HOLES: Final = """
+    WITH before AS (
+        SELECT f.*, greatest(
+            coalesce(d.seq, 0),
+            coalesce(max(f.last_seq) OVER (
+                PARTITION BY cluster_id, broker_id, boot_id ORDER BY f.first_seq, f.last_seq
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ), 0)
+        ) AS through
+        FROM footer f LEFT JOIN deleted d USING (cluster_id, broker_id, boot_id)
+    )
+    SELECT day_of(opened_us) AS event_date, cluster_id, broker_id, sum(first_seq - through - 1) AS holes
+    FROM before WHERE first_seq > through + 1 GROUP BY ALL
+"""
+
+QUARANTINE: Final = (
+    'SELECT path, reason, event_date, cluster_id, broker_id, "table", rows, NULL AS detail FROM set_aside'
+)
+
+COMPLETENESS: Final = """
+    WITH
+    aside AS (
+        SELECT event_date, cluster_id, broker_id, count(*) FILTER (reason = 'duplicate') AS duplicates,
+            count(*) FILTER (reason IN ('corrupt', 'version', 'future', 'expired')) AS files,
+            coalesce(sum(rows) FILTER (reason <> 'duplicate'), 0) AS rows
+        FROM quarantine
+        WHERE event_date IS NOT NULL AND cluster_id IS NOT NULL AND broker_id IS NOT NULL
+        GROUP BY event_date, cluster_id, broker_id
+    )
+    SELECT event_date, cluster_id, broker_id, coalesce(c.events, 0) AS events, coalesce(c.gaps, 0) AS gaps,
+        coalesce(c.missing, 0) AS missing, coalesce(h.holes, 0) AS holes, coalesce(a.duplicates, 0) AS duplicates,
+        coalesce(a.files, 0) AS quarantined_files, coalesce(a.rows, 0) AS quarantined_rows,
+        coalesce(c.missing, 0) + coalesce(h.holes, 0) + coalesce(a.files, 0) + coalesce(a.rows, 0) = 0 AS is_complete
+    FROM coverage c FULL JOIN holes h USING (event_date, cluster_id, broker_id)
+        FULL JOIN aside a USING (event_date, cluster_id, broker_id)
+"""
+
+IDLE_TOPICS: Final = """
+    WITH
+    newest AS (
+        SELECT *, max(hour) OVER (PARTITION BY cluster_id) AS newest_hour FROM inventory_hours
+    ),
+    there AS (
+        SELECT * FROM newest WHERE hour >= newest_hour - 3600000000
+        QUALIFY row_number() OVER (PARTITION BY cluster_id, topic ORDER BY hour DESC) = 1
+    ),
+    uses AS (
+        SELECT cluster_id, topic, max(last_produced) AS last_produced, max(last_fetched) AS last_fetched
+        FROM topic_days GROUP BY ALL
+    ),
+    covered AS (
+        SELECT cluster_id, min(first_ts) AS covered_from, max(last_ts) AS as_of,
+            count(DISTINCT event_date) FILTER (events > 0) AS covered_days
+        FROM coverage GROUP BY cluster_id
+    ),
+    incomplete AS (
+        SELECT cluster_id, count(DISTINCT event_date) AS days
+        FROM completeness
+        SEMI JOIN (SELECT event_date, cluster_id FROM coverage WHERE events > 0) USING (event_date, cluster_id)
+        WHERE NOT is_complete GROUP BY cluster_id
+    )
+    SELECT t.cluster_id, t.topic, t.partitions, t.replica_bytes, u.last_produced, u.last_fetched,
+        (c.as_of - coalesce(greatest(u.last_produced, u.last_fetched), c.covered_from)) // 3600000000 AS idle_hours,
+        c.covered_from, c.as_of, c.covered_days, coalesce(i.days, 0) AS incomplete_days,
+        regexp_matches(lower(t.topic), 'dlq|dead-letter|dead_letter|deadletter|retry|error') AS is_spare
+    FROM there t JOIN covered c USING (cluster_id)
+        LEFT JOIN uses u USING (cluster_id, topic) LEFT JOIN incomplete i USING (cluster_id)
+"""
+
+# Of each row of storm_bins the storm that it belongs to.
+STORM_ROWS: Final = """
+    WITH
+    bins AS (SELECT DISTINCT cluster_id, listener, bin FROM storm_bins),
+    begins AS (
+        SELECT *, bin - lag(bin) OVER (PARTITION BY cluster_id, listener ORDER BY bin) - 10000000 AS pause FROM bins
+    ),
+    numbered AS (
+        SELECT *, count(*) FILTER (pause IS NULL OR pause > 60000000)
+            OVER (PARTITION BY cluster_id, listener ORDER BY bin) AS storm
+        FROM begins
+    ),
+    spans AS (
+        SELECT cluster_id, listener, bin, min(bin) OVER storms AS started, max(bin) OVER storms + 10000000 AS ended
+        FROM numbered WINDOW storms AS (PARTITION BY cluster_id, listener, storm)
+    )
+    SELECT s.started, s.ended, b.* FROM storm_bins b JOIN spans s USING (cluster_id, listener, bin)
+"""
+
+STORMS: Final = """
+    WITH
+    by_bin AS (
+        SELECT cluster_id, listener, started, ended, bin, sum(accepted) AS accepted, sum(limited) AS limited,
+            sum(refused) AS refused
+        FROM storm_rows GROUP BY ALL
+    ),
+    sums AS (
+        SELECT cluster_id, listener, started, ended, sum(accepted) AS accepted, sum(limited) AS limited,
+            sum(refused) AS refused, max(accepted + refused) AS peak_attempts,
+            max(accepted) FILTER (limited + refused > 0) AS held_accepted
+        FROM by_bin GROUP BY cluster_id, listener, started, ended
+    ),
+    limits AS (
+        SELECT cluster_id, listener, started, limit_met FROM storm_rows WHERE limit_met IS NOT NULL
+        GROUP BY cluster_id, listener, started, limit_met
+        QUALIFY row_number() OVER (
+            PARTITION BY cluster_id, listener, started ORDER BY sum(limited + refused) DESC, limit_met
+        ) = 1
+    ),
+    addresses AS (
+        SELECT cluster_id, listener, started, client_ip, sum(accepted + limited + refused) AS attempts
+        FROM storm_rows GROUP BY cluster_id, listener, started, client_ip
+        QUALIFY row_number() OVER (
+            PARTITION BY cluster_id, listener, started ORDER BY sum(accepted + limited + refused) DESC, client_ip
+        ) = 1
+    ),
+    clients AS (
+        SELECT cluster_id, listener, started, client_ip, principal, client_id, software_name, software_version
+        FROM storm_rows SEMI JOIN addresses USING (cluster_id, listener, started, client_ip)
+        GROUP BY cluster_id, listener, started, client_ip, principal, client_id, software_name, software_version
+        QUALIFY row_number() OVER (
+            PARTITION BY cluster_id, listener, started
+            ORDER BY sum(accepted) DESC, sum(limited + refused) DESC, principal, client_id NULLS LAST,
+                software_name NULLS LAST, software_version NULLS LAST
+        ) = 1
+    ),
+    others AS (
+        SELECT c.cluster_id, c.listener, c.started, r.minute >= minute_of(c.started) AS is_during,
+            unnest(map_entries(r.latency)) AS entry
+        FROM clients c JOIN sums s USING (cluster_id, listener, started) JOIN rollup r
+            ON r.cluster_id = c.cluster_id
+            AND r.minute >= minute_of(c.started) - 600000000 AND r.minute < s.ended
+        WHERE r.api IN ('Produce', 'Fetch') AND r.topic IS NULL AND NOT r.is_follower
+            AND NOT (r.client_ip = c.client_ip AND r.client_id IS NOT DISTINCT FROM c.client_id)
+    ),
+    buckets AS (
+        SELECT cluster_id, listener, started, is_during, entry.key AS bucket, sum(entry.value) AS requests
+        FROM others GROUP BY ALL
+    ),
+    running AS (
+        SELECT *,
+            sum(requests) OVER (PARTITION BY cluster_id, listener, started, is_during ORDER BY bucket) AS below,
+            sum(requests) OVER (PARTITION BY cluster_id, listener, started, is_during) AS total
+        FROM buckets
+    ),
+    percentiles AS (
+        SELECT cluster_id, listener, started, is_during, round(pow(1.04, min(bucket))) AS p99_us
+        FROM running WHERE below * 100 >= total * 99 GROUP BY ALL
+    )
+    SELECT s.cluster_id, s.listener, s.started, s.ended, s.accepted, s.limited, s.refused, s.peak_attempts,
+        s.held_accepted, l.limit_met, a.client_ip AS source_ip, c.principal AS source_principal,
+        c.client_id AS source_client_id, software(c.software_name, c.software_version) AS source_software,
+        a.attempts AS source_attempts, b.p99_us AS others_p99_before_us, d.p99_us AS others_p99_during_us
+    FROM sums s
+        JOIN addresses a USING (cluster_id, listener, started)
+        JOIN clients c USING (cluster_id, listener, started)
+        LEFT JOIN limits l USING (cluster_id, listener, started)
+        LEFT JOIN (FROM percentiles WHERE NOT is_during) b USING (cluster_id, listener, started)
+        LEFT JOIN (FROM percentiles WHERE is_during) d USING (cluster_id, listener, started)
+"""
+
+STORM_SOURCES: Final = """
+    SELECT cluster_id, started, listener, principal, client_id, client_ip, software_name, software_version,
+        sum(accepted) AS accepted, sum(limited) AS limited, sum(refused) AS refused
+    FROM storm_rows
+    GROUP BY cluster_id, started, listener, principal, client_id, client_ip, software_name, software_version
+"""
+
+CORRECTNESS: Final = """
+    WITH
+    all_days AS (
+        SELECT cluster_id, topic, bucket, sum(records_placed) AS low, sum(records_possible) AS high,
+            sum(records_ending) AS ending
+        FROM mirror_buckets GROUP BY ALL
+    ),
+    topics AS (
+        SELECT DISTINCT m.name AS mirror, m.prefix, m.source_cluster, m.mirror_cluster, a.topic
+        FROM mirror m JOIN all_days a ON a.cluster_id = m.source_cluster
+        WHERE NOT starts_with(a.topic, '_')
+            AND (len(m.topics) = 0 OR len([t FOR t IN m.topics
+                IF CASE WHEN ends_with(t, '*') THEN starts_with(a.topic, left(t, len(t) - 1))
+                    ELSE t = a.topic END]) > 0)
+    ),
+    produced AS (
+        SELECT t.mirror, t.topic, a.bucket, a.low, a.high, a.ending
+        FROM topics t JOIN all_days a ON a.cluster_id = t.source_cluster AND a.topic = t.topic
+    ),
+    mirrored AS (
+        SELECT t.mirror, t.topic, a.bucket, a.low, a.high, a.ending
+        FROM topics t JOIN all_days a ON a.cluster_id = t.mirror_cluster AND a.topic = t.prefix || t.topic
+    ),
+    last_ending AS (SELECT mirror, topic, max(bucket) AS bucket FROM mirrored WHERE ending > 0 GROUP BY ALL),
+    pairs AS (
+        SELECT mirror, topic, bucket,
+            coalesce(p.low, 0) AS produced_min, coalesce(p.high, 0) AS produced_max,
+            coalesce(m.low, 0) AS mirrored_min, coalesce(m.high, 0) AS mirrored_max,
+            coalesce(p.ending, 0) AS produced_ending, coalesce(m.ending, 0) AS mirrored_ending
+        FROM produced p FULL JOIN mirrored m USING (mirror, topic, bucket)
+    ),
+    certain AS (
+        SELECT m.name AS mirror, c.event_date,
+            bool_and(c.is_complete) AND count(DISTINCT c.cluster_id)
+                = CASE WHEN m.source_cluster = m.mirror_cluster THEN 1 ELSE 2 END AS is_certain
+        FROM mirror m JOIN completeness c ON c.cluster_id IN (m.source_cluster, m.mirror_cluster)
+        GROUP BY m.name, m.source_cluster, m.mirror_cluster, c.event_date
+    )
+    SELECT p.mirror, p.topic, p.bucket, produced_min, produced_max, mirrored_min, mirrored_max, produced_ending,
+        mirrored_ending,
+        CASE
+            WHEN mirrored_max < produced_min AND coalesce(l.bucket > p.bucket, false) THEN 'loss'
+            WHEN mirrored_max < produced_min THEN 'lagging'
+            WHEN mirrored_min > produced_max THEN 'surplus'
+            ELSE 'complete'
+        END AS status,
+        greatest(produced_min - mirrored_max, 0) AS missing, coalesce(c.is_certain, false) AS is_certain
+    FROM pairs p LEFT JOIN last_ending l USING (mirror, topic)
+        LEFT JOIN certain c ON c.mirror = p.mirror AND c.event_date = day_of(p.bucket)
+"""
+
+ERROR_BUDGET: Final = """
+    WITH
+    ends AS (SELECT cluster_id, max(event_date) AS to_date FROM objectives GROUP BY cluster_id)
+    SELECT d.cluster_id, d.objective, e.to_date - o.window_days + 1 AS from_date, e.to_date,
+        sum(d.requests) AS requests, sum(d.bad) AS bad, o.target,
+        sum(d.bad)::DOUBLE / (sum(d.requests)::DOUBLE * (1 - o.target)) AS spent
+    FROM objectives d JOIN ends e USING (cluster_id) JOIN objective o ON o.name = d.objective
+    WHERE d.event_date > e.to_date - o.window_days
+    GROUP BY d.cluster_id, d.objective, e.to_date, o.window_days, o.target
+"""
+
+RESULTS: Final = {
+    "traffic": TRAFFIC,
+    "latency": LATENCY,
+    "objectives": OBJECTIVES,
+    "cost": COST,
+    "holes": HOLES,
+    "quarantine": QUARANTINE,
+    "completeness": COMPLETENESS,
+    "idle_topics": IDLE_TOPICS,
+    "storm_rows": STORM_ROWS,
+    "storms": STORMS,
+    "storm_sources": STORM_SOURCES,
+    "correctness": CORRECTNESS,
+    "error_budget": ERROR_BUDGET,
+}
+"""Each may read those before it; holes and storm_rows are steps on the way."""
