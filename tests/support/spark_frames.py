@@ -8,7 +8,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
-    LongType,
+    DoubleType,
     MapType,
     NumericType,
     StringType,
@@ -59,7 +59,9 @@ def _nothing(kind: DataType) -> Any:
     match kind:
         case BooleanType():
             return False
-        case NumericType() | LongType():
+        case DoubleType():
+            return 0.0
+        case NumericType():
             return 0
         case MapType():
             return {}

@@ -1,0 +1,63 @@
+"""Topics that are there, with when clients last used them and how much of that time the audit log covers. Pure."""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+from audit_pipeline.results.frames import as_table
+from audit_pipeline.results.times import after
+
+_HOUR_S: Final = 3600
+_SPARE: Final = "dlq|dead-letter|dead_letter|deadletter|retry|error"
+_TOPIC: Final = ("cluster_id", "topic")
+
+
+def idle_topics(
+    topic_days: DataFrame, inventory_hours: DataFrame, coverage: DataFrame, completeness: DataFrame
+) -> DataFrame:
+    """A topic that nobody uses is in no event but the inventory: what is there begins from that."""
+    last_used = topic_days.groupBy(*_TOPIC).agg(
+        F.max("last_produced").alias("last_produced"), F.max("last_fetched").alias("last_fetched")
+    )
+    found = (
+        _there(inventory_hours)
+        .join(last_used, [*_TOPIC], how="left")
+        .join(_covered(coverage, completeness), ["cluster_id"], how="inner")
+    )
+    last = F.coalesce(F.greatest("last_produced", "last_fetched"), F.col("covered_from"))
+    idle_us = F.unix_micros("as_of") - F.unix_micros(last)
+    shown = found.withColumns(
+        {
+            "idle_hours": F.call_function("div", idle_us, F.lit(_HOUR_S * 1_000_000)),
+            "is_spare": F.lower("topic").rlike(_SPARE),
+        }
+    )
+    return as_table(shown, "idle_topics")
+
+
+def _there(inventory_hours: DataFrame) -> DataFrame:
+    """An hour that has just begun may have told of some topics only: that before it counts too."""
+    told = inventory_hours.groupBy(*_TOPIC).agg(
+        F.max("hour").alias("hour"),
+        F.max_by("partitions", "hour").alias("partitions"),
+        F.max_by("replica_bytes", "hour").alias("replica_bytes"),
+    )
+    newest = F.max("hour").over(Window.partitionBy("cluster_id"))
+    return told.withColumn("newest", newest).where(F.col("hour") >= after(F.col("newest"), -_HOUR_S))
+
+
+def _covered(coverage: DataFrame, completeness: DataFrame) -> DataFrame:
+    times = coverage.groupBy("cluster_id").agg(F.min("first_ts").alias("covered_from"), F.max("last_ts").alias("as_of"))
+    days = (
+        completeness.groupBy("cluster_id", "event_date")
+        .agg(F.sum("events").alias("events"), F.bool_and("is_complete").alias("is_complete"))
+        .where(F.col("events") > 0)
+        .groupBy("cluster_id")
+        .agg(_number(F.lit(True)).alias("covered_days"), _number(~F.col("is_complete")).alias("incomplete_days"))
+    )
+    return times.join(days, ["cluster_id"], how="left").fillna(0, ["covered_days", "incomplete_days"])
+
+
+def _number(condition: Column) -> Column:
+    return F.count(F.when(condition, 1))
