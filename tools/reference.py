@@ -26,7 +26,7 @@ from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.observers.figures import observer_families
 from broker_runtime.turn_lengths import TurnLengths
 from sluicegate_operator.handlers.telemetry import REGISTRY
-from tools import audit_events_page, broker_states_page, connection_states_page, resources_page
+from tools import audit_events_page, audit_results_page, broker_states_page, connection_states_page, resources_page
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -142,6 +142,7 @@ def _keys(keys: Mapping[str, ConfigKey]) -> str:
 PAGES = {
     "audit-events.md": audit_events_page.events_page,
     "audit-log-settings.md": audit_events_page.settings_page,
+    "audit-results.md": audit_results_page.results_page,
     "broker-configuration.md": broker_page,
     "broker-states.md": broker_states_page.states_page,
     "connection-states.md": connection_states_page.states_page,

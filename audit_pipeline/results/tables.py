@@ -52,10 +52,17 @@ class ResultTable:
 
 
 @cache
+def result_definition() -> Mapping[str, Any]:
+    """schemas/audit_result.v1.json as it is written."""
+    text = files(__package__).joinpath("audit_result.v1.json").read_text(encoding="utf-8")
+    read: dict[str, Any] = json.loads(text)
+    return read
+
+
+@cache
 def result_tables() -> Mapping[str, ResultTable]:
     """By name, facts first. Types are those of audit events, and date and double."""
-    text = files(__package__).joinpath("audit_result.v1.json").read_text(encoding="utf-8")
-    return {name: _table(name, read) for name, read in json.loads(text)["tables"].items()}
+    return {name: _table(name, read) for name, read in result_definition()["tables"].items()}
 
 
 def _table(name: str, read: Mapping[str, Any]) -> ResultTable:

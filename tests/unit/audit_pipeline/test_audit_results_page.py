@@ -1,0 +1,78 @@
+"""The questions of docs/reference/audit-results.md are answered by what is published, and by nothing else there."""
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from audit_pipeline.published import Manifest, publish, result_schema
+from audit_pipeline.results.tables import result_tables
+from audit_pipeline.targets import open_target
+from tools.audit_results_page import EXAMPLES, SETUP, results_page
+
+STARTED = datetime(2026, 11, 20, 10, tzinfo=UTC)
+STORM = {"cluster_id": "c1", "listener": "EXTERNAL", "started": STARTED}
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "idle_topics": [
+        {"cluster_id": "c1", "topic": topic, "replica_bytes": size, "idle_hours": hours, "incomplete_days": days,
+         "is_spare": topic.endswith("dlq")}
+        for topic, size, hours, days in (("a", 1, 168, 0), ("b", 2, 999, 0), ("used", 3, 167, 0), ("dark", 4, 999, 1),
+                                         ("a.dlq", 5, 999, 0))
+    ],
+    "storms": [
+        {**STORM, "ended": STARTED, "limit_met": "max", "peak_attempts": 90, "held_accepted": 40},
+        {**STORM, "started": STARTED - timedelta(hours=1)},
+    ],
+    "storm_sources": [
+        {**STORM, "client_ip": "10.0.0.1", "principal": "User:a", "accepted": 30, "limited": 1, "refused": 50},
+        {**STORM, "client_ip": "10.0.0.2", "principal": "User:b", "accepted": 10, "limited": 0, "refused": 80},
+        {**STORM, "started": STARTED - timedelta(hours=1), "client_ip": "10.0.0.3", "accepted": 999},
+    ],
+    "rollup": [
+        {"cluster_id": "c1", "client_id": None, "minute": STARTED, "api": "Produce", "latency": [(10, 90), (100, 9)]},
+        {"cluster_id": "c1", "client_id": None, "minute": STARTED + timedelta(minutes=59), "api": "Produce",
+         "latency": [(200, 1)]},
+        {"cluster_id": "c1", "minute": STARTED, "api": "Produce", "topic": "a", "latency": [(900, 1000)]},
+        {"cluster_id": "c1", "minute": STARTED, "api": "Fetch", "latency": [(900, 1000)]},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection:
+    folder: Path = tmp_path_factory.mktemp("published")
+    files: dict[str, dict[str, tuple[str, ...]]] = {}
+    for table, rows in ROWS.items():
+        day = "2026-11-20" if result_tables()[table].is_by_day else ""
+        path = f"{table}/event_date={day}/2-0.parquet" if day else f"{table}/2-0.parquet"
+        (folder / path).parent.mkdir(parents=True)
+        schema = pa.schema([field.with_nullable(True) for field in result_schema(table)])
+        parquet.write_table(pa.Table.from_pylist(rows, schema), folder / path)
+        shutil.copy(folder / path, (folder / path).with_name("1-0.parquet"))
+        files[table] = {day: (path,)}
+    publish(open_target(str(folder)), Manifest("2", 0, files))
+    asked = duckdb.connect()
+    asked.execute(SETUP.replace("RESULTS/", f"{folder}/"))
+    return asked
+
+
+def test_the_questions_are_answered(published: duckdb.DuckDBPyConnection) -> None:
+    idle, storm, latency = (published.sql(sql).to_arrow_table().to_pylist() for sql in EXAMPLES.values())
+    assert [row["topic"] for row in idle] == ["b", "a"]
+    assert [(row["client_ip"], row["attempts"], row["held_accepted"]) for row in storm] == [
+        ("10.0.0.2", 90, 40),
+        ("10.0.0.1", 81, 40),
+    ]
+    assert latency == [{"cluster_id": "c1", "client_id": None, "hour": STARTED, "p99_us": round(1.04**100)}]
+
+
+def test_each_table_has_its_place_on_the_page() -> None:
+    page = results_page()
+    for table in result_tables().values():
+        assert f"\n## {table.name}\n" in page
+        assert all(f"| `{field.name}` | {field.type}" in page for field in table.fields)
