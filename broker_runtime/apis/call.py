@@ -116,8 +116,9 @@ class Completion:
     def ended(self, call: "Call", ending: Ending) -> None:
         observer = self.observer
         if observer is not None:
+            now = self.now
             call.ending = ending
-            call.completed_s = self.now()
+            call.completed_s = now()
             observer(call)
 
 

@@ -58,9 +58,11 @@ class Dispatcher(Generic[C]):
         if api is None:
             raise ProtocolError("unknown-api", f"API key {key} is not served on this listener")
         completion = self._completion
+        # An attribute that is called where it is named is looked for as a method first, in every request.
+        now, carry_out = completion.now, api.handle
         call = Call(api, version, correlation_id, client_id, connection, completion)
         call.request_bytes = len(frame)
-        call.received_s = completion.now()
+        call.received_s = now()
         try:
             low, high = api.versions
             if not low <= version <= high and not api.any_version:
@@ -75,7 +77,7 @@ class Dispatcher(Generic[C]):
                 completion.requests.begun(call, frame, body)
             answer = None if self._gate is None else self._gate(call)
             if answer is None:
-                answer = api.handle(request, call, self._context)
+                answer = carry_out(request, call, self._context)
             if isinstance(answer, tuple):
                 reply: Reply = answer
             elif isinstance(answer, Mapping):

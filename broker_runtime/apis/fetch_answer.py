@@ -13,7 +13,7 @@ from broker_runtime.apis.fetch_partition import FetchPartition
 from broker_runtime.apis.fetch_request import FetchRequest
 from broker_runtime.apis.fetch_session import NO_SESSION
 from broker_runtime.wire.header import prefix
-from broker_runtime.wire.reply import Chunk, FileRegion, Reply
+from broker_runtime.wire.reply import Chunk, Reply
 from broker_runtime.wire.varint import write_uvarint
 from broker_runtime.wire.writer import array_length, string
 
@@ -101,9 +101,7 @@ def _framed(call: Call, chunks: list[Chunk], text: list[bytes]) -> Reply:
     tail = b"".join(text)
     if not chunks:
         return (prefix(call.correlation_id, len(tail), flexible) + tail,)
-    size = len(tail)
-    for chunk in chunks:
-        size += chunk.length if isinstance(chunk, FileRegion) else len(chunk)
+    size = sum(map(len, chunks), len(tail))
     head = prefix(call.correlation_id, size, flexible)
     return (head, *chunks, tail) if tail else (head, *chunks)
 

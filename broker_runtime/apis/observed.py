@@ -7,7 +7,6 @@ before it is asked for.
 from collections.abc import Mapping, Sequence
 
 from broker_runtime.apis.call import Call, ClientSoftware
-from broker_runtime.wire.reply import FileRegion
 
 ANONYMOUS = "User:ANONYMOUS"
 """Kafka's name for a client that has not said who it is."""
@@ -27,7 +26,7 @@ def client_software(call: Call) -> ClientSoftware | None:
 
 def answer_bytes(call: Call) -> int:
     """With the size field; 0 when nothing is sent."""
-    return sum(chunk.length if isinstance(chunk, FileRegion) else len(chunk) for chunk in call.reply)
+    return sum(map(len, call.reply))
 
 
 def error_code(call: Call) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from broker_runtime.apis.call import NO_ACKS, Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.produce_answer import failed_partition, success, tail
-from broker_runtime.apis.produce_request import ProduceRequest, read_request
+from broker_runtime.apis.produce_request import read_request
 from broker_runtime.apis.produce_wait import ProduceWait, Waiting, safe_below
 from broker_runtime.apis.record_checks import Unchecked, look_aside
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
@@ -35,14 +35,14 @@ _API_KEY = PRODUCE.to_bytes(2, "big")
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply:
-    request = read_request(reader)
-    version, acks, answer = call.version, request.acks, request.answer
+    transactional_id, acks, timeout_ms, appends, answer = read_request(reader)
+    version = call.version
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
-    refusal = _refusal(request)
+    refusal = _refusal(transactional_id, acks)
     failed: tuple[str, str] | None = None
     waiting: list[Waiting] = []
     unchecked: list[Unchecked] = []
-    for place, topic, index, records in request.appends:
+    for place, topic, index, records in appends:
         try:
             if refusal is not None:
                 raise refusal
@@ -59,7 +59,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
             answer[place] = failed_partition(call, topic, index, error)
     answer.append(tail(call.throttle_ms, call.flexible))
     if unchecked:
-        return _WhenChecked(request, unchecked, waiting, failed, call, context).call
+        return _WhenChecked(answer, unchecked, waiting, failed, call, timeout_ms, context).call
     if acks == 0:
         if failed is not None:
             raise ProtocolError(*failed)
@@ -67,7 +67,7 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
     if waiting:
         later = call.later()
         later.admits = _is_produce
-        return ProduceWait(answer, waiting, later, _timer(request, context)).call
+        return ProduceWait(answer, waiting, later, _timer(acks, timeout_ms, context)).call
     return call.packed(b"".join(answer))
 
 
@@ -84,21 +84,23 @@ class _WhenChecked:
 
     def __init__(
         self,
-        request: ProduceRequest,
+        answer: list[bytes],
         unchecked: Sequence[Unchecked],
         waiting: list[Waiting],
         failed: tuple[str, str] | None,
         call: Call,
+        timeout_ms: int,
         context: BrokerContext,
     ) -> None:
         """`waiting` and `failed` are of the partitions that nobody had to look at."""
-        self._request, self._waiting, self._failed, self._context = request, waiting, failed, context
+        self._answer, self._waiting, self._failed = answer, waiting, failed
+        self._timeout_ms, self._context = timeout_ms, context
         # Who goes away is not answered; its records are appended, as if it had gone a moment later.
         self.call = call.later()
         look_aside(unchecked, context, call, self._append, self._finish)
 
     def _append(self, item: Unchecked, refused: KafkaError | None) -> None:
-        version, acks, answer = self.call.version, self._request.acks, self._request.answer
+        version, acks, answer = self.call.version, self.call.acks, self._answer
         try:
             if refused is not None:
                 raise refused
@@ -112,20 +114,20 @@ class _WhenChecked:
             answer[item.place] = failed_partition(self.call, item.topic, item.partition, error)
 
     def _finish(self) -> None:
-        acks, answer = self._request.acks, self._request.answer
+        acks, answer = self.call.acks, self._answer
         if acks == 0 and self._failed is not None:
             self.call.refuse(*self._failed)
         elif acks == 0:
             self.call.complete(NO_REPLY)
         elif self._waiting and not self.call.done:
-            ProduceWait(answer, self._waiting, self.call, _timer(self._request, self._context))
+            ProduceWait(answer, self._waiting, self.call, _timer(acks, self._timeout_ms, self._context))
         else:
             self.call.complete(self.call.packed(b"".join(answer)))
 
 
-def _timer(request: ProduceRequest, context: BrokerContext) -> tuple[BrokerContext, float] | None:
+def _timer(acks: int, timeout_ms: int, context: BrokerContext) -> tuple[BrokerContext, float] | None:
     """With acks=1 only the disk is waited for, however long that takes."""
-    return None if request.acks == 1 else (context, max(request.timeout_ms, 0) / 1000)
+    return None if acks == 1 else (context, max(timeout_ms, 0) / 1000)
 
 
 def _takes_long(records: memoryview | None, leader: LeaderReplica, context: BrokerContext) -> bool:
@@ -140,10 +142,10 @@ def _takes_long(records: memoryview | None, leader: LeaderReplica, context: Brok
     return False
 
 
-def _refusal(request: ProduceRequest) -> KafkaError | None:
-    if request.transactional_id is not None:
+def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
+    if transactional_id is not None:
         return KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported; leave transactional.id unset")
-    if request.acks not in (-1, 0, 1):
+    if acks not in (-1, 0, 1):
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
     return None
 

@@ -16,13 +16,13 @@ _OK_TAIL_V8 = b"\x00\x00\x00\x00\xff\xff"
 _OK_TAIL_V9 = b"\x01\x00\x00"
 _OK_TAILS = (b"",) * _RECORD_ERRORS_SINCE + (_OK_TAIL_V8,) + (_OK_TAIL_V9,) * 4
 """By version: no record errors, no message, no tagged fields."""
-_NO_THROTTLE = b"\x00\x00\x00\x00"
+_TAIL = Struct(">i")
+_FLEXIBLE_TAIL = Struct(">ix")
 
 
 def tail(throttle_ms: int, flexible: bool) -> bytes:
     """What follows the results."""
-    throttle = throttle_ms.to_bytes(4, "big") if throttle_ms else _NO_THROTTLE
-    return throttle + b"\x00" if flexible else throttle
+    return (_FLEXIBLE_TAIL if flexible else _TAIL).pack(throttle_ms)
 
 
 def success(version: int, index: int, done: AppendResult) -> bytes:

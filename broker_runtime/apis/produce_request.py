@@ -16,27 +16,19 @@ AskedAppend = tuple[int, str, int, memoryview | None]
 """The place of its result in the answer, topic, partition, and records, which are valid as long as the frame is."""
 
 
-class ProduceRequest:
-    """`answer` begins as the answer will: topics and counts as they were asked, and an empty place for each partition's
-    result.
-    """
-
-    __slots__ = ("acks", "answer", "appends", "timeout_ms", "transactional_id")
-
-    def __init__(self, transactional_id: str | None, acks: int, timeout_ms: int) -> None:
-        self.transactional_id = transactional_id
-        self.acks = acks
-        self.timeout_ms = timeout_ms
-        self.appends: list[AskedAppend] = []
-        self.answer: list[bytes] = []
+ProduceRequest = tuple[str | None, int, int, list[AskedAppend], list[bytes]]
+"""Transactional id, acks, time-out in milliseconds, what is to be appended, and how the answer will begin: topics and
+counts as they were asked, and an empty place for each partition's result.
+"""
 
 
 def read_request(reader: RequestReader) -> ProduceRequest:
     """Raises ProtocolError."""
     flexible = reader.flexible
     transactional_id = reader.nullable_string()
-    request = ProduceRequest(transactional_id, *reader.fixed(_ACKS_TIMEOUT))
-    appends, answer = request.appends, request.answer
+    acks, timeout_ms = reader.fixed(_ACKS_TIMEOUT)
+    appends: list[AskedAppend] = []
+    answer: list[bytes] = []
     topics_at = reader.position
     topics = reader.array_length()
     if not topics:
@@ -57,4 +49,4 @@ def read_request(reader: RequestReader) -> ProduceRequest:
             answer.append(_NO_TAGS)
         topics_at = reader.position
     reader.end_struct()
-    return request
+    return transactional_id, acks, timeout_ms, appends, answer

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from broker_runtime.apis.call import Call, Ending
 from broker_runtime.apis.context import ApiSpec
 
-_REFUSED, _HUNG_UP = Ending.REFUSED, Ending.HUNG_UP
+_ANSWERED, _CANCELLED = Ending.ANSWERED, Ending.CANCELLED
 
 
 class RequestCount(NamedTuple):
@@ -40,7 +40,7 @@ class RequestMetrics:
         figures = self._figures[call.api.key]
         figures.total += 1
         figures.time_s += call.completed_s - call.received_s
-        if call.ending is _REFUSED or call.ending is _HUNG_UP:
+        if call.ending is not _ANSWERED and call.ending is not _CANCELLED:
             figures.failed += 1
 
     def collect(self) -> Iterator[RequestCount]:

@@ -17,7 +17,7 @@ from broker_runtime.network.output import send
 from broker_runtime.network.owed_replies import OwedReplies
 from broker_runtime.network.shared import Shared
 from broker_runtime.network.transport import FileUnreadableError, Transport
-from broker_runtime.wire.reply import Chunk, FileRegion, PendingReply, Reply
+from broker_runtime.wire.reply import Chunk, PendingReply, Reply
 
 _OUTPUT_TURN_BYTES = 256 * 1024
 """Replies are sent when they add up to so much, so that many small requests cannot pile up huge replies."""
@@ -213,7 +213,7 @@ class Connection:
                 reply = there[0]
             for chunk in reply:
                 outgoing.append(chunk)
-                unsent += chunk.length if isinstance(chunk, FileRegion) else len(chunk)
+                unsent += len(chunk)
             if unsent >= _OUTPUT_TURN_BYTES:
                 unsent = 0
                 self._send()

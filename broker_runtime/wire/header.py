@@ -13,6 +13,7 @@ from broker_runtime.wire.versions import API_VERSIONS, FORMATS
 _FIXED = Struct(">hhih")
 FIXED_SIZE = _FIXED.size
 _SIZE_AND_CORRELATION = Struct(">ii")
+_SIZE_CORRELATION_AND_TAGS = Struct(">iix")
 
 
 RequestHeader = tuple[int, int, int, str | None, int]
@@ -46,5 +47,5 @@ def response_prefix(api_key: int, version: int, correlation_id: int, body_size: 
 def prefix(correlation_id: int, body_size: int, flexible: bool) -> bytes:
     """The same for an API other than ApiVersions, of a version that is known to be flexible or not."""
     if flexible:
-        return _SIZE_AND_CORRELATION.pack(body_size + 5, correlation_id) + b"\x00"
+        return _SIZE_CORRELATION_AND_TAGS.pack(body_size + 5, correlation_id)
     return _SIZE_AND_CORRELATION.pack(body_size + 4, correlation_id)

@@ -33,6 +33,9 @@ class FileRegion:
         self.length = length
         self.on_unreadable = on_unreadable
 
+    def __len__(self) -> int:
+        return self.length
+
     def read(self) -> bytes:
         return self.file.pread(self.length, self.offset)
 

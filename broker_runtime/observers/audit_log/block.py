@@ -17,7 +17,6 @@ from broker_runtime.observers.audit_log.layout import (
     REQUEST_ROW,
     packed_block,
 )
-from broker_runtime.wire.reply import FileRegion
 
 _ANSWERED = Ending.ANSWERED
 _WAS_ANSWERED = ENDINGS[_ANSWERED.value]
@@ -148,7 +147,7 @@ class Block:
 
 
 def _size(reply: tuple[Any, ...]) -> int:
-    return sum(chunk.length if isinstance(chunk, FileRegion) else len(chunk) for chunk in reply)
+    return sum(map(len, reply))
 
 
 def _error(call: Call) -> int:
