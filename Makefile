@@ -26,7 +26,7 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup: venv java kafka spark-kafka kubernetes s3 observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, an S3 server, the example of an observer
+setup: venv java kafka spark-kafka kubernetes s3 chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, an S3 server, Chromium, the example of an observer
 
 .PHONY: java
 java: venv  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
@@ -47,6 +47,10 @@ kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: min
 .PHONY: s3
 s3: venv  ## versitygw, an S3 server over a folder: a minute of Go once, then a cache
 	@$(BIN)/python -m tests.support.s3_server
+
+.PHONY: chromium
+chromium: venv  ## a headless Chromium that looks at reports; as root on Debian it is installed where there is none
+	@$(BIN)/python -m tests.support.chromium
 
 .PHONY: observer-plugin
 observer-plugin: .observer-plugin/.installed  ## somebody else's observer (examples/), installed as its user would

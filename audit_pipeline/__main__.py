@@ -1,4 +1,4 @@
-"""`python -m audit_pipeline land|keep|tail|query|check|upkeep|publish`: the audit log, from spools to answers."""
+"""`python -m audit_pipeline land|keep|tail|query|check|upkeep|publish|report`: the audit log, spools to answers."""
 
 import argparse
 import logging
@@ -20,6 +20,7 @@ _FILE_BYTES = 128 * 1024 * 1024
 _INTERRUPTED = 130
 _SHORTEST_INTERVAL_S = 0.01
 _DAYS_MAX = 36_500
+_REPORT_DAYS_MAX = 366
 _GO_ON = ("land", "keep", "publish", "tail")
 """They end when they have finished what they are at; all others at once."""
 
@@ -91,6 +92,15 @@ def parser() -> argparse.ArgumentParser:
     publish.add_argument("--follow", action="store_true", help="go on until SIGTERM")
     publish.add_argument("--interval-s", type=interval, default=2.0, help="with --follow: time between two looks")
     publish.set_defaults(run=commands_topic.publish)
+
+    report = found.add_parser(
+        "report", help="a page for people of what `build` made, and its numbers as JSON beside it"
+    )
+    report.add_argument("--results", required=True, help="as for `build`: " + _TARGET)
+    report.add_argument("--out", type=Path, default=Path("report.html"), help="the page; report.html")
+    days = _within(int, 1, _REPORT_DAYS_MAX)
+    report.add_argument("--days", type=days, default=7, help="the last so many (UTC) are shown; 7")
+    report.set_defaults(run=commands.report)
 
     tail = found.add_parser("tail", help="show events as a broker writes them")
     tail.add_argument("spools", type=Path, nargs="+", help="the folder that a broker writes its spools to")

@@ -154,6 +154,16 @@ def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     return FOUND_SOMETHING if report.findings else OK
 
 
+def report(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
+    from audit_pipeline.report.writing import write_report  # noqa: PLC0415
+    from audit_pipeline.targets import open_target  # noqa: PLC0415
+
+    for answer in write_report(open_target(given.results), given.out, given.days):
+        print(answer.as_text())
+    print(f"{given.out}, and its numbers in {given.out.with_suffix('.json')}")
+    return OK
+
+
 def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     import duckdb  # noqa: PLC0415
 

@@ -3,18 +3,17 @@
 It is the one on the PATH. On Debian, as root, it is installed when there is none.
 """
 
-import os
 import shutil
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
-from tests.support.cache import ObtainError, main, show
+from tests.support import debian
+from tests.support.cache import ObtainError, main
 
 LEAST = 17
 PACKAGE = "openjdk-17-jre-headless"
-_INSTALL_TIMEOUT_S = 900
 
 
 @cache
@@ -34,30 +33,15 @@ def java() -> str:
 
 def obtain() -> Path:
     """A Java, installed when there is none and Debian's packages can be. Raises ObtainError."""
-    if shutil.which("java") is None and _can_install():
-        _install()
+    if shutil.which("java") is None and debian.can_install():
+        debian.install("java", PACKAGE)
     return Path(java())
-
-
-def _can_install() -> bool:
-    return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
 def _advice() -> str:
     if shutil.which("apt-get"):
         return f"sudo apt-get install {PACKAGE}"
     return "install one, such as Temurin of https://adoptium.net, and have it on the PATH"
-
-
-def _install() -> None:
-    show("java", f"installing {PACKAGE} with apt-get ...")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (["update"], ["install", "-y", "--no-install-recommends", PACKAGE]):
-        command = ["apt-get", "-q", *arguments]
-        # What apt-get says is its progress; the path of the Java is all that belongs on standard output.
-        done = subprocess.run(command, stdout=sys.stderr, timeout=_INSTALL_TIMEOUT_S, check=False, env=environment)
-        if done.returncode != 0:
-            raise ObtainError(f"{' '.join(command)} failed with exit code {done.returncode}: see what it says above")
 
 
 if __name__ == "__main__":

@@ -95,6 +95,12 @@ def upkeep(context: typer.Context) -> None:
     _become("upkeep", *context.args)
 
 
+@audit.command(context_settings=_THROUGH)
+def report(context: typer.Context) -> None:
+    """A page for people of the results that `build` made."""
+    _become("report", *context.args)
+
+
 def _found(data_dir: Path, cluster: str | None) -> LocalAudit:
     try:
         return find_local_audit(data_dir, cluster)

@@ -1,0 +1,90 @@
+"""How long requests of clients took: percentiles over time by API, from histograms, which can be added up."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from audit_pipeline.report.figures.scope import Scope
+from audit_pipeline.report.window import Span
+
+APIS = ("Produce", "Fetch")
+"""Of these there is always a plot where there are numbers; of others where they have most requests."""
+APIS_MAX = 3
+_GAMMA = 1.04
+
+_WITHIN = """event_date BETWEEN $from_day AND $to_day AND epoch_us(minute) >= $from_us AND epoch_us(minute) < $to_us
+  AND topic IS NULL AND NOT is_follower"""
+
+_BUCKETS = f"""
+WITH each AS (
+  SELECT api, {{at}} AS at_us, unnest(map_entries(latency)) AS entry FROM rollup WHERE {_WITHIN}
+)
+SELECT api, at_us, entry.key::INTEGER AS bucket, sum(entry.value)::BIGINT AS requests
+FROM each GROUP BY ALL ORDER BY api, at_us, bucket
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyPoint:
+    at_us: int
+    requests: int
+    p50_us: int
+    p99_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class ApiLatency:
+    api: str
+    whole: LatencyPoint
+    points: tuple[LatencyPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Times of service: without what a Fetch waited for data. Over all clusters."""
+
+    apis: tuple[ApiLatency, ...]
+    apis_left_out: int
+
+
+def latency(scope: Scope) -> Latency:
+    by_api: dict[str, dict[int, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
+    for row in scope.ask(_BUCKETS.format(at="epoch_us(minute) // $step_us * $step_us")):
+        by_api[row["api"]][row["at_us"]][row["bucket"]] = row["requests"]
+    wholes = {api: _added(times) for api, times in by_api.items()}
+    ranked = sorted(wholes, key=lambda api: (api not in APIS, -sum(wholes[api].values()), api))
+    drawn = sorted(ranked[:APIS_MAX], key=lambda api: (APIS.index(api) if api in APIS else len(APIS), api))
+    found = []
+    for api in drawn:
+        points = [_point(at_us, buckets) for at_us, buckets in sorted(by_api[api].items())]
+        found.append(ApiLatency(api, _point(scope.windows.shown.from_us, wholes[api]), tuple(points)))
+    return Latency(tuple(found), len(ranked) - len(drawn))
+
+
+def p99_by_api(scope: Scope, span: Span) -> dict[str, int]:
+    by_api: dict[str, dict[int, int]] = defaultdict(dict)
+    for row in scope.ask(_BUCKETS.format(at="0"), span):
+        by_api[row["api"]][row["bucket"]] = row["requests"]
+    return {api: percentile_us(buckets, 99) for api, buckets in by_api.items()}
+
+
+def percentile_us(buckets: Mapping[int, int], percent: int) -> int:
+    """The upper end of the smallest bucket that has at least that percentage of the requests in it and below."""
+    ordered = sorted(buckets)
+    below = accumulate(buckets[bucket] for bucket in ordered)
+    needed = sum(buckets.values()) * percent
+    reached = next(bucket for bucket, number in zip(ordered, below, strict=True) if number * 100 >= needed)
+    return round(_GAMMA**reached)
+
+
+def _point(at_us: int, buckets: Mapping[int, int]) -> LatencyPoint:
+    return LatencyPoint(at_us, sum(buckets.values()), percentile_us(buckets, 50), percentile_us(buckets, 99))
+
+
+def _added(times: Mapping[int, Mapping[int, int]]) -> dict[int, int]:
+    whole: dict[int, int] = defaultdict(int)
+    for buckets in times.values():
+        for bucket, requests in buckets.items():
+            whole[bucket] += requests
+    return dict(whole)

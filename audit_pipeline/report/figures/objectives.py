@@ -1,0 +1,51 @@
+"""Objectives (SLOs): what is left of each error budget, and the day that used most of it."""
+
+from dataclasses import dataclass
+
+from audit_pipeline.report.figures.scope import Scope
+
+OBJECTIVES_MAX = 50
+
+_BUDGETS = """
+SELECT cluster_id, objective, strftime(from_date, '%Y-%m-%d') AS from_day, strftime(to_date, '%Y-%m-%d') AS to_day,
+  requests, bad, target, spent,
+  (SELECT arg_max(strftime(event_date, '%Y-%m-%d'), burn) FROM objectives WHERE {same} AND burn > 0) AS worst_day,
+  (SELECT max(burn) FROM objectives WHERE {same} AND burn > 0) AS worst_burn
+FROM error_budget AS budget ORDER BY spent DESC, objective, cluster_id
+""".format(
+    same="objectives.cluster_id = budget.cluster_id AND objectives.objective = budget.objective "
+    "AND objectives.event_date BETWEEN budget.from_date AND budget.to_date"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`spent` is a share: above 1 the objective is broken. `worst_day` burnt the budget of `worst_burn` days."""
+
+    cluster_id: str
+    objective: str
+    from_day: str
+    to_day: str
+    requests: int
+    bad: int
+    target: float
+    spent: float
+    worst_day: str | None
+    worst_burn: float | None
+
+    @property
+    def good_share(self) -> float:
+        return 1 - self.bad / self.requests if self.requests else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """Those that have spent most first."""
+
+    budgets: tuple[Budget, ...]
+    total: int
+
+
+def objectives(scope: Scope) -> Objectives:
+    found = scope.ask(_BUDGETS)
+    return Objectives(tuple(Budget(**row) for row in found[:OBJECTIVES_MAX]), len(found))

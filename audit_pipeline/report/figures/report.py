@@ -1,0 +1,74 @@
+"""All figures of a report together: what the page shows, and what report.json is."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from audit_pipeline.report.asking import PublishedTables
+from audit_pipeline.report.figures.changes import Changes, changes
+from audit_pipeline.report.figures.completeness import Completeness, completeness
+from audit_pipeline.report.figures.cost import Cost, cost
+from audit_pipeline.report.figures.idle import IdleTopics, idle_topics
+from audit_pipeline.report.figures.latency import Latency, latency
+from audit_pipeline.report.figures.mirrors import Mirrors, mirrors
+from audit_pipeline.report.figures.objectives import Objectives, objectives
+from audit_pipeline.report.figures.scope import Cluster, Scope, scope_of
+from audit_pipeline.report.figures.storms import Storms, storms
+from audit_pipeline.report.figures.traffic import Traffic, traffic
+from audit_pipeline.report.window import Windows
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """What there is to say of an audit log that has events."""
+
+    clusters: tuple[Cluster, ...]
+    windows: Windows
+    completeness: Completeness
+    changes: Changes | None
+    storms: Storms
+    traffic: Traffic
+    latency: Latency
+    objectives: Objectives
+    cost: Cost
+    idle: IdleTopics
+    mirrors: Mirrors
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`results` is the version of the results. `subjects` is None where the audit log has no event."""
+
+    results: str
+    built_us: int
+    days: int
+    subjects: Subjects | None
+
+
+def report_of(tables: PublishedTables, days: int) -> Report:
+    """With at most so many days shown. Raises OSError where the store fails."""
+    scope = scope_of(tables, days)
+    subjects = None if scope is None else _subjects(scope)
+    return Report(tables.manifest.version, tables.manifest.built_us, days, subjects)
+
+
+def _subjects(scope: Scope) -> Subjects:
+    return Subjects(
+        clusters=scope.clusters,
+        windows=scope.windows,
+        completeness=completeness(scope),
+        changes=changes(scope),
+        storms=storms(scope),
+        traffic=traffic(scope),
+        latency=latency(scope),
+        objectives=objectives(scope),
+        cost=cost(scope),
+        idle=idle_topics(scope),
+        mirrors=mirrors(scope),
+    )
+
+
+def as_json(report: Report, answers: list[dict[str, Any]]) -> str:
+    return json.dumps({"format": FORMAT, "answers": answers, **asdict(report)}, indent=1) + "\n"

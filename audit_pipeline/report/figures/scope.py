@@ -1,0 +1,92 @@
+"""The times that all figures are of, and traffic at the grain that suits them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from audit_pipeline.report.asking import PublishedTables
+from audit_pipeline.report.window import MINUTE_US, Span, Windows, windows
+
+_COVERED = """
+SELECT cluster_id, epoch_us(min(first_ts)) AS from_us, epoch_us(max(last_ts)) + 1 AS to_us,
+  count(DISTINCT broker_id) AS brokers
+FROM coverage GROUP BY cluster_id ORDER BY sum(events) DESC, cluster_id
+"""
+
+_DIMENSIONS = {
+    "cluster": "''",
+    "principal": "principal",
+    "client_id": "coalesce(client_id, '(none)')",
+    "client_ip": "client_ip",
+    "api": "api",
+    "topic": "topic",
+}
+"""Those of the table traffic that a report asks for, as they are made of rollup."""
+
+_OF_MINUTES = """
+SELECT event_date, minute AS window_start, cluster_id, '{dimension}' AS dimension, {name} AS name, is_follower,
+  sum({counted})::BIGINT AS requests, sum({failed})::BIGINT AS errors,
+  sum(if(topic IS NULL, request_bytes, 0))::BIGINT AS request_bytes,
+  sum(if(topic IS NULL, response_bytes, 0))::BIGINT AS response_bytes,
+  sum(if(topic IS NULL, 0, request_bytes))::BIGINT AS produced_bytes,
+  sum(if(topic IS NULL, 0, response_bytes))::BIGINT AS fetched_bytes
+FROM rollup WHERE {rows} GROUP BY ALL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One whose audit log this is, and the stretch from its first event to its last."""
+
+    cluster_id: str
+    from_us: int
+    to_us: int
+    brokers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The view traffic_by_grain has rows of the table traffic, or such rows of one minute each."""
+
+    tables: PublishedTables
+    clusters: tuple[Cluster, ...]
+    windows: Windows
+
+    def ask(self, sql: str, span: Span | None = None, **given: Any) -> list[dict[str, Any]]:
+        """With `$from_us` and `$to_us` (of grains), `$from_day` and `$to_day` of the span, else of what is shown."""
+        within = span or self.windows.shown
+        grain_us = self.windows.grain_us
+        return self.tables.ask(
+            sql,
+            from_us=within.from_us - within.from_us % grain_us,
+            to_us=within.to_us,
+            from_day=within.first_day,
+            to_day=within.last_day,
+            step_us=self.windows.step_us,
+            **given,
+        )
+
+
+def scope_of(tables: PublishedTables, days: int) -> Scope | None:
+    """None where the audit log has no event at all."""
+    clusters = tuple(Cluster(**row) for row in tables.ask(_COVERED))
+    if not clusters:
+        return None
+    found = windows(min(each.from_us for each in clusters), max(each.to_us for each in clusters) - 1, days)
+    source = "SELECT * FROM traffic" if found.grain_us > MINUTE_US else " UNION ALL ".join(_each_dimension())
+    tables.make(f"CREATE VIEW traffic_by_grain AS {source}")
+    return Scope(tables, clusters, found)
+
+
+def _each_dimension() -> list[str]:
+    found = []
+    for dimension, name in _DIMENSIONS.items():
+        # A topic counts its partitions in requests, all others count requests; the columns are the same ones.
+        is_topic = dimension == "topic"
+        counted, failed = ("requests", "errors") if is_topic else (_of_requests("requests"), _of_requests("errors"))
+        rows = "topic IS NOT NULL" if is_topic else "true"
+        found.append(_OF_MINUTES.format(dimension=dimension, name=name, counted=counted, failed=failed, rows=rows))
+    return found
+
+
+def _of_requests(column: str) -> str:
+    return f"if(topic IS NULL, {column}, 0)"

@@ -1,0 +1,134 @@
+"""Connection storms: who, how many, what held them, and what they did to others; the last ones over time."""
+
+from dataclasses import dataclass
+
+from audit_pipeline.report.figures.scope import Scope
+from audit_pipeline.report.window import MINUTE_US, SECOND_US
+
+STORMS_MAX = 40
+DRAWN_MAX = 6
+"""The last ones have a timeline."""
+BINS_MAX = 120
+SOURCES_MAX = 5
+BIN_US = 10 * SECOND_US
+
+_STORMS = f"""
+SELECT cluster_id, listener, epoch_us(started) AS started_us, epoch_us(ended) AS ended_us, accepted, limited, refused,
+  peak_attempts, held_accepted, limit_met, source_ip, source_principal, source_client_id, source_software,
+  source_attempts, others_p99_before_us, others_p99_during_us
+FROM storms ORDER BY started DESC, accepted + limited + refused DESC, cluster_id, listener LIMIT {STORMS_MAX}
+"""
+
+_BINS = """
+SELECT epoch_us(bin) // $bin_us * $bin_us AS at_us, sum(accepted)::BIGINT AS accepted, sum(limited)::BIGINT AS limited,
+  sum(refused)::BIGINT AS refused, count(DISTINCT bin) AS bins
+FROM storm_bins
+WHERE cluster_id = $cluster_id AND listener = $listener AND epoch_us(bin) >= $started_us AND epoch_us(bin) < $ended_us
+GROUP BY ALL ORDER BY at_us
+"""
+
+_SOURCES = """
+SELECT client_ip, principal, client_id, concat_ws(' ', software_name, software_version) AS software,
+  accepted, limited, refused
+FROM storm_sources
+WHERE cluster_id = $cluster_id AND listener = $listener AND epoch_us(started) = $started_us
+ORDER BY accepted + limited + refused DESC, client_ip, principal, client_id, software
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Storm:
+    """A row of the table storms."""
+
+    cluster_id: str
+    listener: str
+    started_us: int
+    ended_us: int
+    accepted: int
+    limited: int
+    refused: int
+    peak_attempts: int
+    held_accepted: int | None
+    limit_met: str | None
+    source_ip: str
+    source_principal: str
+    source_client_id: str | None
+    source_software: str | None
+    source_attempts: int
+    others_p99_before_us: int | None
+    others_p99_during_us: int | None
+
+    @property
+    def peak_per_s(self) -> float:
+        return self.peak_attempts * SECOND_US / BIN_US
+
+    @property
+    def held_per_s(self) -> float | None:
+        return None if self.held_accepted is None else self.held_accepted * SECOND_US / BIN_US
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Connections of `bins` stormy stretches of ten seconds."""
+
+    at_us: int
+    accepted: int
+    limited: int
+    refused: int
+    bins: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    client_ip: str
+    principal: str
+    client_id: str | None
+    software: str
+    accepted: int
+    limited: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class StormTimeline:
+    storm: Storm
+    bin_us: int
+    bins: tuple[Bin, ...]
+    sources: tuple[Source, ...]
+    sources_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Storms:
+    """The last ones first, of all time that results are kept."""
+
+    storms: tuple[Storm, ...]
+    total: int
+    timelines: tuple[StormTimeline, ...]
+
+    @property
+    def last(self) -> Storm | None:
+        return self.storms[0] if self.storms else None
+
+
+def storms(scope: Scope) -> Storms:
+    found = tuple(Storm(**row) for row in scope.ask(_STORMS))
+    (number,) = scope.ask("SELECT count(*) AS storms FROM storms")
+    return Storms(found, number["storms"], tuple(_timeline(scope, storm) for storm in found[:DRAWN_MAX]))
+
+
+def _timeline(scope: Scope, storm: Storm) -> StormTimeline:
+    length_us = storm.ended_us - storm.started_us
+    bin_us = next(
+        (each for each in (BIN_US, 3 * BIN_US, MINUTE_US, 5 * MINUTE_US) if length_us / each <= BINS_MAX),
+        MINUTE_US * -(-length_us // (MINUTE_US * BINS_MAX)),
+    )
+    given = {name: getattr(storm, name) for name in ("cluster_id", "listener", "started_us", "ended_us")}
+    sources = scope.ask(_SOURCES, **given)
+    return StormTimeline(
+        storm,
+        bin_us,
+        tuple(Bin(**row) for row in scope.ask(_BINS, **given, bin_us=bin_us)),
+        tuple(Source(**row) for row in sources[:SOURCES_MAX]),
+        len(sources),
+    )

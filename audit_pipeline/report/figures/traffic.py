@@ -1,0 +1,135 @@
+"""How much of what there was: over time, and who and what had the most of it. Without followers, but for their sum."""
+
+from dataclasses import dataclass
+
+from audit_pipeline.report.figures.scope import Cluster, Scope
+from audit_pipeline.report.window import SECOND_US
+
+CLUSTERS_MAX = 4
+"""So many are drawn; those with most events first."""
+TOP_MAX = 10
+
+_WITHIN = """event_date BETWEEN $from_day AND $to_day AND epoch_us(window_start) >= $from_us
+  AND epoch_us(window_start) < $to_us"""
+
+_POINTS = f"""
+SELECT epoch_us(window_start) // $step_us * $step_us AS at_us, sum(requests)::BIGINT AS requests,
+  sum(errors)::BIGINT AS errors, sum(request_bytes)::BIGINT AS in_bytes, sum(response_bytes)::BIGINT AS out_bytes
+FROM traffic_by_grain
+WHERE {_WITHIN} AND dimension = 'cluster' AND NOT is_follower AND cluster_id = $cluster_id
+GROUP BY at_us ORDER BY at_us
+"""
+
+_FOLLOWERS = f"""
+SELECT coalesce(sum(response_bytes), 0)::BIGINT AS bytes
+FROM traffic_by_grain WHERE {_WITHIN} AND dimension = 'cluster' AND is_follower
+"""
+
+_RANKED = f"""
+SELECT name, cluster_id, sum(requests)::BIGINT AS requests, sum(errors)::BIGINT AS errors,
+  sum({{in_bytes}})::BIGINT AS in_bytes, sum({{out_bytes}})::BIGINT AS out_bytes
+FROM traffic_by_grain WHERE {_WITHIN} AND dimension = $dimension AND NOT is_follower
+GROUP BY ALL
+"""
+
+_TOP = """
+WITH ranked AS ({ranked}), placed AS (
+  SELECT *, row_number() OVER (ORDER BY {measure} DESC, name, cluster_id) AS place FROM ranked
+)
+SELECT any_value(name) FILTER (place <= $most) AS name, any_value(cluster_id) FILTER (place <= $most) AS cluster_id,
+  count(*) AS names, sum(requests)::BIGINT AS requests, sum(errors)::BIGINT AS errors,
+  sum(in_bytes)::BIGINT AS in_bytes, sum(out_bytes)::BIGINT AS out_bytes
+FROM placed GROUP BY least(place, $most + 1) ORDER BY min(place)
+"""
+
+RANKINGS = {
+    "principal": "in_bytes + out_bytes",
+    "topic": "in_bytes + out_bytes",
+    "client_id": "in_bytes + out_bytes",
+    "client_ip": "in_bytes + out_bytes",
+    "api": "requests",
+}
+"""What is ranked, and by which number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A step over time. `covered_us` of it has been: less than a whole step at the ends."""
+
+    at_us: int
+    covered_us: int
+    requests: int
+    errors: int
+    in_bytes: int
+    out_bytes: int
+
+    def per_second(self, number: int) -> float:
+        return number * SECOND_US / self.covered_us
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTraffic:
+    cluster_id: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """`name` and `cluster_id` are None for all others together, who are so many `names`."""
+
+    name: str | None
+    cluster_id: str | None
+    names: int
+    requests: int
+    errors: int
+    in_bytes: int
+    out_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    dimension: str
+    measure: str
+    rows: tuple[Ranked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Of topics bytes are record batches, of all else requests and responses."""
+
+    clusters: tuple[ClusterTraffic, ...]
+    clusters_left_out: int
+    rankings: tuple[Ranking, ...]
+    follower_bytes: int
+
+
+def traffic(scope: Scope) -> Traffic:
+    drawn = scope.clusters[:CLUSTERS_MAX]
+    (followers,) = scope.ask(_FOLLOWERS)
+    return Traffic(
+        clusters=tuple(ClusterTraffic(cluster.cluster_id, _points(scope, cluster)) for cluster in drawn),
+        clusters_left_out=len(scope.clusters) - len(drawn),
+        rankings=tuple(_ranking(scope, dimension, measure) for dimension, measure in RANKINGS.items()),
+        follower_bytes=followers["bytes"],
+    )
+
+
+def _points(scope: Scope, cluster: Cluster) -> tuple[Point, ...]:
+    """Each step of what is shown and covered, also those without a request."""
+    step_us = scope.windows.step_us
+    found = {row["at_us"]: row for row in scope.ask(_POINTS, cluster_id=cluster.cluster_id)}
+    begin_us = max(cluster.from_us, scope.windows.shown.from_us)
+    points = []
+    for at_us in range(begin_us - begin_us % step_us, cluster.to_us, step_us):
+        row = found.get(at_us, {"requests": 0, "errors": 0, "in_bytes": 0, "out_bytes": 0})
+        covered_us = min(at_us + step_us, cluster.to_us) - max(at_us, begin_us)
+        points.append(Point(**{"at_us": at_us, **row}, covered_us=covered_us))
+    return tuple(points)
+
+
+def _ranking(scope: Scope, dimension: str, measure: str) -> Ranking:
+    is_topic = dimension == "topic"
+    bytes_in, bytes_out = ("produced_bytes", "fetched_bytes") if is_topic else ("request_bytes", "response_bytes")
+    sql = _TOP.format(ranked=_RANKED.format(in_bytes=bytes_in, out_bytes=bytes_out), measure=measure)
+    rows = scope.ask(sql, dimension=dimension, most=TOP_MAX)
+    return Ranking(dimension, measure, tuple(Ranked(**row) for row in rows))

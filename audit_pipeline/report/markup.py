@@ -1,0 +1,66 @@
+"""HTML and SVG that is safe whatever it says: only Markup goes in as it is, any other text is escaped. Pure."""
+
+from collections.abc import Iterable
+from html import escape
+from typing import TypeAlias
+
+LONG = 90
+"""Names above this are cut where they are shown."""
+_VOID = frozenset({"br", "input", "link", "meta"})
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Child: TypeAlias = "str | Iterable[Child] | None"
+"""Iterables are put in one after another; None is nothing."""
+
+
+def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
+    """An element. Attributes: `class_` is class, an underscore a hyphen; None and False leave one out."""
+    opened = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
+    return Markup(opened if name in _VOID else f"{opened}{together(children)}</{name}>")
+
+
+def together(*children: Child) -> Markup:
+    return Markup("".join(_parts(children)))
+
+
+def visible(text: str) -> str:
+    """What cannot be seen, or turns what is around it, is shown as its number: names are whatever clients call them."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def named(text: str) -> Markup:
+    """A name that somebody else chose: apart from the text around it, whichever way it is written.
+
+    Of a long one as much is shown as there is room for; it can be copied whole.
+    """
+    if len(text) > LONG:
+        return tag("bdi", text, class_="name long", title=text)
+    return tag("bdi", text, class_="name")
+
+
+def _parts(child: Child) -> Iterable[str]:
+    if child is None:
+        return
+    if isinstance(child, Markup):
+        yield child
+    elif isinstance(child, str):
+        yield escape(visible(child))
+    else:
+        for each in child:
+            yield from _parts(each)
+
+
+def _attribute(key: str, value: str | float | bool | None) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.rstrip("_").replace("_", "-")
+    if value is True:
+        return f" {name}"
+    shown = value if isinstance(value, str) else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f' {name}="{escape(visible(shown))}"'

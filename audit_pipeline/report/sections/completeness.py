@@ -1,0 +1,95 @@
+"""What the audit log lacks, by day and broker, and what was set aside. Pure."""
+
+from audit_pipeline.report.figures.completeness import Completeness, Day
+from audit_pipeline.report.figures.report import Subjects
+from audit_pipeline.report.markup import Child, Markup, named, tag
+from audit_pipeline.report.sections.parts import Column, left_out, mark, nothing, said, section, table
+from audit_pipeline.report.words import count, number_of
+
+_FAULTS = ("missing", "holes", "files set aside", "rows set aside")
+
+
+def completeness_section(found: Subjects) -> Markup:
+    log, several = found.completeness, len(found.clusters) > 1
+    text = said(
+        "Missing events are those of which a broker told itself (gaps); holes are numbers that nothing tells of; files "
+        "that are set aside are in no result."
+    )
+    columns = (
+        Column("day (UTC)"),
+        Column("verdict"),
+        *(Column(name, is_number=True) for name in ("brokers", "events", *_FAULTS)),
+    )
+    days = table("Days, the last one first", columns, [_day(day, several=several) for day in log.days])
+    return section(
+        "completeness", "Completeness by day and broker", text, days, _faulty(log, several=several), _silent(log)
+    )
+
+
+def quarantine_section(found: Subjects) -> Markup:
+    log = found.completeness
+    if not log.reasons:
+        return section("quarantine", "Quarantine", nothing("Nothing was set aside."))
+    reasons = table(
+        "Why",
+        (Column("reason"), Column("files", is_number=True), Column("rows, where known", is_number=True)),
+        [
+            (reason.reason, count(reason.files), "" if reason.rows is None else count(reason.rows))
+            for reason in log.reasons
+        ],
+    )
+    columns = (
+        Column("file"),
+        Column("day (UTC)"),
+        Column("table"),
+        Column("reason"),
+        Column("rows", is_number=True),
+        Column("what is wrong"),
+    )
+    files = [
+        (
+            tag("span", named(file.path), class_="path"),
+            file.day or "not known",
+            file.table or "not known",
+            file.reason,
+            "" if file.rows is None else count(file.rows),
+            None if file.detail is None else named(file.detail),
+        )
+        for file in log.files
+    ]
+    total = sum(reason.files for reason in log.reasons)
+    listing = table("Files, the latest first", columns, files)
+    return section("quarantine", "Quarantine", reasons, listing, left_out(total - len(files), "files"))
+
+
+def _day(day: Day, *, several: bool) -> tuple[Child, ...]:
+    numbers = (day.brokers, day.events, day.missing, day.holes, day.quarantined_files, day.quarantined_rows)
+    where: Child = [day.day, tag("span", named(day.cluster_id), class_="cluster") if several else None]
+    verdict = mark("complete", "good") if day.is_complete else mark("incomplete", "bad")
+    return (where, verdict, *map(count, numbers))
+
+
+def _faulty(log: Completeness, *, several: bool) -> Child:
+    if not log.faulty:
+        return None
+    names = ("events", "gaps", *_FAULTS)
+    columns = (Column("day and broker"), *(Column(name, is_number=True) for name in names))
+    rows = []
+    for each in log.faulty:
+        numbers = (each.events, each.gaps, each.missing, each.holes, each.quarantined_files, each.quarantined_rows)
+        where: Child = [
+            f"{each.day}, broker {each.broker_id}",
+            tag("span", named(each.cluster_id), class_="cluster") if several else None,
+        ]
+        rows.append((where, *map(count, numbers)))
+    listing = table("Brokers of which something is missing, the most first", columns, rows)
+    return [listing, left_out(log.faulty_total - len(rows), "days of brokers")]
+
+
+def _silent(log: Completeness) -> Child:
+    if not log.silent:
+        return None
+    days = ", ".join(f"broker {each.broker_id} on {each.day}" for each in log.silent)
+    more = log.silent_total - len(log.silent)
+    rest = f" and {number_of(more, 'more day')}" if more else ""
+    return said(f"No event at all between days with events: {days}{rest}. A broker that was down tells nothing.")

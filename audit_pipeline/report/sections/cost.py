@@ -1,0 +1,61 @@
+"""Who caused which part of the cost. Pure."""
+
+from audit_pipeline.report.figures.cost import Bill, CostLine
+from audit_pipeline.report.figures.report import Subjects
+from audit_pipeline.report.markup import Child, Markup, named, tag
+from audit_pipeline.report.sections.parts import Column, bar, nothing, said, section, table
+from audit_pipeline.report.words import about, number_of, percent, size
+
+_BYTE_HOURS_OF_A_MONTH = 730
+
+
+def cost_section(found: Subjects) -> Markup:
+    bills = found.cost.bills
+    if not bills:
+        return section("cost", "Cost", nothing("Nothing was used in these days that could cost something."))
+    shown = found.windows.shown
+    text = said(
+        f"{shown.first_day} to {shown.last_day}, whole days. Storage is told in sizes kept for a month of 730 hours."
+    )
+    several = len(found.clusters) > 1
+    return section("cost", "Cost", text, [_bill(bill, several=several) for bill in bills])
+
+
+def _bill(bill: Bill, *, several: bool) -> Markup:
+    heading = tag("h3", "Cluster ", named(bill.cluster_id)) if several else None
+    lines = [*bill.lines, *filter(None, (bill.others, bill.unattributed))]
+    largest = max([line.share or 0.0 for line in lines]) or 1.0
+    columns = (
+        Column("who"),
+        Column("share", is_number=True),
+        Column(bill.currency or "amount", is_number=True),
+        *(Column(name, is_number=True) for name in ("in", "out", "requests", "storage", "partition-hours")),
+    )
+    rows = [
+        (
+            [
+                _who(line, bill),
+                bar((line.share or 0.0) / largest, "fill others" if line.principal is None else "fill fill-2"),
+            ],
+            "" if line.share is None else percent(line.share),
+            "" if line.amount is None else f"{line.amount:,.2f}",
+            size(line.ingress),
+            size(line.egress),
+            about(line.requests),
+            f"{size(line.storage / _BYTE_HOURS_OF_A_MONTH)}-months",
+            about(line.partitions),
+        )
+        for line in lines
+    ]
+    whole: Child = nothing("No prices were given, so there are quantities only: `build --prices FILE` names them.")
+    if bill.amount is not None and bill.currency is not None:
+        whole = said("All together ", tag("strong", f"{bill.amount:,.2f} ", named(bill.currency)), ".")
+    return tag("article", heading, whole, table("Cost by principal", columns, rows))
+
+
+def _who(line: CostLine, bill: Bill) -> Child:
+    if line is bill.unattributed:
+        return tag("em", "unattributed: what nobody can be named for")
+    if line.principal is None:
+        return tag("em", f"{number_of(line.principals, 'other')} together")
+    return named(line.principal)

@@ -1,0 +1,89 @@
+"""Topics that nobody uses, as a table to sort and filter. Pure."""
+
+from audit_pipeline.report.figures.idle import IdleTopics, Topic
+from audit_pipeline.report.figures.report import Subjects
+from audit_pipeline.report.markup import Markup, tag
+from audit_pipeline.report.sections.parts import (
+    Cell,
+    Clusters,
+    Column,
+    Entry,
+    left_out,
+    nothing,
+    said,
+    section,
+    table,
+)
+from audit_pipeline.report.window import HOUR_US
+from audit_pipeline.report.words import count, length, moment, number_of, size
+
+TABLE_ID = "idle-list"
+_NEVER = "not seen"
+
+
+def idle_section(found: Subjects) -> Markup:
+    idle = found.idle
+    if not idle.rows:
+        quiet = nothing("The audit log has no list of topics: brokers write it every hour.")
+        return section("idle", "Idle topics", quiet)
+    columns = (
+        Column("topic"),
+        Column("idle for", is_number=True, order="descending"),
+        Column("size", is_number=True),
+        Column("partitions", is_number=True),
+        Column("last produced (UTC)"),
+        Column("last fetched (UTC)"),
+        Column("made to be idle"),
+    )
+    clusters = Clusters.of((topic.cluster_id for topic in idle.rows), len(found.clusters))
+    listing = table(
+        ["Topics, idle longest first", clusters.caption],
+        columns,
+        [_row(topic, clusters) for topic in idle.rows],
+        table_id=TABLE_ID,
+    )
+    more = left_out(idle.topics - len(idle.rows), "topics, used more lately,")
+    return section("idle", "Idle topics", said(_summary(idle)), _filter(len(idle.rows)), listing, more)
+
+
+def _summary(idle: IdleTopics) -> str:
+    evidence = f"The audit log covers {number_of(idle.covered_days, 'day')}"
+    if idle.incomplete_days:
+        evidence += f", {idle.incomplete_days} of them not completely: on these a use may have gone unseen"
+    return (
+        f"{count(idle.idle_for_a_day)} of {number_of(idle.topics, 'topic')} had no client for a day or longer, "
+        f"{count(idle.idle_for_a_week)} for a week; "
+        f"the former take {size(idle.idle_for_a_day_bytes)} with all replicas. {evidence}. "
+        "Not seen is what did not happen in these days."
+    )
+
+
+def _filter(rows: int) -> Markup:
+    return tag(
+        "form",
+        tag("label", "Name has ", tag("input", type="search", autocomplete="off", data_filter=TABLE_ID)),
+        tag(
+            "label",
+            tag("input", type="checkbox", data_spare=TABLE_ID),
+            " without those made to be idle (dlq, retry, error)",
+        ),
+        tag("output", f"{rows} of {rows}", data_count=TABLE_ID, aria_live="polite"),
+        class_="filter",
+        hidden=True,
+    )
+
+
+def _row(topic: Topic, clusters: Clusters) -> tuple[Entry, ...]:
+    return (
+        Cell(clusters.name(topic.topic, topic.cluster_id), topic.topic),
+        Cell(length(topic.idle_hours * HOUR_US) if topic.idle_hours else "less than 1 h", topic.idle_hours),
+        Cell(size(topic.replica_bytes), topic.replica_bytes),
+        Cell(count(topic.partitions), topic.partitions),
+        _used(topic.last_produced_us),
+        _used(topic.last_fetched_us),
+        "yes" if topic.is_spare else "no",
+    )
+
+
+def _used(at_us: int | None) -> Cell:
+    return Cell(_NEVER, "") if at_us is None else Cell(moment(at_us), moment(at_us))

@@ -1,0 +1,57 @@
+"""Objectives and what is left of their error budgets. Pure."""
+
+from audit_pipeline.report.figures.objectives import Budget
+from audit_pipeline.report.figures.report import Subjects
+from audit_pipeline.report.markup import Child, Markup
+from audit_pipeline.report.sections.parts import Clusters, Column, bar, left_out, mark, nothing, said, section, table
+from audit_pipeline.report.words import about, percent, three_digits
+
+
+def objectives_section(found: Subjects) -> Markup:
+    objectives = found.objectives
+    if not objectives.budgets:
+        quiet = nothing("No objectives were given: `build --objectives FILE` names them.")
+        return section("objectives", "Objectives and error budgets", quiet)
+    broken = sum(budget.spent > 1 for budget in objectives.budgets)
+    text = said(
+        f"{broken} of {objectives.total} broken. " if broken else f"All {objectives.total} kept. ",
+        "The budget is the share of requests that may fail or be too slow; who has spent more than all of it has "
+        "broken the objective.",
+    )
+    columns = (
+        Column("objective"),
+        Column("verdict"),
+        Column("budget spent", is_number=True),
+        Column("good", is_number=True),
+        Column("target", is_number=True),
+        Column("requests", is_number=True),
+        Column("bad", is_number=True),
+        Column("worst day"),
+        Column("window"),
+    )
+    clusters = Clusters.of((budget.cluster_id for budget in objectives.budgets), len(found.clusters))
+    rows = [_row(budget, clusters) for budget in objectives.budgets]
+    listing = table(["Error budgets, the most spent first", clusters.caption], columns, rows)
+    more = left_out(objectives.total - len(rows), "objectives")
+    return section("objectives", "Objectives and error budgets", text, listing, more)
+
+
+def _row(budget: Budget, clusters: Clusters) -> tuple[Child, ...]:
+    is_broken = budget.spent > 1
+    worst = None
+    if budget.worst_day is not None and budget.worst_burn is not None:
+        worst = f"{budget.worst_day}: {three_digits(budget.worst_burn)} days' budget"
+    return (
+        [
+            clusters.name(budget.objective, budget.cluster_id),
+            bar(budget.spent, f"fill {'fill-1' if is_broken else 'fill-0'}"),
+        ],
+        mark("broken", "bad") if is_broken else mark("kept", "good") if budget.requests else "no requests",
+        percent(budget.spent),
+        percent(budget.good_share) if budget.requests else "",
+        percent(budget.target),
+        about(budget.requests),
+        about(budget.bad),
+        worst,
+        f"{budget.from_day} to {budget.to_day}",
+    )

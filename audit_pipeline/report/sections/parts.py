@@ -1,0 +1,119 @@
+"""What sections are made of: headings, tables, bars in cells. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from audit_pipeline.report.markup import Child, Markup, named, tag
+from audit_pipeline.report.words import count
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`is_number`: at the right, and sorted by value. `order` is how the table is sorted as it comes."""
+
+    head: str
+    is_number: bool = False
+    order: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is shown, and what it is sorted by."""
+
+    shown: Child
+    value: float | str
+
+
+Entry: TypeAlias = "Child | Cell"
+
+
+def section(anchor: str, title: str, *inside: Child) -> Markup:
+    return tag("section", tag("h2", title, id=f"{anchor}-title"), inside, id=anchor, aria_labelledby=f"{anchor}-title")
+
+
+def said(*text: Child) -> Markup:
+    return tag("p", text)
+
+
+def nothing(*text: Child) -> Markup:
+    """Instead of what there is no data for."""
+    return tag("p", text, class_="nothing")
+
+
+def left_out(number: int, what: str) -> Markup | None:
+    return tag("p", f"{count(number)} more {what} are not listed.", class_="unit") if number > 0 else None
+
+
+def table(
+    caption: Child, columns: Sequence[Column], rows: Iterable[Sequence[Entry]], *, table_id: str | None = None
+) -> Markup:
+    """With an id it can be sorted, by clicks and keys. On a phone each row is a block, its cells with their heads."""
+    made = _table(caption, columns, rows, is_sorted=table_id is not None)
+    return tag("div", tag("table", made, id=table_id, class_="rows"), class_="scroll")
+
+
+def small_table(caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Entry]]) -> Markup:
+    """One that a phone has room for."""
+    return tag("table", _table(caption, columns, rows, is_sorted=False))
+
+
+def bar(share: float, kind: str = "fill fill-0") -> Markup:
+    """As wide as its part of the cell."""
+    part = min(1.0, max(0.0, share))
+    drawn = tag("rect", width=f"{part * 100:.4g}%", height=8, rx=1, class_=kind)
+    return tag("svg", drawn, class_="bar", width="100%", height=8, aria_hidden="true")
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Where a table tells whose cluster it is: in each row, in its caption, or nowhere if there is one only."""
+
+    in_rows: bool
+    caption: Child
+
+    @staticmethod
+    def of(ids: Iterable[str | None], known: int) -> "Clusters":
+        """Of the rows' clusters, where so many are known."""
+        different = {cluster_id for cluster_id in ids if cluster_id is not None}
+        if known < 2 or not different:
+            return Clusters(False, None)
+        if len(different) > 1:
+            return Clusters(True, None)
+        return Clusters(False, [", all of cluster ", named(next(iter(different)))])
+
+    def name(self, name: str, cluster_id: str | None) -> Child:
+        """With its cluster in small letters below it."""
+        told = self.in_rows and cluster_id is not None
+        return [named(name), tag("span", named(cluster_id or ""), class_="cluster") if told else None]
+
+
+def mark(text: str, tone: str) -> Markup:
+    """A word that says good or bad by itself; the colour says it again."""
+    return tag("span", text, class_=f"mark {tone}")
+
+
+def _table(
+    caption: Child, columns: Sequence[Column], rows: Iterable[Sequence[Entry]], *, is_sorted: bool
+) -> Iterable[Markup]:
+    yield tag("caption", caption)
+    yield tag("thead", tag("tr", [_head(column, is_sorted=is_sorted) for column in columns]))
+    body = []
+    for row in rows:
+        cells = enumerate(zip(row, columns, strict=True))
+        body.append(tag("tr", [_cell(*cell, is_first=not number) for number, cell in cells]))
+    yield tag("tbody", body)
+
+
+def _head(column: Column, *, is_sorted: bool) -> Markup:
+    kind = "number" if column.is_number else None
+    inside: Child = tag("button", column.head, type="button") if is_sorted else column.head
+    return tag("th", inside, scope="col", class_=kind, aria_sort=column.order)
+
+
+def _cell(cell: Entry, column: Column, *, is_first: bool) -> Markup:
+    shown, value = (cell.shown, cell.value) if isinstance(cell, Cell) else (cell, None)
+    kind = "number" if column.is_number else None
+    if is_first:
+        return tag("th", shown, scope="row", class_=kind, data_value=value)
+    return tag("td", shown, class_=kind, data_value=value, data_head=column.head)

@@ -1,0 +1,130 @@
+"""Connection storms: all of them as a table, the last ones over time. Pure."""
+
+from audit_pipeline.report.answers import for_others, held_by
+from audit_pipeline.report.figures.report import Subjects
+from audit_pipeline.report.figures.storms import SOURCES_MAX, Bin, Storm, StormTimeline
+from audit_pipeline.report.markup import Child, Markup, named, tag
+from audit_pipeline.report.plots.bars import Bar, Legend, Level, bar_plot
+from audit_pipeline.report.plots.frame import Key, Numbers
+from audit_pipeline.report.plots.ticks import linear
+from audit_pipeline.report.sections.glance import in_html
+from audit_pipeline.report.sections.parts import Cell, Column, Entry, left_out, nothing, said, section, table
+from audit_pipeline.report.window import Span
+from audit_pipeline.report.words import count, latency, length, moment, moment_utc, number_of, three_digits
+
+_BIN_S = 10
+
+
+def storms_section(found: Subjects) -> Markup:
+    storms = found.storms
+    if not storms.storms:
+        return section("storms", "Connection storms", nothing("There was none in all the time that results are kept."))
+    several = len(found.clusters) > 1
+    columns = (
+        Column("began (UTC)", order="descending"),
+        Column("lasted", is_number=True),
+        Column("most of it from"),
+        Column("listener"),
+        Column("accepted", is_number=True),
+        Column("held back", is_number=True),
+        Column("refused", is_number=True),
+        Column("peak, 1/s", is_number=True),
+        Column("let in, 1/s", is_number=True),
+        Column("others' p99", is_number=True),
+    )
+    rows = [_row(storm, several=several) for storm in storms.storms]
+    listing = table("All storms, the last one first", columns, rows, table_id="storm-list") if len(rows) > 1 else None
+    drawn = [_timeline(timeline, several=several) for timeline in storms.timelines]
+    return section("storms", "Connection storms", drawn, listing, left_out(storms.total - len(rows), "storms"))
+
+
+def _row(storm: Storm, *, several: bool) -> tuple[Entry, ...]:
+    held = storm.held_per_s
+    during = storm.others_p99_during_us
+    listener: Child = [
+        named(storm.listener),
+        tag("span", named(storm.cluster_id), class_="cluster") if several else None,
+    ]
+    return (
+        Cell(moment(storm.started_us, seconds=True), storm.started_us),
+        Cell(length(storm.ended_us - storm.started_us), storm.ended_us - storm.started_us),
+        [named(storm.source_ip), ", ", named(storm.source_client_id or storm.source_principal)],
+        listener,
+        Cell(count(storm.accepted), storm.accepted),
+        Cell(count(storm.limited), storm.limited),
+        Cell(count(storm.refused), storm.refused),
+        Cell(three_digits(storm.peak_per_s), storm.peak_per_s),
+        Cell("no limit", -1) if held is None else Cell(three_digits(held), held),
+        Cell(latency(during), -1 if during is None else during),
+    )
+
+
+def _timeline(timeline: StormTimeline, *, several: bool) -> Markup:
+    storm = timeline.storm
+    heading = tag("h3", moment_utc(storm.started_us, seconds=True), ", listener ", named(storm.listener))
+    where: Child = [" of cluster ", named(storm.cluster_id)] if several else None
+    text = said(
+        [named(storm.source_ip), ", ", named(storm.source_client_id or storm.source_principal), where, ": "],
+        f"{three_digits(storm.peak_per_s)} connections a second at the peak, accepted and refused together; ",
+        in_html(held_by(storm)),
+        f"; {for_others(storm)}.",
+    )
+    return tag("article", heading, text, _plot(timeline), _sources(timeline))
+
+
+def _plot(timeline: StormTimeline) -> Markup:
+    storm, step_us = timeline.storm, timeline.bin_us
+    bars = [
+        Bar(each.at_us, (_per_s(each.accepted, each), _per_s(each.refused, each)), _per_s(each.limited, each))
+        for each in timeline.bins
+    ]
+    held = storm.held_per_s
+    largest = max([held or 0.0, *(max(sum(each.parts), each.mark) for each in bars)])
+    level = None
+    if held is not None:
+        level = Level("most that the limit let in (held_accepted)", held, f"{three_digits(held)}/s")
+    legend = Legend(
+        (Key("", "accepted", count(storm.accepted)), Key("", "refused, on top of them", count(storm.refused))),
+        Key("", "held back; each may be accepted later", count(storm.limited)),
+        level,
+    )
+    numbers = Numbers(
+        ("from (UTC)", "accepted", "held back", "refused"),
+        [
+            (moment(each.at_us, seconds=True), *map(count, (each.accepted, each.limited, each.refused)))
+            for each in timeline.bins
+        ],
+    )
+    # Bins of a minute or longer may begin before the storm does, and end after it.
+    span = (
+        Span(min(storm.started_us, timeline.bins[0].at_us), max(storm.ended_us, timeline.bins[-1].at_us + step_us))
+        if bars
+        else Span(storm.started_us, storm.ended_us)
+    )
+    title = f"Connections by {length(step_us)}"
+    return bar_plot(title, bars, step_us, (linear(largest, 1.0, "connections/s"), span), legend, numbers)
+
+
+def _per_s(number: int, each: Bin) -> float:
+    return number / (each.bins * _BIN_S)
+
+
+def _sources(timeline: StormTimeline) -> Markup:
+    columns = (
+        *(Column(name) for name in ("client id", "address", "software", "principal")),
+        *(Column(name, is_number=True) for name in ("accepted", "held back", "refused")),
+    )
+    rows = [
+        (
+            named(each.client_id) if each.client_id is not None else "none told",
+            named(each.client_ip),
+            named(each.software) if each.software else "none told",
+            named(each.principal),
+            *map(count, (each.accepted, each.limited, each.refused)),
+        )
+        for each in timeline.sources
+    ]
+    if timeline.sources_total > len(rows):
+        clients = number_of(timeline.sources_total, "client")
+        return table(f"Who took part: the {SOURCES_MAX} with most of {clients}", columns, rows)
+    return table("Who took part", columns, rows)

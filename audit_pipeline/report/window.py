@@ -1,0 +1,112 @@
+"""Which times a report is about: what is shown, and which two stretches of one length are compared. Pure.
+
+Times are microseconds since 1970 (UTC), stretches are half-open.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+SECOND_US = 1_000_000
+MINUTE_US = 60 * SECOND_US
+HOUR_US = 60 * MINUTE_US
+DAY_US = 24 * HOUR_US
+
+POINTS_MAX = 180
+"""Of a line over time."""
+_BY_MINUTES_US = 3 * HOUR_US
+"""What is longer is told in windows of ten minutes, as the tables have them."""
+_STEPS_US = (
+    MINUTE_US,
+    *(minutes * MINUTE_US for minutes in (10, 20, 30)),
+    *(hours * HOUR_US for hours in (1, 2, 3, 6, 12, 24)),
+)
+_BEGUN_LATE = 100
+"""A stretch may lack so small a part of its beginning: one in so many."""
+_SHORTER_US = (
+    *(hours * HOUR_US for hours in (12, 6, 3, 1)),
+    *(minutes * MINUTE_US for minutes in (30, 10, 5, 2, 1)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From a moment until just before another one."""
+
+    from_us: int
+    to_us: int
+
+    @property
+    def length_us(self) -> int:
+        return self.to_us - self.from_us
+
+    @property
+    def first_day(self) -> date:
+        return day_of(self.from_us)
+
+    @property
+    def last_day(self) -> date:
+        return day_of(max(self.from_us, self.to_us - 1))
+
+    def days(self) -> Iterator[date]:
+        for at_us in range(self.from_us - self.from_us % DAY_US, self.to_us, DAY_US):
+            yield day_of(at_us)
+
+    def earlier(self, by_us: int) -> "Span":
+        return Span(self.from_us - by_us, self.to_us - by_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """`covered` is all that the audit log has. `last` and `before` are None where too little is there to compare.
+
+    `grain_us` is what numbers over time are made of, `step_us` (a multiple of it) is the distance of two points.
+    """
+
+    covered: Span
+    shown: Span
+    last: Span | None
+    before: Span | None
+    grain_us: int
+    step_us: int
+
+
+def windows(first_us: int, last_us: int, days: int) -> Windows:
+    """Of a log whose first and last events were then, with at most so many days (UTC) shown."""
+    covered = Span(first_us, last_us + 1)
+    shown = Span(max(first_us, _days_back(last_us, days - 1)), covered.to_us)
+    grain_us = MINUTE_US if shown.length_us <= _BY_MINUTES_US else 10 * MINUTE_US
+    step_us = next(
+        (each for each in _STEPS_US if each >= grain_us and shown.length_us / each < POINTS_MAX),
+        DAY_US * -(-shown.length_us // (DAY_US * POINTS_MAX)),
+    )
+    compared = _compared(first_us, covered.to_us - covered.to_us % grain_us, days, grain_us)
+    last, before = compared or (None, None)
+    return Windows(covered, shown, last, before, grain_us, step_us)
+
+
+def _compared(first_us: int, end_us: int, days: int, grain_us: int) -> tuple[Span, Span] | None:
+    """The longest two: days begin at midnight, and what of the last one is not over is not counted before either."""
+    for count in range(days, 0, -1):
+        last = Span(_days_back(end_us - 1, count - 1), end_us)
+        before = last.earlier(count * DAY_US)
+        if _is_covered(before, first_us):
+            return last, before
+    for length_us in _SHORTER_US:
+        last = Span(end_us - length_us, end_us)
+        before = last.earlier(length_us)
+        if length_us >= grain_us and _is_covered(before, first_us):
+            return last, before
+    return None
+
+
+def _is_covered(span: Span, first_us: int) -> bool:
+    return first_us <= span.from_us + span.length_us // _BEGUN_LATE
+
+
+def _days_back(at_us: int, days: int) -> int:
+    return at_us - at_us % DAY_US - days * DAY_US
+
+
+def day_of(at_us: int) -> date:
+    return datetime.fromtimestamp(at_us // SECOND_US, UTC).date()

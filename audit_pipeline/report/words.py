@@ -1,0 +1,131 @@
+"""Numbers, sizes, times and lists as a person reads them. Pure."""
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from audit_pipeline.report.window import DAY_US, HOUR_US, MINUTE_US, SECOND_US, Span
+
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_LARGE = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"))
+NAMED_MAX = 5
+_DIGITS_MAX = 12
+_SAME = 0.0005
+
+
+def count(number: int) -> str:
+    return f"{number:,}"
+
+
+def about(number: int) -> str:
+    """Short, for sentences: 12.3 million."""
+    for size, name in _LARGE:
+        if abs(number) >= size:
+            return f"{number / size:.3g} {name}" if abs(number) < 1000 * size else f"{number / size:,.0f} {name}"
+    return f"{number:,}"
+
+
+def number_of(number: int, one: str, many: str | None = None) -> str:
+    return f"{about(number)} {one if number == 1 else many or one + 's'}"
+
+
+def three_digits(value: float) -> str:
+    """With three digits that count, and without a mantissa."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 99.95:
+        return f"{value:,.0f}"
+    # What rounds up to the next power of ten has a digit less.
+    digits = min(_DIGITS_MAX, 2 - math.floor(math.log10(abs(value) * 1.0005)))
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".")
+
+
+def size_unit(largest: float) -> tuple[float, str]:
+    """What bytes are divided by, and the unit's name, so that the largest is below 1024."""
+    power = 0
+    while largest >= 1024 ** (power + 1) and power + 1 < len(_SIZES):
+        power += 1
+    return float(1024**power), _SIZES[power]
+
+
+def size(number: float) -> str:
+    factor, unit = size_unit(abs(number))
+    return f"{three_digits(number / factor)} {unit}"
+
+
+def rate(bytes_per_s: float) -> str:
+    return f"{size(bytes_per_s)}/s"
+
+
+def latency(microseconds: int | None) -> str:
+    if microseconds is None:
+        return "not known"
+    if microseconds < 1000:
+        return f"{microseconds} µs"
+    if microseconds < SECOND_US:
+        return f"{three_digits(microseconds / 1000)} ms"
+    return f"{three_digits(microseconds / SECOND_US)} s"
+
+
+def percent(share: float) -> str:
+    """Never 100 % of what is not all, and never 0 % of what is not nothing."""
+    hundredths = share * 100
+    if 0 < hundredths < 0.001:
+        return "less than 0.001 %"
+    if 99.995 <= hundredths < 100:
+        return "more than 99.99 %"
+    return f"{three_digits(hundredths) if hundredths < 99 or hundredths >= 100 else f'{hundredths:.2f}'} %"
+
+
+def change(now: float, before: float) -> str:
+    if abs(now - before) < abs(before) * _SAME:
+        return "the same"
+    if not before:
+        return "none before" if now else "the same"
+    if now >= 3 * before:
+        return f"{three_digits(now / before)} times as much"
+    return f"{(now - before) / before * 100:+.1f} %".replace("-", "−")
+
+
+def length(length_us: int) -> str:
+    """The two largest units of it: 2 d 4 h."""
+    parts = []
+    for unit_us, name in ((DAY_US, "d"), (HOUR_US, "h"), (MINUTE_US, "min"), (SECOND_US, "s")):
+        if length_us >= unit_us:
+            parts.append(f"{length_us // unit_us} {name}")
+            length_us %= unit_us
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "less than 1 s"
+
+
+def spoken_length(length_us: int) -> str:
+    for unit_us, name in ((DAY_US, "day"), (HOUR_US, "hour"), (MINUTE_US, "minute"), (SECOND_US, "second")):
+        if length_us >= unit_us and length_us % unit_us == 0:
+            return number_of(length_us // unit_us, name)
+    return length(length_us)
+
+
+def moment(at_us: int, *, seconds: bool = False) -> str:
+    return f"{_utc(at_us):{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}}"
+
+
+def moment_utc(at_us: int, *, seconds: bool = False) -> str:
+    return f"{moment(at_us, seconds=seconds)} UTC"
+
+
+def span(stretch: Span) -> str:
+    return f"{moment(stretch.from_us)} to {moment(stretch.to_us)} UTC"
+
+
+def listed(names: Sequence[str], total: int | None = None) -> str:
+    """`a, b and c`, at most NAMED_MAX of them, and how many there are beside these."""
+    named = list(names[:NAMED_MAX])
+    others = (len(names) if total is None else total) - len(named)
+    if others:
+        return f"{', '.join(named)} and {count(others)} more"
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def _utc(at_us: int) -> datetime:
+    return datetime.fromtimestamp(at_us / SECOND_US, UTC)

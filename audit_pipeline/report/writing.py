@@ -1,0 +1,51 @@
+"""From published results to a page and its JSON beside it. Shell."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.report.answers import Answer, answers_of
+from audit_pipeline.report.asking import PublishedTables
+from audit_pipeline.report.figures.report import as_json, report_of
+from audit_pipeline.report.page import page
+from audit_pipeline.targets import DRAFT_PREFIX, Target
+
+DAYS = 7
+PAGE, NUMBERS = "report.html", "report.json"
+
+
+class Rendered(NamedTuple):
+    """The page, its JSON, and the answers that both begin with."""
+
+    page: str
+    numbers: str
+    answers: tuple[Answer, ...]
+
+
+def rendered(results: Target, days: int = DAYS) -> Rendered:
+    """Of the last days. Raises BadUseError where nothing is published, OSError where the store fails."""
+    report = report_of(PublishedTables(results), days)
+    answers = answers_of(report)
+    return Rendered(page(report, answers), as_json(report, [answer.as_json() for answer in answers]), answers)
+
+
+def write_report(results: Target, out: Path, days: int = DAYS) -> Iterable[Answer]:
+    """The page, and beside it a file of its name that ends with .json. Each appears whole."""
+    if out.suffix == ".json" or out.is_dir():
+        raise BadUseError(f"{out} is no file for a page: give one such as report.html")
+    made = rendered(results, days)
+    for path, text in ((out.with_suffix(".json"), made.numbers), (out, made.page)):
+        draft = path.with_name(f"{DRAFT_PREFIX}{path.name}.{os.getpid()}")
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    return made.answers
+
+
+def put_report(results: Target, days: int = DAYS) -> Iterable[Answer]:
+    """The page and its JSON beside the results themselves."""
+    made = rendered(results, days)
+    results.put(NUMBERS, made.numbers.encode())
+    results.put(PAGE, made.page.encode())
+    return made.answers

@@ -1,0 +1,208 @@
+"""The report in a browser: on a phone and on a desk, light and dark, read, sorted and filtered as a person would."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit_pipeline.report.writing import write_report
+from audit_pipeline.targets import FolderTarget
+from tests.support.chromium import Browser, BrowserPage, running_chromium
+from tests.support.published_results import SCRIPT, minutes_of_a_demo, publish_rows, story
+
+WIDTHS, SCHEMES = (390, 1280), ("light", "dark")
+
+CONTRASTS = """(() => {
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const rgba = colour => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const luminance = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const behind = element => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = rgba(getComputedStyle(each).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  const ratio = (colour, element) => {
+    const [a, b] = [luminance(rgba(colour)), luminance(behind(element))];
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  const faults = [];
+  let seen = 0;
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || !element.checkVisibility() || element.closest('script, style')) continue;
+    const style = getComputedStyle(element);
+    const size = parseFloat(style.fontSize);
+    const isLarge = size >= 24 || (size >= 18.66 && parseInt(style.fontWeight) >= 700);
+    const found = ratio(element.closest('svg') ? style.fill : style.color, element);
+    seen += 1;
+    if (found < (isLarge ? 3 : 4.5)) faults.push([texts.currentNode.data, found]);
+  }
+  for (const drawn of document.querySelectorAll('.line, .fill')) {
+    const style = getComputedStyle(drawn);
+    const found = ratio(drawn.classList.contains('line') ? style.stroke : style.fill, drawn);
+    if (found < 3) faults.push([drawn.getAttribute('class'), found]);
+  }
+  return {seen, faults};
+})()"""
+
+LABELS = """(() => {
+  const faults = [];
+  let seen = 0;
+  for (const figure of document.querySelectorAll('figure')) {
+    const plot = figure.querySelector('.plot');
+    const field = plot.querySelector('.field > svg').getBoundingClientRect();
+    const whole = figure.getBoundingClientRect();
+    const labels = [...plot.querySelectorAll('text')].filter(text => text.checkVisibility());
+    const places = labels.map(text => [text.textContent, text.getBoundingClientRect()]);
+    for (const [name, place] of places) {
+      seen += 1;
+      const isBeside = place.right <= field.left + 1 || place.top >= field.bottom - 1;
+      if (!isBeside) faults.push(`${name} is in the plot`);
+      if (place.left < whole.left - 1 || place.right > whole.right + 1) faults.push(`${name} is cut off`);
+    }
+    places.forEach(([name, a], number) => places.slice(number + 1).forEach(([other, b]) => {
+      if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom) {
+        faults.push(`${name} is on ${other}`);
+      }
+    }));
+  }
+  return {seen, faults};
+})()"""
+
+TOO_WIDE = """(() => {
+  // A phone makes the window as wide as what is in it.
+  const root = document.documentElement;
+  const parts = [...document.querySelectorAll('.scroll:not(.low), section, article, figure')];
+  const wide = parts.filter(each => each.scrollWidth > each.clientWidth + 1);
+  return [root.scrollWidth, wide.map(each => each.textContent.slice(0, 60))];
+})()"""
+
+TOPICS = """[...document.querySelectorAll('#idle-list tbody tr')].filter(row => !row.hidden)
+  .map(row => [row.cells[0].dataset.value, +row.cells[2].dataset.value, +row.cells[3].dataset.value])"""
+
+
+def sorted_by(number: int) -> str:
+    return f"document.querySelector('#idle-list th:nth-child({number})').ariaSort"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the pages story.html, demo.html and empty.html."""
+    root = tmp_path_factory.mktemp("report")
+    for name, rows in (("story", story()), ("demo", minutes_of_a_demo()), ("empty", {})):
+        publish_rows(root / name, rows)
+        write_report(FolderTarget(root / name), root / f"{name}.html")
+    return root
+
+
+@pytest.fixture(scope="module")
+def browser(folder: Path) -> Iterator[Browser]:
+    with running_chromium(folder / "profile") as running:
+        yield running
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["story", "demo", "empty"])
+def test_a_page_can_be_read(browser: Browser, folder: Path, name: str, width: int, scheme: str) -> None:
+    page = BrowserPage(browser, folder / f"{name}.html", width, scheme)
+    page.take(folder / f"{name}-{width}-{scheme}.png")
+    assert page.faults() == []
+    assert page.ask("document.title").startswith("Audit report")
+    assert page.ask(TOO_WIDE) == [width, []]
+    contrasts, labels = page.ask(CONTRASTS), page.ask(LABELS)
+    assert contrasts["faults"] == []
+    assert labels["faults"] == []
+    if name == "story":
+        assert contrasts["seen"] > 1000
+        assert labels["seen"] > 60
+
+
+def test_the_looks_find_what_is_wrong(browser: Browser, folder: Path) -> None:
+    page = BrowserPage(browser, folder / "story.html", 390, "light")
+    page.ask("document.querySelector('h1').style.color = '#999'")
+    page.ask("document.querySelector('.verdict').style.color = '#999'")
+    page.ask("document.querySelector('.field > text').setAttribute('x', '20%')")
+    page.ask("document.querySelector('.axis text').setAttribute('x', '300')")
+    page.ask("document.querySelector('footer').style.width = '500px'")
+    assert [found[0] for found in page.ask(CONTRASTS)["faults"]] == ["Audit report", "No"]
+    assert len(page.ask(LABELS)["faults"]) >= 2
+    assert page.ask(TOO_WIDE)[0] > 390
+    page.ask("setTimeout(() => { console.error('no'); fetch('http://127.0.0.1:9/'); nothing(); })")
+    assert len(page.faults()) >= 3
+
+
+def test_names_are_text(browser: Browser, folder: Path) -> None:
+    page = BrowserPage(browser, folder / "story.html", 1280, "light")
+    assert page.ask("document.querySelectorAll('script').length") == 1
+    assert page.ask("document.querySelectorAll('img').length") == 0
+    assert SCRIPT in page.ask("document.body.innerText")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_idle_topics_are_sorted_with_mouse_and_keys(browser: Browser, folder: Path, width: int) -> None:
+    page = BrowserPage(browser, folder / "story.html", width, "light")
+
+    def column(number: int) -> list[Any]:
+        return [row[number] for row in page.ask(TOPICS)]
+
+    assert page.ask(sorted_by(2)) == "descending"
+    before = column(0)
+    page.click("#idle-list th:nth-child(3) button")
+    assert (page.ask(sorted_by(3)), page.ask(sorted_by(2))) == ("descending", None)
+    assert column(1) == sorted(column(1), reverse=True)
+    page.press("Enter")
+    assert page.ask(sorted_by(3)) == "ascending"
+    assert column(1) == sorted(column(1))
+    page.press("Tab")
+    page.press(" ")
+    assert (page.ask(sorted_by(4)), page.ask(sorted_by(3))) == ("descending", None)
+    assert column(2) == sorted(column(2), reverse=True)
+    page.click("#idle-list th:nth-child(1) button")
+    assert page.ask(sorted_by(1)) == "ascending"
+    assert sorted(column(0)) == sorted(before)
+    assert column(0)[-1] == max(before)
+    assert page.faults() == []
+
+
+def test_idle_topics_are_filtered_by_name_and_kind(browser: Browser, folder: Path) -> None:
+    page = BrowserPage(browser, folder / "story.html", 1280, "dark")
+    count = "document.querySelector('#idle output').textContent"
+    everything = len(page.ask(TOPICS))
+    page.click("#idle input[type=search]")
+    page.type("ORDERS")
+    named = [row[0] for row in page.ask(TOPICS)]
+    assert {"orders", "orders-dlq"} < set(named)
+    assert all("orders" in name for name in named)
+    assert page.ask(count) == f"{len(named)} of {everything}"
+    page.press("Tab")
+    page.press(" ")
+    assert {row[0] for row in page.ask(TOPICS)} == set(named) - {"orders-dlq"}
+    page.click("#idle input[type=search]")
+    page.type("-nothing-has-this")
+    assert page.ask(count) == f"0 of {everything}"
+    page.press("Enter")
+    assert page.faults() == []
+
+
+def test_the_colour_scheme_can_be_switched(browser: Browser, folder: Path) -> None:
+    page = BrowserPage(browser, folder / "demo.html", 390, "light")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = page.ask(colour)
+    assert page.ask("document.querySelector('#scheme').textContent") == "Dark colours"
+    page.click("#scheme")
+    assert page.ask("document.querySelector('#scheme').textContent") == "Light colours"
+    assert page.ask(colour) != light
+    assert page.ask(CONTRASTS)["faults"] == []
+    page.press("Enter")
+    assert page.ask(colour) == light

@@ -1,0 +1,145 @@
+"""What is asked of published results, and what is answered."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.report.answers import answers_of
+from audit_pipeline.report.asking import PublishedTables
+from audit_pipeline.report.figures.latency import percentile_us
+from audit_pipeline.report.figures.report import Report, Subjects, as_json, report_of
+from audit_pipeline.targets import FolderTarget
+from tests.support.published_results import HOSTILE, MIRROR, SHOP, minutes_of_a_demo, publish_rows, story
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    root = tmp_path_factory.mktemp("story")
+    publish_rows(root, story())
+    return report_of(PublishedTables(FolderTarget(root)), 7)
+
+
+@pytest.fixture(scope="module")
+def found(report: Report) -> Subjects:
+    assert report.subjects is not None
+    return report.subjects
+
+
+def demo(root: Path) -> Report:
+    publish_rows(root, minutes_of_a_demo())
+    return report_of(PublishedTables(FolderTarget(root)), 7)
+
+
+def said(report: Report, number: int) -> str:
+    answer = answers_of(report)[number].as_json()
+    return " ".join([answer["answer"], *answer["sentences"]])
+
+
+def test_without_results_it_is_said_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(BadUseError, match="`build` makes them"):
+        PublishedTables(FolderTarget(tmp_path / "none"))
+
+
+def test_results_without_an_event_are_a_report_too(tmp_path: Path) -> None:
+    publish_rows(tmp_path, {})
+    empty = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    assert empty.subjects is None
+    assert said(empty, 0).startswith("It is empty There is no event in these results")
+
+
+def test_what_is_missing_is_told_with_when_and_where(report: Report) -> None:
+    text = said(report, 0)
+    assert text.startswith(
+        "No 5,423 events of 28.9 million are missing (0.0188 %), 2026-11-16 00:00 to 2026-11-22 18:04"
+    )
+    assert f"2026-11-20, broker 1 of cluster {SHOP}: 4,812 events in 3 gaps that it told of itself." in text
+    assert f"2026-11-17, broker 0 of cluster {SHOP}: 611 events that nothing tells of, 1 file set aside." in text
+    assert "1 file was set aside of which nobody knows the day or the broker" in text
+    assert "Nothing at all was heard of broker 2 on 2026-11-18" in text
+
+
+def test_what_changed_is_told_against_a_stretch_of_the_same_length(report: Report, found: Subjects) -> None:
+    assert found.changes is not None
+    assert found.changes.last.length_us == found.changes.before.length_us
+    text = said(report, 1)
+    assert "2026-11-16 00:00 to 2026-11-22 18:00 UTC, against the same length before, 2026-11-09 00:00" in text
+    assert "New principals: User:reports-v2." in text
+    assert "Principals that are not seen any more: User:legacy-etl." in text
+    assert "New topics: reports." in text
+    assert "slower Fetch" in text
+
+
+def test_who_caused_the_last_storm_is_told_in_one_sentence(report: Report) -> None:
+    text = said(report, 2)
+    assert text.startswith(
+        "loyalty-worker from 10.4.8.77 On 2026-11-22 15:58:00 UTC, for 4 min 30 s, address 10.4.8.77"
+    )
+    for part in (
+        "client id loyalty-worker, librdkafka 1.9.2, principal User:loyalty",
+        "47 a second at the peak",
+        "max.connection.creation.rate let in at most 5.1 a second",
+        "was 94 ms meanwhile, 11.4 ms before",
+    ):
+        assert part in text
+
+
+def test_minutes_are_told_by_the_minute_from_rollup_alone(tmp_path: Path) -> None:
+    """Tables of ten minutes have no rows here."""
+    report = demo(tmp_path)
+    assert report.subjects is not None
+    (cluster,) = report.subjects.traffic.clusters
+    assert [point.requests for point in cluster.points] == [900, 900, 900]
+    assert [point.covered_us for point in cluster.points] == [48_000_000, 60_000_000, 23_000_001]
+    topics = next(ranking for ranking in report.subjects.traffic.rankings if ranking.dimension == "topic")
+    assert [(row.name, row.in_bytes, row.requests) for row in topics.rows] == [("orders", 180_000, 2700)]
+    assert said(report, 0).startswith("Yes All 2,700 events of 1 broker are there")
+    assert said(report, 1).startswith("Nothing to compare with yet The audit log is 2 min 11 s long")
+
+
+def test_rankings_add_up_with_the_others(found: Subjects) -> None:
+    points = [point for cluster in found.traffic.clusters for point in cluster.points]
+    requests, moved = sum(point.requests for point in points), sum(point.in_bytes for point in points)
+    assert {cluster.cluster_id for cluster in found.traffic.clusters} == {SHOP, MIRROR}
+    for ranking in found.traffic.rankings:
+        if ranking.dimension != "topic":
+            assert sum(row.requests for row in ranking.rows) == requests
+            assert sum(row.in_bytes for row in ranking.rows) == moved
+    principals = found.traffic.rankings[0].rows
+    assert (principals[-1].name, principals[-1].names) == (None, 6 + len(HOSTILE) - 9)
+
+
+def test_cost_adds_up_to_all_of_it(found: Subjects) -> None:
+    (bill,) = found.cost.bills
+    lines = [*bill.lines, *filter(None, (bill.others, bill.unattributed))]
+    assert sum(line.share or 0 for line in lines) == pytest.approx(1)
+    assert sum(line.amount or 0 for line in lines) == pytest.approx(bill.amount)
+    assert bill.unattributed is not None
+    assert bill.others is not None
+    assert bill.others.principals == 30
+
+
+def test_a_timeline_has_all_connections_of_its_storm(found: Subjects) -> None:
+    for timeline in found.storms.timelines:
+        assert sum(each.accepted for each in timeline.bins) == timeline.storm.accepted
+        assert sum(each.limited for each in timeline.bins) == timeline.storm.limited
+        assert sum(each.refused for each in timeline.bins) == timeline.storm.refused
+
+
+def test_the_json_has_what_the_page_shows_in_bounds(report: Report) -> None:
+    text = as_json(report, [answer.as_json() for answer in answers_of(report)])
+    read = json.loads(text)
+    assert len(text) < 400_000
+    assert set(read["subjects"]) == set(Subjects.__slots__)
+    assert read["answers"][2]["answer"] == "loyalty-worker from 10.4.8.77"
+
+
+@given(st.dictionaries(st.integers(0, 400), st.integers(1, 50), min_size=1), st.integers(1, 100))
+def test_a_percentile_is_that_of_all_requests_in_a_row(buckets: dict[int, int], percent: int) -> None:
+    ordered: Sequence[int] = sorted(bucket for bucket, number in buckets.items() for _ in range(number))
+    place = -(-len(ordered) * percent // 100) - 1
+    assert percentile_us(buckets, percent) == round(1.04 ** ordered[place])

@@ -1,0 +1,82 @@
+"""The page as a file: whole, of a size, and safe."""
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.report.writing import put_report, rendered, write_report
+from audit_pipeline.targets import FolderTarget
+from tests.support.published_results import HOSTILE, minutes_of_a_demo, publish_rows, story
+from tests.unit.audit_pipeline.report.test_markup import Read
+
+SECTIONS = [
+    "traffic",
+    "latency",
+    "top",
+    "storms",
+    "objectives",
+    "cost",
+    "idle",
+    "mirrors",
+    "completeness",
+    "quarantine",
+]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = tmp_path_factory.mktemp("story")
+    publish_rows(root, story())
+    return rendered(FolderTarget(root)).page
+
+
+def test_names_never_become_elements(page: str) -> None:
+    read = Read(page)
+    kinds = {name for name, _ in read.tags}
+    assert not kinds & {"img", "iframe", "object", "embed", "base", "a href"}
+    assert [name for name, _ in read.tags].count("script") == 1
+    attributes = {name for _, found in read.tags for name in found}
+    assert not {name for name in attributes if name.startswith("on") or name in ("style", "src", "srcdoc")}
+    assert {found["href"] for name, found in read.tags if name in ("a", "link")} == {
+        "data:,",
+        *(f"#{section}" for section in SECTIONS),
+    }
+    for name in HOSTILE:
+        assert name.encode("unicode_escape").decode() in read.text or name in read.text
+    assert "\u202e" not in page
+
+
+def test_only_its_own_script_and_style_may_run(page: str) -> None:
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    for name in ("style", "script"):
+        (text,) = re.findall(f"<{name}>(.*?)</{name}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{name}-src &#x27;sha256-{digest}&#x27;" in policy
+    assert policy.startswith("default-src &#x27;none&#x27;")
+
+
+def test_it_names_no_host_and_is_not_large(page: str) -> None:
+    assert not re.findall(r"https?://|//[a-z]", page)
+    assert len(page.encode()) < 500_000
+
+
+def test_a_section_without_data_says_so(tmp_path: Path) -> None:
+    publish_rows(tmp_path, minutes_of_a_demo())
+    page = rendered(FolderTarget(tmp_path)).page
+    quiet = re.findall(r'<section id="(\w+)"[^>]*><h2[^>]*>[^<]*</h2><p class="nothing">', page)
+    assert quiet == ["objectives", "cost", "idle", "mirrors", "quarantine"]
+    assert re.findall(r'<section id="(\w+)" aria', page) == SECTIONS
+
+
+def test_the_page_and_its_numbers_are_beside_each_other(tmp_path: Path) -> None:
+    publish_rows(tmp_path / "results", {})
+    write_report(FolderTarget(tmp_path / "results"), tmp_path / "week.html")
+    assert sorted(path.name for path in tmp_path.glob("week*")) == ["week.html", "week.json"]
+    put_report(FolderTarget(tmp_path / "results"))
+    assert (tmp_path / "results" / "report.html").read_text() == (tmp_path / "week.html").read_text()
+    with pytest.raises(BadUseError, match="give one such as"):
+        write_report(FolderTarget(tmp_path / "results"), tmp_path / "week.json")
