@@ -96,6 +96,12 @@ def upkeep(context: typer.Context) -> None:
 
 
 @audit.command(context_settings=_THROUGH)
+def publish(context: typer.Context) -> None:
+    """Put the events of segments into a topic, each once."""
+    _become("publish", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
 def report(context: typer.Context) -> None:
     """A page for people of the results that `build` made."""
     _become("report", *context.args)
