@@ -107,6 +107,10 @@ up: venv  ## run examples/quickstart on this machine until Ctrl-C
 bench: setup .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/
 	$(BIN)/python -m benchmarks
 
+.PHONY: images
+images: chromium  ## write docs/images/: pictures of the report
+	$(BIN)/python -m tests.support.report_images
+
 .PHONY: crds
 crds: venv  ## write crds/ and the generated reference pages
 	$(BIN)/sluicegate crds --out crds

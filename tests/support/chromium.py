@@ -176,14 +176,16 @@ class BrowserPage:
     def type(self, text: str) -> None:
         self._call("Input.insertText", text=text)
 
-    def take(self, path: Path, selector: str | None = None) -> None:
-        """A picture of the whole page, or of one part of it."""
-        clip = self.ask(
-            f"(() => {{ const r = document.querySelector({json.dumps(selector or 'html')}).getBoundingClientRect();"
-            " return {x: r.x + scrollX, y: r.y + scrollY, width: r.width, height: r.height, scale: 1}; })()"
+    def picture(self, first: str = "html", last: str = "html") -> bytes:
+        """A PNG as wide as the page, from the top of one element to the end of another."""
+        top, bottom, width = self.ask(
+            f"[document.querySelector({json.dumps(first)}).getBoundingClientRect().top + scrollY,"
+            f" document.querySelector({json.dumps(last)}).getBoundingClientRect().bottom + scrollY,"
+            " document.documentElement.clientWidth]"
         )
+        clip = {"x": 0, "y": max(0, top - 12), "width": width, "height": bottom - max(0, top - 12) + 12, "scale": 1}
         shot = self._call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
-        path.write_bytes(base64.b64decode(shot["data"]))
+        return base64.b64decode(shot["data"])
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self._browser.call(method, self._session, **parameters)

@@ -36,6 +36,7 @@ HOSTILE: Final = (SCRIPT, QUOTES, BACKWARDS, LONG, "طلبات", "line\nbreak\ta
 """Kafka would take few of them as names of topics, but all of them as client ids and principals."""
 
 _EVERY = timedelta(minutes=10)
+_BESIDE = {"principal": "User:checkout", "client_id": "checkout-7", "client_ip": "10.4.1.17"}
 _HISTOGRAM_SPREAD = ((-40, 10), (-20, 30), (0, 40), (15, 14), (30, 5), (60, 1))
 _CLIENTS = (
     # principal, client id, address, software, version, requests of ten minutes, bytes of a request
@@ -78,25 +79,25 @@ def publish_rows(
     publish(target, Manifest(version=version, built_us=_us(END + timedelta(minutes=2)), files=files))
 
 
-def story() -> Rows:
-    """Rows of every table."""
+def story(names: Sequence[str] = HOSTILE) -> Rows:
+    """Rows of every table; `names` are of clients, principals and topics beside the usual ones."""
     rows: Rows = {name: [] for name in result_tables()}
     for number in range(DAYS):
         day = FIRST_DAY + timedelta(days=number)
-        rows["rollup"] += _rollup(day)
+        rows["rollup"] += _rollup(day, names)
         rows["coverage"] += _coverage(day)
         rows["completeness"] += _completeness(day)
         rows["objectives"] += _objectives(day)
-        rows["cost"] += _cost(day)
+        rows["cost"] += _cost(day, names)
         rows["topic_days"].append({"event_date": day, "topic": "orders", "produced_bytes": 7, "fetched_bytes": 9})
         rows["inventory_hours"].append({"event_date": day, "hour": _at(day), "topic": "orders", "partitions": 12})
         rows["mirror_buckets"].append({"event_date": day, "topic": "orders", "bucket": _at(day), "records_placed": 5})
     rows["traffic"] = list(_traffic(rows["rollup"]))
     rows["latency"].append({"event_date": END.date(), "window_start": _at(END.date()), "api": "Produce", "requests": 9})
-    _storms(rows)
-    rows["idle_topics"] = list(_idle_topics())
-    rows["correctness"] = list(_correctness())
-    rows["error_budget"] = list(_error_budget())
+    _storms(rows, names)
+    rows["idle_topics"] = list(_idle_topics(names))
+    rows["correctness"] = list(_correctness(names))
+    rows["error_budget"] = list(_error_budget(names))
     rows["quarantine"] = list(_quarantine())
     return rows
 
@@ -149,7 +150,7 @@ def _histogram(middle_us: float, requests: int) -> list[tuple[int, int]]:
     return [(middle + by, max(1, requests * part // 100)) for by, part in _HISTOGRAM_SPREAD]
 
 
-def _rollup(day: date) -> Iterator[dict[str, Any]]:
+def _rollup(day: date, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     at = _at(day)
     while at < _at(day, 24) and at < END:
         hour = (at - _at(day)).total_seconds() / 3600
@@ -166,7 +167,7 @@ def _rollup(day: date) -> Iterator[dict[str, Any]]:
         if day < date(2026, 11, 13) and at.minute == 0:
             yield from _requests_of(at, ("User:legacy-etl", "etl", "10.4.9.8", "sarama", "1.46.0", 80, 4000), 1)
         if at.minute == at.hour == 0:
-            for name in HOSTILE:
+            for name in names:
                 yield from _requests_of(at, (name, name, "10.66.6.6", name, None, 40, 9000), 1)
         at += _EVERY
 
@@ -274,9 +275,14 @@ def _completeness(day: date) -> Iterator[dict[str, Any]]:
 
 
 def _storm(
-    rows: Rows, started: datetime, bins: Sequence[tuple[int, int, int, int]], who: dict[str, Any], cluster_id: str
+    rows: Rows,
+    started: datetime,
+    bins: Sequence[tuple[int, int, int, int]],
+    who: dict[str, Any],
+    cluster_id: str,
+    beside: int = 0,
 ) -> None:
-    """`bins`: number of the ten seconds, accepted, limited, refused."""
+    """`bins`: number of the ten seconds, accepted, limited, refused; `beside` are of another client in each."""
     limit = "max.connection.creation.rate"
     for number, accepted, limited, refused in bins:
         place = {
@@ -288,7 +294,10 @@ def _storm(
         rows["storm_bins"].append(place | {"accepted": accepted})
         if limited or refused:
             rows["storm_bins"].append(place | {"limit_met": limit, "limited": limited, "refused": refused})
+        if beside:
+            rows["storm_bins"].append(place | _BESIDE | {"accepted": beside})
     sums = [sum(each[column] for each in bins) for column in (1, 2, 3)]
+    everybody = sums[0] + beside * len(bins)
     held = [accepted for _, accepted, limited, refused in bins if limited or refused]
     named = [who.get("software_name"), who.get("software_version")]
     rows["storms"].append(
@@ -297,11 +306,11 @@ def _storm(
             "listener": who["listener"],
             "started": started,
             "ended": started + timedelta(seconds=10 * (bins[-1][0] + 1)),
-            "accepted": sums[0],
+            "accepted": everybody,
             "limited": sums[1],
             "refused": sums[2],
-            "peak_attempts": max(accepted + refused for _, accepted, _, refused in bins),
-            "held_accepted": max(held) if held else None,
+            "peak_attempts": max(accepted + refused + beside for _, accepted, _, refused in bins),
+            "held_accepted": max(held) + beside if held else None,
             "limit_met": limit if held else None,
             "source_ip": who["client_ip"],
             "source_principal": who["principal"],
@@ -314,9 +323,11 @@ def _storm(
     )
     mine = {**who, "cluster_id": cluster_id, "started": started}
     rows["storm_sources"].append(mine | {"accepted": sums[0], "limited": sums[1], "refused": sums[2]})
+    if beside:
+        rows["storm_sources"].append(mine | _BESIDE | {"accepted": beside * len(bins)})
 
 
-def _storms(rows: Rows) -> None:
+def _storms(rows: Rows, names: Sequence[str]) -> None:
     who = {"listener": "EXTERNAL", "principal": "User:loyalty", "client_id": "loyalty-worker", "client_ip": "10.4.8.77"}
     who |= {"software_name": "librdkafka", "software_version": "1.9.2"}
     bins = []
@@ -325,14 +336,15 @@ def _storms(rows: Rows) -> None:
         if number not in (11, 12):
             limited = round(900 * wave)
             bins.append((number, 50 + number % 2 if limited > 60 else 40, limited, round(420 * wave**2)))
-    _storm(rows, STORM_AT, bins, who, SHOP)
+    _storm(rows, STORM_AT, bins, who, SHOP, beside=3)
     rows["storm_sources"] += [
         {"cluster_id": SHOP, "listener": "EXTERNAL", "started": STORM_AT, "principal": name, "client_id": name}
         | {"client_ip": f"10.66.6.{number}", "software_name": name, "accepted": 9 - number, "limited": 3, "refused": 1}
-        for number, name in enumerate(HOSTILE)
+        for number, name in enumerate(names)
     ]
-    hostile = {**who, "principal": SCRIPT, "client_id": QUOTES, "client_ip": "10.66.6.6", "software_name": BACKWARDS}
-    _storm(rows, _at(date(2026, 11, 12), 4), [(number, 230 + number, 0, 0) for number in range(9)], hostile, SHOP)
+    principal, client_id, software = (*names, "User:nightly", "nightly-import", "sarama")[:3]
+    who |= {"principal": principal, "client_id": client_id, "client_ip": "10.66.6.6", "software_name": software}
+    _storm(rows, _at(date(2026, 11, 12), 4), [(number, 230 + number, 0, 0) for number in range(9)], who, SHOP)
 
 
 def _objectives(day: date) -> Iterator[dict[str, Any]]:
@@ -344,16 +356,17 @@ def _objectives(day: date) -> Iterator[dict[str, Any]]:
         yield row | {"target": target, "burn": burn}
 
 
-def _error_budget() -> Iterator[dict[str, Any]]:
+def _error_budget(names: Sequence[str]) -> Iterator[dict[str, Any]]:
     window = {"from_date": date(2026, 10, 24), "to_date": END.date(), "requests": 15_000_000}
     yield {"objective": "orders in 50 ms", **window, "bad": 16_140, "target": 0.999, "spent": 1.076}
     yield {"objective": "reads in 20 ms", **window, "bad": 38_400, "target": 0.99, "spent": 0.256}
-    yield {"objective": SCRIPT, **window, "requests": 0, "bad": 0, "target": 0.9, "spent": 0.0}
+    for name in names[:1]:
+        yield {"objective": name, **window, "requests": 0, "bad": 0, "target": 0.9, "spent": 0.0}
 
 
-def _cost(day: date) -> Iterator[dict[str, Any]]:
+def _cost(day: date, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     weights: list[tuple[str | None, int]] = [(principal, most * size) for principal, *_, most, size in _CLIENTS]
-    weights += [(name, 400_000) for name in HOSTILE] + [
+    weights += [(name, 400_000) for name in names] + [
         (f"User:team-{number:02}", 90_000 - number) for number in range(30)
     ]
     weights.append((None, 2_300_000))
@@ -375,7 +388,7 @@ def _cost(day: date) -> Iterator[dict[str, Any]]:
         yield row | {"share": amount / whole, "currency": "EUR"}
 
 
-def _idle_topics() -> Iterator[dict[str, Any]]:
+def _idle_topics(names: Sequence[str]) -> Iterator[dict[str, Any]]:
     known = {"covered_from": _at(FIRST_DAY), "as_of": END, "covered_days": DAYS, "incomplete_days": 2}
     for topic in ("orders", "stock-levels", "page-views", "invoices", "reports"):
         used = {"last_produced": END - timedelta(minutes=1), "last_fetched": END - timedelta(minutes=2)}
@@ -403,12 +416,12 @@ def _idle_topics() -> Iterator[dict[str, Any]]:
             "is_spare": number < 3,
         }
         yield known | row | {"last_fetched": fetched, "idle_hours": idle}
-    for number, name in enumerate(HOSTILE):
+    for number, name in enumerate(names):
         yield known | {"topic": name, "partitions": 1, "replica_bytes": 1_000 * number, "idle_hours": 354 - number}
 
 
-def _correctness() -> Iterator[dict[str, Any]]:
-    for topic in ("orders", "stock-levels", LONG):
+def _correctness(names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for topic in ("orders", "stock-levels", *names[3:4]):
         for number in range(6 * 24 * 3):
             bucket = END.replace(minute=0, second=0) - timedelta(minutes=10 * number)
             produced, mirrored, status = 3000, 3000, "complete"

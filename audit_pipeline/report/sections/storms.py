@@ -35,7 +35,11 @@ def storms_section(found: Subjects) -> Markup:
     rows = [_row(storm, several=several) for storm in storms.storms]
     listing = table("All storms, the last one first", columns, rows, table_id="storm-list") if len(rows) > 1 else None
     drawn = [_timeline(timeline, several=several) for timeline in storms.timelines]
-    return section("storms", "Connection storms", drawn, listing, left_out(storms.total - len(rows), "storms"))
+    text = said(
+        "A storm is many connections in ten seconds, or some that a limit held back or refused, and more such "
+        "stretches within a minute of each other. What is between them is not drawn."
+    )
+    return section("storms", "Connection storms", text, drawn, listing, left_out(storms.total - len(rows), "storms"))
 
 
 def _row(storm: Storm, *, several: bool) -> tuple[Entry, ...]:
