@@ -19,7 +19,7 @@ from audit_pipeline.segment import Footer, SegmentFile
 from tests.support.audit_weeks.cast import FETCH, MIRRORED, PRODUCE, STORMY, Cast, make_cast
 from tests.support.audit_weeks.connections import RATE, REASONS, Storm, connection_ids, usual
 from tests.support.audit_weeks.mirroring import BUCKET_US, Records, batches, records_of
-from tests.support.audit_weeks.other_tables import full_hours, inventory
+from tests.support.audit_weeks.other_tables import HOUR_US, full_hours, inventory
 from tests.support.audit_weeks.requests import (
     DAY_US,
     MINUTE_US,
@@ -47,8 +47,8 @@ a segment of a broker whose clock is three days ahead."""
 class Week:
     """`events` is about how many requests there are; connections and inventory come on top.
 
-    The second cluster mirrors two topics of the first, and its last broker records at level rollup. Every broker begins
-    `segments` files a day.
+    The second cluster mirrors two topics of the first, and its last broker records at level rollup. Brokers run for the
+    first `hours` of each day, and begin `segments` files in them.
     """
 
     days: int = 7
@@ -56,6 +56,7 @@ class Week:
     brokers: int = 2
     events: int = 60_000
     seed: int = 1
+    hours: int = 24
     segments: int = 2
     topics: int = 8
     principals: int = 16
@@ -71,7 +72,17 @@ class Week:
 
     @property
     def last_us(self) -> int:
-        return self.first_us + self.days * DAY_US
+        return self.first_us + (self.days - 1) * DAY_US + self.day_us
+
+    @property
+    def day_us(self) -> int:
+        """How long brokers run on a day."""
+        return self.hours * HOUR_US
+
+    @property
+    def middle_us(self) -> int:
+        """When the day in the middle begins."""
+        return self.first_us + (self.days // 2) * DAY_US
 
     @property
     def now_us(self) -> int:
@@ -85,7 +96,7 @@ class Week:
     @property
     def lost(self) -> tuple[str, int]:
         """Topic and bucket of which the mirror leaves out what is more than a minute from its ends."""
-        return MIRRORED[0], self.first_us + (self.days // 2) * DAY_US + 10 * 60 * MINUTE_US + 2 * BUCKET_US
+        return MIRRORED[0], self.middle_us + self.day_us * 31 // 72 // BUCKET_US * BUCKET_US
 
     @property
     def mirrored_until_us(self) -> int:
@@ -175,9 +186,8 @@ def _storms(week: Week) -> list[Storm]:
     if not week.storm:
         return []
     held, refused = max(week.storm // 6, 1), max(week.storm // 10, 1)
-    day_us = week.first_us + (week.days // 2) * DAY_US
-    found = [Storm(0, 0, day_us + 14 * 60 * MINUTE_US + 20 * SECOND_US, 18, week.storm, held, refused)]
-    if week.days > 1:
+    found = [Storm(0, 0, week.middle_us + week.day_us * 7 // 12 + 20 * SECOND_US, 18, week.storm, held, refused)]
+    if week.days > 1 and week.hours == 24:
         midnight = week.first_us + DAY_US
         found.append(Storm(0, 0, midnight - 5 * 10 * SECOND_US, 12, week.storm // 2, held // 2, refused // 2))
     return found
@@ -254,9 +264,10 @@ def _segment(
 
 def _span(made: _Made, cluster: int, broker: int, number: int, storms: list[Storm]) -> Span:
     week = made.week
-    length_us = DAY_US // week.segments
+    length_us = week.day_us // week.segments
+    day, place = divmod(number, week.segments)
     # Brokers begin their files when they like.
-    first_us = week.first_us + number * length_us + (3 + 7 * broker) * SECOND_US
+    first_us = week.first_us + day * DAY_US + place * length_us + (3 + 7 * broker) * SECOND_US
     last_us = first_us + length_us
     slow = [(storm.started_us, storm.ended_us) for storm in storms if storm.ended_us > first_us]
     return Span(
