@@ -68,8 +68,8 @@ OBJECTIVES: Final = """
         SELECT r.event_date, r.cluster_id, o.name AS objective, o.target, r.requests,
             least(
                 r.requests - r.errors,
-                list_sum([entry.value FOR entry IN map_entries(r.latency)
-                    IF entry.key <= floor(ln(o.latency_ms * 1000) / ln(1.04))])
+                coalesce(list_sum([entry.value FOR entry IN map_entries(r.latency)
+                    IF entry.key <= floor(ln(o.latency_ms * 1000) / ln(1.04))]), 0)
             ) AS good
         FROM rollup r JOIN objective o
             ON r.api = o.api
@@ -78,8 +78,8 @@ OBJECTIVES: Final = """
             AND (o.principal IS NULL OR r.principal = o.principal)
         WHERE NOT r.is_follower AND NOT (r.requests - r.errors > 0 AND cardinality(r.latency) = 0)
     )
-    SELECT event_date, cluster_id, objective, sum(requests) AS requests, sum(coalesce(good, 0)) AS good,
-        sum(requests) - sum(coalesce(good, 0)) AS bad, any_value(target) AS target,
+    SELECT event_date, cluster_id, objective, sum(requests) AS requests, sum(good) AS good,
+        sum(requests) - sum(good) AS bad, any_value(target) AS target,
         bad::DOUBLE / (sum(requests)::DOUBLE * (1 - any_value(target))) AS burn
     FROM counted GROUP BY event_date, cluster_id, objective HAVING sum(requests) > 0
 """

@@ -20,7 +20,7 @@ REASONS: Final = (
 )
 RATE, PER_IP, SLOTS, BY_CLIENT = range(4)
 _BIN_US: Final = 10 * SECOND_US
-_STORM_IDS: Final = 1_000_000
+_IDS_A_SECOND: Final = 10_000
 _OPEN_US: Final = 400_000
 
 
@@ -74,7 +74,9 @@ class Storm:
     def within(self, span: Span) -> tuple[Rows, Requests]:
         """Who it was is told by the end of most connections, of some only by their first request, of a few by none."""
         bins = self.started_us + np.arange(self.bins) * _BIN_US
-        accepted, ids = self._times(bins, self.accepted, 0), _STORM_IDS + np.arange(self.bins * self.accepted)
+        accepted = self._times(bins, self.accepted, 0)
+        # No two storms of a boot have the same.
+        ids = self.started_us // SECOND_US * _IDS_A_SECOND + np.arange(len(accepted))
         limited, refused = self._times(bins, self.limited, 7_001), self._times(bins, self.refused, 13_003)
         ended, asked = ids % 10 < 7, ids % 10 < 9
         stranger, stormy = np.full(len(ids), STRANGER), np.full(len(ids), STORMY)
