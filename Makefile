@@ -26,7 +26,7 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup: venv java kafka spark-kafka kubernetes s3 chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, an S3 server, Chromium, the example of an observer
+setup: venv java kafka spark-kafka kubernetes s3 spark-crds chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, an S3 server, a Spark operator's CRDs, Chromium, the example of an observer
 
 .PHONY: java
 java: venv  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
@@ -51,6 +51,10 @@ s3: venv  ## versitygw, an S3 server over a folder: a minute of Go once, then a 
 .PHONY: chromium
 chromium: venv  ## a headless Chromium that looks at reports; as root on Debian it is installed where there is none
 	@$(BIN)/python -m tests.support.chromium
+
+.PHONY: spark-crds
+spark-crds: venv  ## the CRDs of kubeflow's Spark operator, by Go's module proxy
+	@$(BIN)/python -m tests.support.spark_operator_crds
 
 .PHONY: observer-plugin
 observer-plugin: .observer-plugin/.installed  ## somebody else's observer (examples/), installed as its user would
@@ -92,7 +96,7 @@ soak: setup  ## what takes long: brokers and landers of the audit log killed twe
 	SLUICEGATE_AUDIT_ROUNDS=20 $(PYTEST) -q -p no:randomly tests/integration/test_audit_kills.py
 
 .PHONY: e2e
-e2e: venv kubernetes  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
+e2e: venv java kubernetes spark-crds  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
 	$(PYTEST) -q -p no:randomly e2e
 
 .PHONY: demo

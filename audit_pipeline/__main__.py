@@ -98,6 +98,7 @@ def parser() -> argparse.ArgumentParser:
     )
     report.add_argument("--results", required=True, help="as for `build`: " + _TARGET)
     report.add_argument("--out", type=Path, default=Path("report.html"), help="the page; report.html")
+    report.add_argument("--publish", action="store_true", help="put both beside the results instead of at --out")
     days = _within(int, 1, _REPORT_DAYS_MAX)
     report.add_argument("--days", type=days, default=7, help="the last so many (UTC) are shown; 7")
     report.set_defaults(run=commands.report)

@@ -155,11 +155,16 @@ def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
 
 
 def report(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
-    from audit_pipeline.report.writing import write_report  # noqa: PLC0415
+    from audit_pipeline.report.writing import PAGE, put_report, write_report  # noqa: PLC0415
     from audit_pipeline.targets import open_target  # noqa: PLC0415
 
-    for answer in write_report(open_target(given.results), given.out, given.days):
+    results = open_target(given.results)
+    answers = put_report(results, given.days) if given.publish else write_report(results, given.out, given.days)
+    for answer in answers:
         print(answer.as_text())
+    if given.publish:
+        print(f"{PAGE} is beside the results")
+        return OK
     print(f"{given.out}, and its numbers in {given.out.with_suffix('.json')}")
     return OK
 

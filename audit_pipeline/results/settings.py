@@ -136,6 +136,16 @@ def read_mirrors(text: str) -> tuple[Mirror, ...]:
     return tuple(found)
 
 
+def read_storms(text: str) -> StormLimits:
+    """{"connections": 200, "held": 20}; what is not named is as StormLimits has it."""
+    read = _object(_json(text, "storms"), "storms")
+    _only(read, {field.name for field in fields(StormLimits)}, "storms")
+    for key, value in read.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise BadUseError(f"storms: {key} has to be a whole number of at least 1")
+    return StormLimits(**read)
+
+
 def _json(text: str, what: str) -> Any:
     try:
         return json.loads(text)

@@ -39,15 +39,11 @@ class AuditPlaces:
     def results_word(self, pipeline: str) -> str:
         return self.results.uri or f"{RESULTS_PATH}/{pipeline}.results"
 
-    def report_word(self, pipeline: str) -> str:
-        place, question, options = self.results_word(pipeline).partition("?")
-        return f"{place.rstrip('/')}/{REPORT}{question}{options}"
-
     def report_location(self, pipeline: str) -> str:
         """For people: what lies on a claim has no address of its own."""
         if self.results.claim_name is not None:
             return f"claim {self.results.claim_name}: {pipeline}.results/{REPORT}"
-        return self.report_word(pipeline).partition("?")[0]
+        return f"{self.results_word(pipeline).partition('?')[0].rstrip('/')}/{REPORT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +73,7 @@ def arguments(pipeline: AuditPipeline, places: AuditPlaces) -> list[str]:
     if spec.retention_days is not None:
         words += ["--retention-days", str(spec.retention_days)]
     if spec.report:
-        words += [THEN, "report", "--results", results, "--out", places.report_word(pipeline.name)]
+        words += [THEN, "report", "--results", results, "--publish"]
     return words
 
 

@@ -22,6 +22,8 @@ tests cannot."""
 
 WORDS_LINES_MAX = 80
 WORDS_BYTES_MAX = 2048
+MESSAGE_BYTES_MAX = 4096
+"""Of the file that a container writes for its status."""
 
 BACKOFF_RESET_S = 30.0
 """A container that ran this long starts over without back-off (a kubelet: ten minutes)."""
@@ -36,6 +38,9 @@ class ContainerStart:
     working_dir: Path
     log: Path
     probe_target: ProbeTarget
+    message: Path | None = None
+    """Where it may write what its status is to say of its end."""
+    restart_policy: str = "Always"
 
 
 class ContainerProcess:
@@ -67,6 +72,11 @@ class ContainerProcess:
         return self._process is not None or bool(self._ends)
 
     @property
+    def exit_code(self) -> int | None:
+        """Of one that has ended and is not started again."""
+        return int(self._ends[-1]["exitCode"]) if self._is_over() else None
+
+    @property
     def probe_target(self) -> ProbeTarget:
         return self._start.probe_target
 
@@ -80,6 +90,8 @@ class ContainerProcess:
         if self._process is not None and self._process.poll() is not None:
             # A look of its own, in which the end is reported, before anything is started again.
             self._note_exit(now)
+            return
+        if self._is_over():
             return
         if self._process is None:
             self._backs_off = self.held or now < self._next_start_at
@@ -141,9 +153,16 @@ class ContainerProcess:
             "lastState": last_state,
         }
 
+    def _is_over(self) -> bool:
+        if self._process is not None or not self._ends or self._start.restart_policy == "Always":
+            return False
+        return self._start.restart_policy == "Never" or self._ends[-1]["exitCode"] == 0
+
     def _launch(self, now: float) -> None:
         if self._ends:
             self.restart_count += 1
+        if self._start.message is not None:
+            self._start.message.write_bytes(b"")
         with self._start.log.open("ab") as output:
             self._log_from = output.tell()
             self._process = subprocess.Popen(
@@ -181,12 +200,16 @@ class ContainerProcess:
             self._backoff_s = 0.0
         else:
             self._backoff_s = min(self._backoff_s * 2, BACKOFF_MAX_S) or FIRST_BACKOFF_S
-        self.log_line(f"exited with {code}; starts again after {self._backoff_s:g} s")
         self._next_start_at = now + self._backoff_s
         self._process = None
+        again = "" if self._is_over() else f"; starts again after {self._backoff_s:g} s"
+        self.log_line(f"exited with {code}{again}")
 
     def _last_words(self, code: int) -> Json:
-        """The end of what this run has logged, where the pod asks for that; a file of its own nothing here writes."""
+        """What it has written for its status, or the end of what this run has logged, where the pod asks for that."""
+        said = self._start.message.read_bytes() if self._start.message is not None else b""
+        if said:
+            return {"message": said[:MESSAGE_BYTES_MAX].decode(errors="replace")}
         if not code or self.spec.get("terminationMessagePolicy") != "FallbackToLogsOnError":
             return {}
         with self._start.log.open("rb") as log:

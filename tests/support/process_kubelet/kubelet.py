@@ -291,6 +291,7 @@ class ProcessKubelet:
             container_statuses=containers,
             gates=pod.gates,
             conditions=pod.written_status.get("conditions", []) + _foreign(stored.get("conditions", [])),
+            exit_codes=pod.exit_codes if pod.is_reported(now) else (),
         )
         status = pod_status(view, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         if status == pod.written_status and _own(stored.get("conditions", [])) == _own(status["conditions"]):

@@ -21,6 +21,8 @@ Json = dict[str, Any]
 REPOSITORY = Path(__file__).parents[3]
 IMAGE_PATHS = (str(REPOSITORY), str(REPOSITORY / "operator"))
 """What the project's image has on its Python path."""
+MESSAGE_PATH = "/dev/termination-log"
+"""Where a container that says nothing else writes what its status is to say."""
 ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 ACCOUNT_VARIABLE = "SLUICEGATE_SERVICE_ACCOUNT_FOLDER"
 """Where programs look for the account in place of ACCOUNT_PATH, which is one place for all processes of a host."""
@@ -75,6 +77,10 @@ class Pod:
         return bool(self._containers) and not self._inits and all(c.ready for c in self._sidecars + self._containers)
 
     @property
+    def exit_codes(self) -> tuple[int | None, ...]:
+        return tuple(container.exit_code for container in self._containers)
+
+    @property
     def gates(self) -> list[str]:
         """Conditions that others write and that must be True before the pod is Ready."""
         return [gate["conditionType"] for gate in self.manifest["spec"].get("readinessGates", [])]
@@ -98,7 +104,8 @@ class Pod:
         self._place.volumes.prepare()
         self._inits = [self._container(spec) for spec in self._init_specs if not _is_sidecar(spec)]
         self._sidecars = [self._container(spec) for spec in self._init_specs if _is_sidecar(spec)]
-        self._containers = [self._container(spec) for spec in self.manifest["spec"]["containers"]]
+        policy = self.manifest["spec"].get("restartPolicy", "Always")
+        self._containers = [self._container(spec, policy) for spec in self.manifest["spec"]["containers"]]
 
     def is_reported(self, now: float) -> bool:
         """Whether the kubelet has looked at the pod since its first container runs."""
@@ -178,8 +185,10 @@ class Pod:
             ready=self.ready and self.gates_open and not self.terminating,
         )
 
-    def _container(self, spec: Json) -> ContainerProcess:
+    def _container(self, spec: Json, restart_policy: str = "Always") -> ContainerProcess:
         mounts = self._place.volumes.mounts(spec)
+        message = self._place.folder / f"{spec['name']}.message"
+        mounts = mounts.also(spec.get("terminationMessagePath", MESSAGE_PATH), message)
         declared = environment(self.manifest, spec, self.address, self._place.volumes.keys)
         paths = [str(SHIM), *IMAGE_PATHS, *filter(None, [mounts.rewrite(declared.get("PYTHONPATH", ""))])]
         env = {name: mounts.rewrite(value) for name, value in declared.items()} | {
@@ -202,6 +211,8 @@ class Pod:
             working_dir=self._place.folder,
             log=self.log,
             probe_target=ProbeTarget(self.address, ports, env, mounts),
+            message=message,
+            restart_policy=restart_policy,
         )
         return ContainerProcess(spec, start, self._place.workers)
 

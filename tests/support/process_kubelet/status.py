@@ -18,6 +18,8 @@ class PodView:
     """As stored: readiness gates are set by others, and transition times stay when a status stays."""
     sidecar_statuses: list[Json] = field(default_factory=list)
     """A pod is ready only while they run, too."""
+    exit_codes: tuple[int | None, ...] = ()
+    """Of containers that are not started again, None of others."""
 
 
 def pod_status(view: PodView, now: str) -> Json:
@@ -37,13 +39,19 @@ def pod_status(view: PodView, now: str) -> Json:
         "Ready": containers_ready and gates_open,
     }
     return {
-        "phase": "Running" if started else "Pending",
+        "phase": _phase(view.exit_codes, started=started),
         **({"podIP": view.address, "podIPs": [{"ip": view.address}]} if view.address else {}),
         "hostIP": "127.0.0.1",
         "containerStatuses": view.container_statuses,
         "initContainerStatuses": view.init_statuses + view.sidecar_statuses,
         "conditions": [_condition(kind, state, stored.get(kind), now) for kind, state in states.items()],
     }
+
+
+def _phase(exit_codes: tuple[int | None, ...], *, started: bool) -> str:
+    if exit_codes and None not in exit_codes:
+        return "Failed" if any(exit_codes) else "Succeeded"
+    return "Running" if started else "Pending"
 
 
 def _has_run(status: Json) -> bool:

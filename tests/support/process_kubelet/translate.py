@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
@@ -21,6 +22,9 @@ class Mounts:
     """Mount path -> folder (or file, for a subPath) of the host."""
 
     folders: Mapping[str, str]
+
+    def also(self, path: str, file: Path) -> "Mounts":
+        return Mounts({**self.folders, path: str(file)})
 
     def rewrite(self, text: str) -> str:
         """Each place where a mount path begins a path, longest mount path first; `/data` is not in `/database`."""

@@ -166,3 +166,12 @@ def test_a_downward_file_follows_the_annotation_and_is_empty_without_it(tmp_path
     write_downward_files(pod, {"pod": tmp_path})
     assert (tmp_path / "rack").read_text() == "a"
     assert [file.name for file in tmp_path.iterdir()] == ["rack"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "phase"), [((0, 0), "Succeeded"), ((0, 3), "Failed"), ((0, None), "Running"), ((), "Running")]
+)
+def test_a_pod_has_ended_when_all_of_its_containers_have_for_good(codes: tuple[int | None, ...], phase: str) -> None:
+    status = {"state": {"terminated": {}}, "ready": False, "started": False}
+    view = PodView("127.20.0.1", [], [status], [], [], exit_codes=codes)
+    assert pod_status(view, NOW)["phase"] == phase

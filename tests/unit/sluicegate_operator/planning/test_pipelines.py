@@ -64,7 +64,7 @@ def test_what_people_say_is_given_as_files_and_the_report_follows() -> None:
         *("--prices", "/etc/sluicegate-audit/prices.json", "--objectives", "/etc/sluicegate-audit/objectives.json"),
         *("--mirrors", "/etc/sluicegate-audit/mirrors.json", "--storms", "/etc/sluicegate-audit/storms.json"),
         *("--retention-days", "400", "--then", "report", "--results", "s3://answers/shop?region=eu-west-1"),
-        *("--out", "s3://answers/shop/report.html?region=eu-west-1"),
+        "--publish",
     ]
 
 
