@@ -1,4 +1,4 @@
-"""`python -m audit_pipeline land|keep|tail|query|check|upkeep|publish|report`: the audit log, spools to answers."""
+"""`python -m audit_pipeline land|keep|tail|query|check|upkeep|publish|build|report`: from spools to answers."""
 
 import argparse
 import logging
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 
-from audit_pipeline import commands, commands_topic
+from audit_pipeline import commands, commands_build, commands_topic
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 
@@ -110,6 +110,8 @@ def parser() -> argparse.ArgumentParser:
     tail.add_argument("--once", action="store_true", help="stop when all has been shown that is there")
     tail.add_argument("--json", action="store_true", help="a line of JSON for each event")
     tail.set_defaults(run=commands.tail)
+
+    commands_build.add_build(found)
     return made
 
 

@@ -10,7 +10,8 @@ longer names stay for GRACE_S, for those who are still reading them.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -20,31 +21,39 @@ from pyarrow import dataset
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.tables import schema_of
-from audit_pipeline.targets import Target
+from audit_pipeline.targets import FolderTarget, Target
 
 MANIFEST = "_manifest.json"
 FORMAT = 1
-GRACE_S = 3600.0
+GRACE_S = 3600
 
 WHOLE = ""
 """Stands for the day of a table that is not by day."""
+STATE_TABLE = "_state"
+"""Where a build remembers what it has seen of its source: kept and superseded as a table is."""
+NOTE_PREFIX = "_written-"
+"""Names of what tasks of a build tell its driver."""
+_DAY_S = 86_400
+_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One published version.
 
-    `files`: of each table and event-day (ISO, WHOLE where there is none) its files. `days`: what is noted of each day.
-    `superseded`: files of former versions with the second since 1970 from which on nobody should read them.
+    `files`: of each table and event-day (ISO, WHOLE where there is none) its files. `days`: what is noted of each day:
+    built_us, settings (of its results) and late (rows that came when the day had been over). `pending`: days that were
+    outside of what was asked for, and have to be built. `superseded`: files of former versions, with the time since
+    1970 at which they were. `summary`: what the build has to say of itself.
     """
 
     version: str
     built_us: int
     files: Mapping[str, Mapping[str, tuple[str, ...]]]
     days: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    superseded: Mapping[str, float] = field(default_factory=dict)
+    pending: tuple[str, ...] = ()
+    superseded: Mapping[str, int] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
-    """What the build has to say of itself: see jobs.build."""
 
     def packed(self) -> bytes:
         return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True).encode()
@@ -52,6 +61,18 @@ class Manifest:
     def of(self, table: str) -> list[str]:
         """All files of a table, by name."""
         return sorted(path for paths in self.files.get(table, {}).values() for path in paths)
+
+    def state(self, target: Target) -> bytes | None:
+        """What the build that published it has remembered."""
+        for path in self.of(STATE_TABLE):
+            with target.file_system.open_input_stream(path) as file:
+                read: bytes = file.read()
+                return read
+        return None
+
+    @property
+    def named(self) -> set[str]:
+        return {path for table in self.files for path in self.of(table)}
 
 
 def read_manifest(target: Target) -> Manifest | None:
@@ -65,7 +86,41 @@ def read_manifest(target: Target) -> Manifest | None:
     if found != FORMAT:
         raise BadUseError(f"the results have format {found}, and this is for format {FORMAT}: give another folder")
     files = {table: {day: tuple(paths) for day, paths in by_day.items()} for table, by_day in read.pop("files").items()}
-    return Manifest(files=files, **read)
+    return Manifest(files=files, pending=tuple(read.pop("pending")), **read)
+
+
+def successor(former: Manifest | None, manifest: Manifest) -> Manifest:
+    """The manifest with what it makes superseded."""
+    gone = {} if former is None else {**dict.fromkeys(former.named, manifest.built_us), **former.superseded}
+    fresh_us = manifest.built_us - GRACE_S * _US
+    superseded = {path: us for path, us in gone.items() if path not in manifest.named and us >= fresh_us}
+    return replace(manifest, superseded=superseded)
+
+
+def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -> None:
+    """Files of builds that were killed, and those that were superseded long ago.
+
+    Of an object store nobody knows whether another build is at work: there, files of the last day stay.
+    """
+    target.clean()
+    kept = set() if manifest is None else manifest.named | manifest.superseded.keys()
+    for path, _ in list(target.files()):
+        table, _, name = path.partition("/")
+        is_of_a_build = bool(name) and (table in result_tables() or table == STATE_TABLE)
+        is_of_a_build = is_of_a_build or path.startswith(NOTE_PREFIX)
+        if is_of_a_build and path not in kept and _is_left_behind(target, path, now_us):
+            target.delete(path)
+
+
+def _is_left_behind(target: Target, path: str, now_us: int) -> bool:
+    if isinstance(target, FolderTarget):
+        return True
+    began = path.rpartition("/")[2].partition("-")[0]
+    try:
+        began_s = datetime.strptime(began, "%Y%m%dT%H%M%S").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return False
+    return began_s < now_us / _US - _DAY_S
 
 
 def publish(target: Target, manifest: Manifest) -> None:

@@ -82,6 +82,14 @@ class FolderTarget:
         self._root = root
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())
 
+    def make(self) -> None:
+        """The folder, where it is not there yet."""
+        self._make_folder(self._root)
+
+    def absolute(self, path: str) -> Path:
+        """For others that read files, such as Spark."""
+        return self._root.absolute() / path
+
     def put(self, path: str, data: bytes) -> None:
         target = self._root / path
         self._make_folder(target.parent)

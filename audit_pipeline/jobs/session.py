@@ -1,5 +1,6 @@
 """The Spark session of a job: set so that it runs the same on a laptop, in a pod and by spark-submit."""
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -49,6 +50,7 @@ def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) 
         builder = _with(builder, _LOCALLY)
     session = _with(_with(builder, _ALWAYS), config or {}).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         yield session
     finally:

@@ -30,7 +30,7 @@ _TYPES: dict[str, DataType] = {
     "int16": ShortType(),
     "int32": IntegerType(),
     "int64": LongType(),
-    "map<int16,int64>": MapType(ShortType(), LongType(), valueContainsNull=False),
+    "map<int16,int64>": MapType(ShortType(), LongType()),
     "string": StringType(),
     "timestamp_us": TimestampType(),
 }

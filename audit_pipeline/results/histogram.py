@@ -46,19 +46,9 @@ def bucket_us(bucket: Column) -> Column:
     return F.get(ends, known)
 
 
-def histogram(bucket: Column, requests: Column) -> Column:
-    """An aggregate: one histogram of a group that has each bucket in one row. Rows without a bucket add nothing."""
-    entry = F.when(bucket.isNotNull(), F.struct(bucket.cast("smallint"), requests.cast("bigint")))
-    return F.map_from_entries(F.array_sort(F.collect_list(entry)))
-
-
 def merged(frame: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Histograms `latency` of each key added up, a row for each bucket: `key`, bucket, requests."""
-    return (
-        frame.select(*key, F.explode("latency").alias("bucket", "counted"))
-        .groupBy(*key, "bucket")
-        .agg(F.sum("counted").alias("requests"))
-    )
+    """Of rows of `rollup`: the histogram of each key, a row for each bucket: `key`, bucket, requests."""
+    return frame.where(F.col("bucket").isNotNull()).groupBy(*key, "bucket").agg(F.sum("measured").alias("requests"))
 
 
 def percentiles(buckets: DataFrame, key: Sequence[str], percents: Mapping[str, int]) -> DataFrame:

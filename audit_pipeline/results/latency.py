@@ -17,13 +17,14 @@ def latency(rollup: DataFrame) -> DataFrame:
     """Rows that count requests are of two dimensions, rows of topics of one."""
     of_requests = F.array(_named("api", F.lit("")), _named("principal", F.col("principal")))
     of_topic = F.array(_named("topic", F.col("topic")))
-    timed = rollup.where(~F.col("is_follower") & (F.size("latency") > 0)).select(
+    timed = rollup.where(~F.col("is_follower") & F.col("bucket").isNotNull()).select(
         "event_date",
         begun(F.col("minute"), WINDOW_MINUTES * 60).alias("window_start"),
         "cluster_id",
         "api",
         F.inline(F.when(F.col("topic").isNull(), of_requests).otherwise(of_topic)),
-        "latency",
+        "bucket",
+        "measured",
     )
     found = percentiles(merged(timed, _KEY), _KEY, {"p50_us": 50, "p95_us": 95, "p99_us": 99})
     return as_table(found, "latency")

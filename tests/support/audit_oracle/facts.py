@@ -26,7 +26,7 @@ ROLLUP: Final = f"""
             request_bytes, response_bytes, 0 AS records, total_us AS us_sum, total_us AS us_max,
             CASE WHEN errors = 0
                 THEN latency_bucket(CASE api WHEN 'Fetch' THEN total_us - wait_us ELSE total_us END) END AS bucket,
-            1 AS counted
+            (errors = 0)::BIGINT AS counted, true AS is_measured
         FROM request
     ),
     touched AS (
@@ -42,17 +42,18 @@ ROLLUP: Final = f"""
             CASE WHEN p.error_code = 0 AND r.seq IS NOT NULL
                 THEN latency_bucket(CASE p.api_key WHEN 1 THEN r.total_us - r.wait_us ELSE r.total_us END)
                 END AS bucket,
-            1 AS counted
+            (bucket IS NOT NULL)::BIGINT AS counted, r.seq IS NOT NULL AS is_measured
         FROM "partition" p LEFT JOIN request r USING (cluster_id, broker_id, boot_id, seq)
     ),
     added AS (
         SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, topic, false AS is_follower,
             requests, errors, request_bytes, response_bytes, records, total_us_sum AS us_sum, total_us_max AS us_max,
-            NULL AS bucket, 0 AS counted
+            NULL AS bucket, 0 AS counted, topic IS NULL AND api <> 'Fetch' AS is_measured
         FROM level_rollup
     ),
     added_latency AS (
-        SELECT minute, cluster_id, {_CLIENT}, api, topic, is_follower, 0, 0, 0, 0, 0, 0, 0, entry.key, entry.value
+        SELECT minute, cluster_id, {_CLIENT}, api, topic, is_follower, 0, 0, 0, 0, 0, 0, 0, entry.key, entry.value,
+            true
         FROM (
             SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, topic, false AS is_follower,
                 unnest(map_entries(latency)) AS entry
@@ -62,21 +63,11 @@ ROLLUP: Final = f"""
     everything AS (
         SELECT * FROM asked UNION ALL SELECT * FROM touched UNION ALL SELECT * FROM added
         UNION ALL SELECT * FROM added_latency
-    ),
-    by_bucket AS (
-        SELECT {_KEY}, bucket, sum(requests) AS requests, sum(errors) AS errors, sum(request_bytes) AS request_bytes,
-            sum(response_bytes) AS response_bytes, sum(records) AS records, sum(us_sum) AS us_sum,
-            max(us_max) AS us_max, sum(counted)::BIGINT AS counted
-        FROM everything GROUP BY {_KEY}, bucket
     )
     SELECT day_of(minute) AS event_date, {_KEY}, sum(requests) AS requests, sum(errors) AS errors,
         sum(request_bytes) AS request_bytes, sum(response_bytes) AS response_bytes, sum(records) AS records,
-        sum(us_sum) AS total_us_sum, max(us_max) AS total_us_max,
-        coalesce(
-            map_from_entries(list((bucket, counted) ORDER BY bucket) FILTER (bucket IS NOT NULL)),
-            MAP {{}}::MAP(SMALLINT, BIGINT)
-        ) AS latency
-    FROM by_bucket GROUP BY {_KEY}
+        sum(us_sum) AS total_us_sum, max(us_max) AS total_us_max, bucket, is_measured, sum(counted) AS measured
+    FROM everything GROUP BY {_KEY}, bucket, is_measured
 """
 
 TOPIC_DAYS: Final = """

@@ -39,15 +39,10 @@ LATENCY: Final = """
         UNION ALL SELECT *, 'principal', principal FROM rollup WHERE topic IS NULL
         UNION ALL SELECT *, 'topic', topic FROM rollup WHERE topic IS NOT NULL
     ),
-    entries AS (
-        SELECT event_date, window_of(minute) AS window_start, cluster_id, api, dimension, name,
-            unnest(map_entries(latency)) AS entry
-        FROM chosen WHERE NOT is_follower
-    ),
     buckets AS (
-        SELECT event_date, window_start, cluster_id, api, dimension, name, entry.key AS bucket,
-            sum(entry.value) AS requests
-        FROM entries GROUP BY ALL
+        SELECT event_date, window_of(minute) AS window_start, cluster_id, api, dimension, name, bucket,
+            sum(measured) AS requests
+        FROM chosen WHERE NOT is_follower AND bucket IS NOT NULL GROUP BY ALL
     ),
     running AS (
         SELECT *,
@@ -66,20 +61,18 @@ LATENCY: Final = """
 OBJECTIVES: Final = """
     WITH counted AS (
         SELECT r.event_date, r.cluster_id, o.name AS objective, o.target, r.requests,
-            least(
-                r.requests - r.errors,
-                coalesce(list_sum([entry.value FOR entry IN map_entries(r.latency)
-                    IF entry.key <= floor(ln(o.latency_ms * 1000) / ln(1.04))]), 0)
-            ) AS good
+            r.requests - r.errors AS without_error,
+            CASE WHEN r.bucket <= floor(ln(o.latency_ms * 1000) / ln(1.04)) THEN r.measured ELSE 0 END AS in_time
         FROM rollup r JOIN objective o
             ON r.api = o.api
             AND r.topic IS NOT DISTINCT FROM o.topic
             AND (o.cluster_id IS NULL OR r.cluster_id = o.cluster_id)
             AND (o.principal IS NULL OR r.principal = o.principal)
-        WHERE NOT r.is_follower AND NOT (r.requests - r.errors > 0 AND cardinality(r.latency) = 0)
+        WHERE NOT r.is_follower AND r.is_measured
     )
-    SELECT event_date, cluster_id, objective, sum(requests) AS requests, sum(good) AS good,
-        sum(requests) - sum(good) AS bad, any_value(target) AS target,
+    SELECT event_date, cluster_id, objective, sum(requests) AS requests,
+        least(sum(in_time), sum(without_error)) AS good,
+        sum(requests) - least(sum(in_time), sum(without_error)) AS bad, any_value(target) AS target,
         bad::DOUBLE / (sum(requests)::DOUBLE * (1 - any_value(target))) AS burn
     FROM counted GROUP BY event_date, cluster_id, objective HAVING sum(requests) > 0
 """
@@ -274,15 +267,15 @@ STORMS: Final = """
     ),
     others AS (
         SELECT c.cluster_id, c.listener, c.started, r.minute >= minute_of(c.started) AS is_during,
-            unnest(map_entries(r.latency)) AS entry
+            r.bucket, r.measured
         FROM clients c JOIN sums s USING (cluster_id, listener, started) JOIN rollup r
             ON r.cluster_id = c.cluster_id
             AND r.minute >= minute_of(c.started) - 600000000 AND r.minute < s.ended
-        WHERE r.api IN ('Produce', 'Fetch') AND r.topic IS NULL AND NOT r.is_follower
+        WHERE r.api IN ('Produce', 'Fetch') AND r.topic IS NULL AND NOT r.is_follower AND r.bucket IS NOT NULL
             AND NOT (r.client_ip = c.client_ip AND r.client_id IS NOT DISTINCT FROM c.client_id)
     ),
     buckets AS (
-        SELECT cluster_id, listener, started, is_during, entry.key AS bucket, sum(entry.value) AS requests
+        SELECT cluster_id, listener, started, is_during, bucket, sum(measured) AS requests
         FROM others GROUP BY ALL
     ),
     running AS (

@@ -1,0 +1,122 @@
+"""What the commands of the pipeline do with their arguments: `build`. Shell."""
+
+import argparse
+import json
+import logging
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from typing import Any, Final
+
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.published import Manifest, read_manifest
+from audit_pipeline.results.settings import Settings, read_mirrors, read_objectives, read_prices
+from audit_pipeline.results.tables import result_tables
+from audit_pipeline.targets import open_target
+
+log = logging.getLogger(__name__)
+
+OK: Final = 0
+_SUMMARY_BYTES_MAX: Final = 4096
+"""What Kubernetes takes as a container's termination message."""
+
+
+def add_build(found: Any) -> None:
+    """`build` among the commands of `found`, as argparse's add_subparsers returns it."""
+    build = found.add_parser("build", help="compute results from landed segments, by Spark, and publish them")
+    build.add_argument(
+        "--source", action="append", required=True, help="a folder or URI that `land` was given; more than one may be"
+    )
+    build.add_argument("--results", required=True, help="the folder or URI that results are published in")
+    build.add_argument("--from", dest="first", type=_day, help="only event-days from this one on (UTC)")
+    build.add_argument("--to", dest="last", type=_day, help="only event-days up to this one")
+    build.add_argument("--prices", type=Path, help="JSON: what a GiB, a request, a partition costs")
+    build.add_argument("--objectives", type=Path, help="JSON: objectives (SLOs) of latency and errors")
+    build.add_argument("--mirrors", type=Path, help="JSON: which cluster mirrors which")
+    build.add_argument("--retention-days", type=int, help="results of days before are dropped")
+    build.add_argument("--summary", type=Path, help="a file for what became of it, as JSON, also when it failed")
+    build.set_defaults(run=build_results)
+
+
+def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
+    began_s = monotonic()
+    try:
+        manifest = _build(given, now_us())
+    except BaseException as error:
+        _write_summary(given.summary, {**_outcome(given, None, began_s), "error": _first_line(error)})
+        raise
+    _write_summary(given.summary, _outcome(given, manifest, began_s))
+    for line in told(manifest, monotonic() - began_s):
+        log.info("%s", line)
+    return OK
+
+
+def _build(given: argparse.Namespace, now_us: int) -> Manifest:
+    # Spark is loaded by the commands that need it.
+    from audit_pipeline.jobs.build import BuildRequest, build  # noqa: PLC0415
+    from audit_pipeline.jobs.progress import Progress  # noqa: PLC0415
+    from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
+    from audit_pipeline.sources.landed import LandedSegments  # noqa: PLC0415
+
+    settings = Settings(
+        None if given.prices is None else read_prices(_text_of(given.prices)),
+        () if given.objectives is None else read_objectives(_text_of(given.objectives)),
+        () if given.mirrors is None else read_mirrors(_text_of(given.mirrors)),
+    )
+    for source in given.source:
+        if "://" not in source and not Path(source).is_dir():
+            raise BadUseError(f"there is no folder {source}: give the folder or URI that `land` was given")
+    request = BuildRequest(given.results, settings, now_us, given.first, given.last, given.retention_days)
+    former = read_manifest(open_target(given.results))
+    progress = Progress(monotonic, former.summary.get("rows_per_s") if former else None)
+    with spark_session("sluicegate audit build") as spark:
+        return build(spark, request, lambda remembered: LandedSegments(given.source, remembered, now_us), progress)
+
+
+def told(manifest: Manifest, took_s: float) -> list[str]:
+    """What there is now, for people."""
+    days, summary = sorted(manifest.days), manifest.summary
+    span = f"{len(days)} days from {days[0]} to {days[-1]}" if days else "no day"
+    lines = [f"published {span} as version {manifest.version} in {took_s:.0f} s"]
+    found = {"missing": "events missing", "holes": "numbers without an event", "quarantinedFiles": "files set aside"}
+    wrong = [f"{summary[key]:,} {text}" for key, text in found.items() if summary.get(key)]
+    return [*lines, f"the audit log is not complete: {', '.join(wrong)}" if wrong else "the audit log is complete"]
+
+
+def _outcome(given: argparse.Namespace, manifest: Manifest | None, began_s: float) -> dict[str, Any]:
+    days = sorted(manifest.days) if manifest else []
+    summary: Mapping[str, Any] = manifest.summary if manifest else {}
+    return {
+        "window": {"from": days[0], "to": days[-1]} if days else None,
+        "days": len(days),
+        **{key: summary.get(key, 0) for key in ("events", "missing", "holes", "quarantinedFiles")},
+        "rows": {name: count for name, count in summary.get("rows", {}).items() if name in result_tables()},
+        "report": None,
+        "error": None,
+        "version": manifest.version if manifest else None,
+        "tookSeconds": round(monotonic() - began_s, 1),
+        "progress": None,
+    }
+
+
+def _write_summary(path: Path | None, outcome: Mapping[str, Any]) -> None:
+    if path is not None:
+        path.write_text(json.dumps(outcome)[:_SUMMARY_BYTES_MAX], encoding="utf-8")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:1000]
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _day(text: str) -> date:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007 - a day has no zone
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is not a day such as 2026-11-20") from None

@@ -1,0 +1,255 @@
+"""`build`: from events to published results. Shell: it has the session, the clock, and the order of things.
+
+    look at the source -> days of which there is something new -> facts of these days -> daily results of these days
+    -> whole results -> publish
+
+What is computed depends on events and settings alone, so that a build that was killed is begun again, and builds may
+come in any order. Nothing counts before the manifest names it.
+"""
+
+import logging
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.jobs.computing import Frames, daily_results, facts, whole_results
+from audit_pipeline.jobs.progress import Progress
+from audit_pipeline.jobs.store import prepare, write_table
+from audit_pipeline.published import (
+    STATE_TABLE,
+    WHOLE,
+    Manifest,
+    publish,
+    read_manifest,
+    remove_unpublished,
+    successor,
+)
+from audit_pipeline.results.clean import of_days
+from audit_pipeline.results.frames import result_schema
+from audit_pipeline.results.settings import Settings
+from audit_pipeline.results.tables import Kind, result_tables
+from audit_pipeline.sources.parquet_files import WantedFile, frame_of
+from audit_pipeline.sources.source import EventSource
+from audit_pipeline.targets import FolderTarget, Target, open_target
+
+log = logging.getLogger(__name__)
+
+_ROWS_AT_ONCE: Final = 20_000_000
+"""Days are built together up to so many rows of events: a day alone may have more."""
+_OVER_AFTER: Final = timedelta(minutes=15)
+"""A day that was built later than so long after its end was over: what comes then is late."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """What is to be built. `first` and `last` are event-days; None is all. Times are microseconds since 1970."""
+
+    results: str
+    settings: Settings
+    now_us: int
+    first: date | None = None
+    last: date | None = None
+    retention_days: int | None = None
+
+
+MakeSource = Callable[[bytes | None], EventSource]
+"""From what was remembered of the last look."""
+
+
+def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, progress: Progress) -> Manifest:
+    """Publishes what there is now, and returns what is published.
+
+    Raises BadUseError when another build is at work on the same results, OSError when a place does not answer.
+    """
+    target = open_target(request.results)
+    if isinstance(target, FolderTarget):
+        target.make()
+    with target.upkeep() as is_alone:
+        if not is_alone:
+            raise BadUseError(f"another build is writing {request.results}: wait until it has ended")
+        return _Build(spark, request, target, progress).run(make_source)
+
+
+class _Build:
+    def __init__(self, spark: SparkSession, request: BuildRequest, target: Target, progress: Progress) -> None:
+        prepare(spark)
+        self._spark = spark
+        self._request = request
+        self._target = target
+        self._progress = progress
+        now = datetime.fromtimestamp(request.now_us / 1_000_000, UTC)
+        self._version = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        self._files: dict[str, dict[str, tuple[str, ...]]] = {}
+        self._rows: dict[str, int] = {}
+
+    def run(self, make_source: MakeSource) -> Manifest:
+        former = read_manifest(self._target)
+        remove_unpublished(self._target, former, self._request.now_us)
+        self._files = {table: dict(by_day) for table, by_day in former.files.items()} if former else {}
+        source = make_source(former.state(self._target) if former else None)
+        pending = {date.fromisoformat(day) for day in former.pending} if former else set()
+        touched = (source.touched | pending) - source.lost
+        days = sorted(day for day in touched if self._is_wanted(day))
+        noted = {day: dict(told) for day, told in former.days.items()} if former else {}
+        self._build_days(source, days)
+        for day in days:
+            noted[day.isoformat()] = self._note(noted.get(day.isoformat()), source, day)
+        self._drop_old(noted)
+        self._build_daily(self._days_to_compute(days, noted), noted)
+        self._build_whole(source)
+        return self._publish(former, source, noted, [day.isoformat() for day in sorted(touched - set(days))])
+
+    def _is_wanted(self, day: date) -> bool:
+        request = self._request
+        oldest = self._oldest()
+        return (
+            (request.first is None or day >= request.first)
+            and (request.last is None or day <= request.last)
+            and (oldest is None or day >= oldest)
+        )
+
+    def _oldest(self) -> date | None:
+        """Days before it are beyond the retention."""
+        days = self._request.retention_days
+        return None if days is None else self._today() - timedelta(days=days)
+
+    def _today(self) -> date:
+        return datetime.fromtimestamp(self._request.now_us / 1_000_000, UTC).date()
+
+    def _build_days(self, source: EventSource, days: Sequence[date]) -> None:
+        """Facts of each of these days."""
+        self._progress.begin(source.rows_of(days))
+        for together in _portions(days, source):
+            rows = source.rows_of(together)
+            self._progress.step(f"events of {_shown(together)}", rows)
+            while True:
+                try:
+                    self._write(
+                        facts(of_days(source.events(self._spark, together), together), self._request.settings), together
+                    )
+                    break
+                except PySparkException:
+                    # A file whose footer was fine has a page that is not.
+                    if not source.look_again(together):
+                        raise
+            self._progress.done(rows)
+
+    def _days_to_compute(self, built: Collection[date], noted: Mapping[str, Mapping[str, Any]]) -> list[date]:
+        """Those that were built now, and those whose results were computed with other settings."""
+        wanted = self._settings_mark()
+        others = {date.fromisoformat(day) for day, told in noted.items() if told.get("settings") != wanted}
+        return sorted(others | set(built))
+
+    def _settings_mark(self) -> str:
+        settings = asdict(self._request.settings)
+        return repr((settings["prices"], settings["objectives"]))
+
+    def _build_daily(self, days: Sequence[date], noted: dict[str, dict[str, Any]]) -> None:
+        if days:
+            self._progress.step(f"results of {_shown(days)}", 0)
+            stored = {table: self._stored(table, days) for table in ("rollup", "inventory_hours")}
+            self._write(daily_results(stored, self._request.settings), days)
+            for day in days:
+                noted[day.isoformat()]["settings"] = self._settings_mark()
+
+    def _build_whole(self, source: EventSource) -> None:
+        self._progress.step("results of all days", 0)
+        stored = {name: self._stored(name) for name, table in result_tables().items() if table.kind is not Kind.WHOLE}
+        holes = self._spark.createDataFrame(
+            [tuple(hole) for hole in source.holes], "event_date date, cluster_id string, broker_id int, holes bigint"
+        )
+        apart = self._spark.createDataFrame([tuple(each) for each in source.set_aside], result_schema("quarantine"))
+        self._write(whole_results(stored, holes, apart, self._request.settings), [])
+
+    def _stored(self, table: str, days: Iterable[date] | None = None) -> DataFrame:
+        """Of these days, or of all."""
+        by_day = self._files.get(table, {})
+        wanted = by_day if days is None else [day.isoformat() for day in days]
+        files = [WantedFile(path, 0) for day in sorted(wanted) for path in by_day.get(day, ())]
+        return frame_of(self._spark, self._request.results, files, result_schema(table))
+
+    def _write(self, frames: Frames, days: Collection[date]) -> None:
+        """Each as files of this version, which take the place of those of these days."""
+
+        for name, frame in frames.items():
+            table = write_table(frame, name, self._request.results, self._version)
+            by_day = self._files.setdefault(name, {})
+            for replaced in [day.isoformat() for day in days] if result_tables()[name].is_by_day else [WHOLE]:
+                by_day.pop(replaced, None)
+            by_day.update(table.files)
+            self._rows[name] = self._rows.get(name, 0) + sum(table.rows.values())
+
+    def _note(self, former: Mapping[str, Any] | None, source: EventSource, day: date) -> dict[str, Any]:
+        """What the manifest says of a day that was built now: when, and how many rows came after it had been over."""
+        over_us = (
+            int((datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) + _OVER_AFTER).timestamp())
+            * 1_000_000
+        )
+        late = former.get("late", 0) if former else 0
+        if former and former["built_us"] >= over_us:
+            late += source.rows_of([day], only_new=True)
+        return {"built_us": self._request.now_us, "late": late}
+
+    def _drop_old(self, noted: dict[str, dict[str, Any]]) -> None:
+        oldest = self._oldest()
+        for day in [day for day in noted if oldest is not None and day < oldest.isoformat()]:
+            del noted[day]
+            for by_day in self._files.values():
+                by_day.pop(day, None)
+
+    def _publish(
+        self,
+        former: Manifest | None,
+        source: EventSource,
+        noted: Mapping[str, Mapping[str, Any]],
+        pending: Sequence[str],
+    ) -> Manifest:
+        path = f"{STATE_TABLE}/{self._version}.json"
+        self._target.put(path, source.remembered())
+        self._files[STATE_TABLE] = {WHOLE: (path,)}
+        manifest = successor(
+            former,
+            Manifest(
+                version=self._version,
+                built_us=self._request.now_us,
+                files=self._files,
+                days=noted,
+                pending=tuple(pending),
+                summary={"rows": self._rows, "rows_per_s": self._progress.rows_per_s, **self._counted()},
+            ),
+        )
+        publish(self._target, manifest)
+        return manifest
+
+    def _counted(self) -> dict[str, int]:
+        """What the log has and has not, of all days."""
+        names = {"events": "events", "missing": "missing", "holes": "holes", "quarantinedFiles": "quarantined_files"}
+        complete = self._stored("completeness")
+        (row,) = complete.agg(*(F.sum(column).alias(name) for name, column in names.items())).collect()
+        return {name: row[name] or 0 for name in names}
+
+
+def _portions(days: Sequence[date], source: EventSource) -> Iterator[list[date]]:
+    """Days that follow each other, as many as fit into one go."""
+    taken: list[date] = []
+    rows = 0
+    for day in days:
+        count = source.rows_of([day])
+        if taken and rows + count > _ROWS_AT_ONCE:
+            yield taken
+            taken, rows = [], 0
+        taken.append(day)
+        rows += count
+    if taken:
+        yield taken
+
+
+def _shown(days: Sequence[date]) -> str:
+    return f"{days[0]}" if len(days) == 1 else f"{len(days)} days from {days[0]} to {days[-1]}"

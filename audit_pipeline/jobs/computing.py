@@ -1,0 +1,48 @@
+"""Which result is computed from which frames: the order of the pipeline as data. Needs no session of its own."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+
+from audit_pipeline.results.completeness import completeness
+from audit_pipeline.results.coverage import coverage
+from audit_pipeline.results.frames import EventFrames
+from audit_pipeline.results.inventory_hours import inventory_hours
+from audit_pipeline.results.latency import latency
+from audit_pipeline.results.mirror_buckets import mirror_buckets
+from audit_pipeline.results.rollup import rollup
+from audit_pipeline.results.settings import Settings
+from audit_pipeline.results.topic_days import topic_days
+from audit_pipeline.results.traffic import traffic
+
+Frames = Mapping[str, DataFrame]
+"""By the name of the table."""
+
+
+def facts(events: EventFrames, settings: Settings) -> Frames:
+    """Of the events of some days."""
+    return {
+        "rollup": rollup(events),
+        "coverage": coverage(events),
+        "inventory_hours": inventory_hours(events.inventory),
+        "mirror_buckets": mirror_buckets(events.partition),
+    }
+
+
+def daily_results(stored: Frames, settings: Settings) -> Frames:
+    """Of the facts of some days; `topic_days`, a fact too, is made from another one."""
+    of_requests = stored["rollup"]
+    return {
+        "topic_days": topic_days(of_requests),
+        "traffic": traffic(of_requests),
+        "latency": latency(of_requests),
+    }
+
+
+def whole_results(stored: Frames, holes: DataFrame, quarantine: DataFrame, settings: Settings) -> Frames:
+    """Of all that is stored by day, and of what is wrong with files."""
+    complete = completeness(stored["coverage"], holes, quarantine)
+    return {
+        "completeness": complete,
+        "quarantine": quarantine,
+    }

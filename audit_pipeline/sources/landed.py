@@ -1,0 +1,101 @@
+"""Landed segments as a source of events: folders, or object stores."""
+
+from collections.abc import Collection, Sequence
+from datetime import date
+from functools import cached_property
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from audit_pipeline.contract import contract
+from audit_pipeline.results.frames import EventFrames, event_schema
+from audit_pipeline.retention import expired
+from audit_pipeline.sources.catalogue import (
+    Catalogue,
+    Hole,
+    SegmentEntry,
+    SetAside,
+    catalogue,
+    days_that_lost,
+    holes,
+    touched_days,
+)
+from audit_pipeline.sources.parquet_files import WantedFile, frame_of
+from audit_pipeline.sources.segments import damaged, look
+from audit_pipeline.targets import Target, open_target
+
+
+class LandedSegments:
+    """One look at the segments of some targets, which `sources` names by their URIs.
+
+    Raises OSError when one does not answer.
+    """
+
+    def __init__(self, sources: Sequence[str], remembered: bytes | None, now_us: int) -> None:
+        self._targets: dict[str, Target] = {source: open_target(source) for source in sources}
+        former = msgspec.json.decode(remembered, type=list[SegmentEntry]) if remembered else []
+        self._former = former
+        known = {(entry.source, entry.path, entry.size): entry for entry in former if entry.is_present}
+        self._present, self._unread = look(self._targets, known, now_us)
+
+    @cached_property
+    def found(self) -> Catalogue:
+        counting = [entry for entry in self._former if entry.fault is None]
+        return catalogue(self._present, counting, self._unread)
+
+    @cached_property
+    def touched(self) -> set[date]:
+        return touched_days(self.found.entries, [entry for entry in self._former if entry.fault is None])
+
+    @property
+    def lost(self) -> set[date]:
+        return days_that_lost(self.found.entries)
+
+    @property
+    def set_aside(self) -> Sequence[SetAside]:
+        return self.found.apart
+
+    @cached_property
+    def holes(self) -> Sequence[Hole]:
+        deleted: dict[tuple[str, int, str], int] = {}
+        for target in self._targets.values():
+            deleted.update(expired(target))
+        return holes(self.found, deleted)
+
+    def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
+        old = {(entry.source, entry.path, entry.size) for entry in self._former} if only_new else ()
+        return sum(
+            entry.rows for entry in self.found.touching(days) if (entry.source, entry.path, entry.size) not in old
+        )
+
+    def events(self, spark: SparkSession, days: Collection[date]) -> EventFrames:
+        wanted = self.found.touching(days)
+        frames = {}
+        for table in contract().tables:
+            schema = event_schema(table)
+            frame = None
+            for source in self._targets:
+                files = [_wanted(entry) for entry in wanted if (entry.source, entry.table) == (source, table)]
+                part = frame_of(spark, source, files, schema) if files else None
+                frame = part if frame is None else frame.unionByName(part) if part is not None else frame
+            frames[table] = spark.createDataFrame([], schema) if frame is None else frame
+        return EventFrames(**frames)
+
+    def look_again(self, days: Collection[date]) -> bool:
+        bad = {entry.path: entry for entry in damaged(self.found.touching(days), self._targets)}
+        self._present = [bad.get(entry.path, entry) for entry in self._present]
+        for name in ("found", "touched", "holes"):
+            self.__dict__.pop(name, None)
+        return bool(bad)
+
+    def remembered(self) -> bytes:
+        """The files that count, and those beside them that need not be read again."""
+        counting = {(entry.source, entry.path) for entry in self.found.entries}
+        others = [entry for entry in self._present if (entry.source, entry.path) not in counting]
+        return msgspec.json.encode([*self.found.entries, *others])
+
+
+def _wanted(entry: SegmentEntry) -> WantedFile:
+    if entry.clock_rows:
+        return WantedFile(entry.path, entry.size, entry.earliest_us, entry.latest_us)
+    return WantedFile(entry.path, entry.size)

@@ -1,0 +1,103 @@
+"""Frames of Parquet files wherever they are: of a folder by Spark's own reader, of an object store by Arrow's.
+
+Spark alone cannot read object stores: its connectors are jars that weigh more than Spark itself. Arrow reads the same
+URIs that the lander writes to, in Spark's tasks, and only what of a file is wanted.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from audit_pipeline.targets import FolderTarget, open_target
+
+_BATCH_ROWS = 65_536
+_FORMAT = "sluicegate_files"
+_TASK_BYTES = 32 * 1024 * 1024
+
+
+class WantedFile(NamedTuple):
+    """A file of a source; of one with bounds only rows whose `ts` (microseconds) is within them."""
+
+    path: str
+    size: int
+    ts_from: int | None = None
+    ts_to: int | None = None
+
+
+def frame_of(spark: SparkSession, uri: str, files: Sequence[WantedFile], schema: StructType) -> DataFrame:
+    """Rows of these files of a source, in this schema; none of no file."""
+    target = open_target(uri)
+    plain = [file for file in files if isinstance(target, FolderTarget) and file.ts_from is None]
+    others = [file for file in files if file not in plain] if len(plain) < len(files) else []
+    frame = spark.createDataFrame([], schema)
+    if plain and isinstance(target, FolderTarget):
+        # Folders are named arrival_date=...: that makes no columns here.
+        reader = spark.read.schema(schema).option("recursiveFileLookup", "true")
+        frame = reader.parquet(*(_literally(target.absolute(file.path)) for file in plain))
+    if others:
+        spark.dataSource.register(_FilesSource)
+        reader = spark.read.format(_FORMAT).schema(schema).option("uri", uri)
+        rest = reader.option("files", json.dumps(others)).load()
+        frame = frame.unionByName(rest) if plain else rest
+    return frame
+
+
+def _literally(path: Path) -> str:
+    """As Spark takes a path, in which some characters are patterns."""
+    return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))
+
+
+class _FilesSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return _FORMAT
+
+    def reader(self, schema: StructType) -> "_FilesReader":
+        files = [WantedFile(*file) for file in json.loads(self.options["files"])]
+        return _FilesReader(self.options["uri"], files, [field.name for field in schema])
+
+
+class _Part(InputPartition):
+    def __init__(self, files: Sequence[WantedFile]) -> None:
+        super().__init__(tuple(files))
+
+
+class _FilesReader(DataSourceReader):
+    def __init__(self, uri: str, files: Sequence[WantedFile], columns: Sequence[str]) -> None:
+        self._uri = uri
+        self._files = files
+        self._columns = list(columns)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        parts: list[InputPartition] = []
+        taken: list[WantedFile] = []
+        for file in self._files:
+            taken.append(file)
+            if sum(each.size for each in taken) >= _TASK_BYTES:
+                parts.append(_Part(taken))
+                taken = []
+        return [*parts, _Part(taken)] if taken else parts
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        file_system = open_target(self._uri).file_system
+        for file in partition.value:
+            with file_system.open_input_file(file.path) as opened:
+                parquet = pq.ParquetFile(opened, page_checksum_verification=True)
+                for batch in parquet.iter_batches(_BATCH_ROWS, columns=self._columns):
+                    yield _within(batch, file).select(self._columns)
+
+
+def _within(batch: pa.RecordBatch, file: WantedFile) -> pa.RecordBatch:
+    if file.ts_from is None:
+        return batch
+    ts = batch["ts"].cast(pa.int64())
+    return batch.filter(pc.and_(pc.greater_equal(ts, file.ts_from), pc.less_equal(ts, file.ts_to)))

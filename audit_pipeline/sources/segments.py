@@ -1,0 +1,158 @@
+"""Looks at landed segments: what their footers and statistics say, file by file. Shell over Arrow."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from audit_pipeline.contract import contract
+from audit_pipeline.listing import SegmentPath, segment_paths
+from audit_pipeline.segment import Footer, NoSegmentError, read_footer
+from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAside
+from audit_pipeline.stored_segment import row_groups_at
+from audit_pipeline.tables import arrow_schema
+from audit_pipeline.targets import Target
+
+LOOKS_AT_ONCE: Final = 8
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_US = timedelta(microseconds=1)
+
+Known = Mapping[tuple[str, str, int], SegmentEntry]
+"""What the last build knew of files, by source, path and size."""
+
+
+def look(sources: Mapping[str, Target], known: Known, now_us: int) -> tuple[list[SegmentEntry], list[SetAside]]:
+    """Every file of these sources, and those whose footer says nothing. `sources` by their URIs.
+
+    Raises OSError when a source does not answer.
+    """
+    entries, unread = [], []
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+        for source, target in sources.items():
+            for each in pool.map(partial(_look, source, target, known), segment_paths(target)):
+                if isinstance(each, SetAside):
+                    unread.append(each)
+                elif each is not None:
+                    entries.append(_in_the_future(each, now_us))
+    return entries, unread
+
+
+def _in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
+    """What was in the future at the last look may not be any more."""
+    if entry.fault not in (None, "future"):
+        return entry
+    if entry.closed_us <= now_us + CLOCK_AHEAD_US:
+        return replace(entry, fault=None, detail=None)
+    ended = _EPOCH + timedelta(microseconds=entry.closed_us)
+    return replace(entry, fault="future", detail=f"by its broker's clock it ended at {ended:%Y-%m-%d %H:%M:%S}")
+
+
+def _look(source: str, target: Target, known: Known, file: SegmentPath) -> SegmentEntry | SetAside | None:
+    """None for a file that has gone meanwhile: what took its place is there by the next look."""
+    former = known.get((source, file.path, file.size))
+    if former is not None:
+        return former
+    try:
+        metadata = _metadata(target, file.path)
+        return _entry(source, target, file, metadata, read_footer(metadata))
+    except FileNotFoundError:
+        return None
+    except NoSegmentError as error:
+        return SetAside(file.path, "corrupt", table=file.table, detail=str(error))
+
+
+def _metadata(target: Target, path: str) -> pq.FileMetaData:
+    """Raises FileNotFoundError, NoSegmentError for a file that is damaged, OSError when it cannot be read at all."""
+    with target.file_system.open_input_file(path) as opened:
+        data_is_there = opened.size() > 0 and len(opened.read_at(1, opened.size() - 1)) == 1
+        try:
+            if not data_is_there:
+                raise NoSegmentError("it is empty")
+            return pq.read_metadata(opened)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise NoSegmentError(f"its footer cannot be read: {error}") from error
+
+
+def _entry(source: str, target: Target, file: SegmentPath, metadata: pq.FileMetaData, footer: Footer) -> SegmentEntry:
+    entry = SegmentEntry(
+        source=source,
+        path=file.path,
+        size=file.size,
+        table=file.table,
+        cluster_id=footer.cluster_id,
+        broker_id=footer.broker_id,
+        boot_id=footer.boot_id,
+        low=footer.segments[0],
+        high=footer.segments[1],
+        first_seq=footer.first_seq,
+        last_seq=footer.last_seq,
+        opened_us=footer.opened_us,
+        closed_us=footer.closed_us,
+        end=footer.end,
+        rows=metadata.num_rows,
+        ts_min=None,
+        ts_max=None,
+        siblings=footer.rows,
+    )
+    if footer.schema_version != contract().version:
+        text = f"version {footer.schema_version} of the schema is not known here, only {contract().version}"
+        return replace(entry, fault="version", detail=text)
+    if file.table not in contract().tables or not metadata.schema.to_arrow_schema().equals(arrow_schema(file.table)):
+        return replace(entry, fault="corrupt", detail=f"it does not have the columns of the table {file.table}")
+    if not metadata.num_rows:
+        return entry
+    low, high = _times(metadata)
+    clock_rows = 0
+    if low is None or high is None or low < entry.earliest_us or high > entry.latest_us:
+        try:
+            low, high, clock_rows = _possible_times(entry, target)
+        except NoSegmentError as error:
+            return replace(entry, fault="corrupt", detail=str(error))
+    return replace(entry, rows=entry.rows - clock_rows, ts_min=low, ts_max=high, clock_rows=clock_rows)
+
+
+def _times(metadata: pq.FileMetaData) -> tuple[int | None, int | None]:
+    """Least and greatest ts by the statistics of all row groups; None where one has none."""
+    place = metadata.schema.names.index("ts")
+    found = [metadata.row_group(number).column(place).statistics for number in range(metadata.num_row_groups)]
+    if any(each is None or not each.has_min_max for each in found):
+        return None, None
+    return min(_us(each.min) for each in found), max(_us(each.max) for each in found)
+
+
+def _us(moment: datetime) -> int:
+    return (moment - _EPOCH) // _US
+
+
+def _possible_times(entry: SegmentEntry, target: Target) -> tuple[int | None, int | None, int]:
+    """Of rows with possible times least and greatest, and how many others there are. Raises NoSegmentError."""
+    low = high = None
+    impossible = 0
+    for rows in row_groups_at(entry.path, entry.table, target):
+        ts = rows["ts"].cast(pa.int64())
+        is_possible = pc.and_(pc.greater_equal(ts, entry.earliest_us), pc.less_equal(ts, entry.latest_us))
+        possible = ts.filter(is_possible)
+        impossible += len(ts) - len(possible)
+        if len(possible):
+            bounds = pc.min_max(possible).as_py()
+            low = bounds["min"] if low is None else min(low, bounds["min"])
+            high = bounds["max"] if high is None else max(high, bounds["max"])
+    return low, high, impossible
+
+
+def damaged(entries: Iterable[SegmentEntry], sources: Mapping[str, Target]) -> list[SegmentEntry]:
+    """Those of these files that cannot be read to their end, with what is wrong with them."""
+    found = []
+    for entry in entries:
+        try:
+            for _ in row_groups_at(entry.path, entry.table, sources[entry.source]):
+                pass
+        except NoSegmentError as error:
+            found.append(replace(entry, fault="corrupt", detail=str(error)))
+    return found
