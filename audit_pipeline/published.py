@@ -21,7 +21,7 @@ from pyarrow import dataset
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.tables import schema_of
-from audit_pipeline.targets import FolderTarget, Target
+from audit_pipeline.targets import SUFFIX, FolderTarget, Target
 
 MANIFEST = "_manifest.json"
 FORMAT = 1
@@ -33,6 +33,8 @@ STATE_TABLE = "_state"
 """Where a build remembers what it has seen of its source: kept and superseded as a table is."""
 NOTE_PREFIX = "_written-"
 """Names of what tasks of a build tell its driver."""
+DRAFTS = "_drafts"
+"""The folder of what a build is writing."""
 _DAY_S = 86_400
 _US = 1_000_000
 
@@ -103,6 +105,8 @@ def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -
     Of an object store nobody knows whether another build is at work: there, files of the last day stay.
     """
     target.clean()
+    if isinstance(target, FolderTarget):
+        target.remove_folder(DRAFTS)
     kept = set() if manifest is None else manifest.named | manifest.superseded.keys()
     for path, _ in list(target.files()):
         table, _, name = path.partition("/")
@@ -121,6 +125,12 @@ def _is_left_behind(target: Target, path: str, now_us: int) -> bool:
     except ValueError:
         return False
     return began_s < now_us / _US - _DAY_S
+
+
+def result_file(table: str, day: str, version: str, number: int) -> str:
+    """The path of one file of a table; `day` as ISO, WHOLE for none."""
+    folder = table if day == WHOLE else f"{table}/event_date={day}"
+    return f"{folder}/{version}-{number:05d}{SUFFIX}"
 
 
 def publish(target: Target, manifest: Manifest) -> None:

@@ -5,6 +5,7 @@ What is written appears whole or not at all. Paths are relative to the target an
 
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -81,6 +82,15 @@ class FolderTarget:
     def __init__(self, root: Path) -> None:
         self._root = root
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())
+
+    def place(self, path: str, to: str) -> None:
+        """A file that is there already, under a name whose folder need not be there."""
+        self._make_folder((self._root / to).parent)
+        self.rename(path, to)
+
+    def remove_folder(self, path: str) -> None:
+        """With all that is in it; one that is not there is no mistake."""
+        shutil.rmtree(self._root / path, ignore_errors=not (self._root / path).exists())
 
     def make(self) -> None:
         """The folder, where it is not there yet."""

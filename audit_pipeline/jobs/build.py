@@ -180,11 +180,12 @@ class _Build:
 
         for name, frame in frames.items():
             table = write_table(frame, name, self._request.results, self._version)
+            log.debug("%s: %d rows in %d files", name, table.rows, sum(map(len, table.files.values())))
             by_day = self._files.setdefault(name, {})
             for replaced in [day.isoformat() for day in days] if result_tables()[name].is_by_day else [WHOLE]:
                 by_day.pop(replaced, None)
             by_day.update(table.files)
-            self._rows[name] = self._rows.get(name, 0) + sum(table.rows.values())
+            self._rows[name] = self._rows.get(name, 0) + table.rows
 
     def _note(self, former: Mapping[str, Any] | None, source: EventSource, day: date) -> dict[str, Any]:
         """What the manifest says of a day that was built now: when, and how many rows came after it had been over."""

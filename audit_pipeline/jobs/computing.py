@@ -5,13 +5,20 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from audit_pipeline.results.completeness import completeness
+from audit_pipeline.results.correctness import correctness
+from audit_pipeline.results.cost import cost
 from audit_pipeline.results.coverage import coverage
+from audit_pipeline.results.error_budget import error_budget
 from audit_pipeline.results.frames import EventFrames
+from audit_pipeline.results.idle_topics import idle_topics
 from audit_pipeline.results.inventory_hours import inventory_hours
 from audit_pipeline.results.latency import latency
 from audit_pipeline.results.mirror_buckets import mirror_buckets
+from audit_pipeline.results.objectives import objectives
 from audit_pipeline.results.rollup import rollup
 from audit_pipeline.results.settings import Settings
+from audit_pipeline.results.storm_bins import storm_bins
+from audit_pipeline.results.storms import storm_sources, storms
 from audit_pipeline.results.topic_days import topic_days
 from audit_pipeline.results.traffic import traffic
 
@@ -26,6 +33,7 @@ def facts(events: EventFrames, settings: Settings) -> Frames:
         "coverage": coverage(events),
         "inventory_hours": inventory_hours(events.inventory),
         "mirror_buckets": mirror_buckets(events.partition),
+        "storm_bins": storm_bins(events.connection, events.request, settings.storms),
     }
 
 
@@ -36,6 +44,8 @@ def daily_results(stored: Frames, settings: Settings) -> Frames:
         "topic_days": topic_days(of_requests),
         "traffic": traffic(of_requests),
         "latency": latency(of_requests),
+        "objectives": objectives(of_requests, settings.objectives),
+        "cost": cost(of_requests, stored["inventory_hours"], settings.prices),
     }
 
 
@@ -45,4 +55,9 @@ def whole_results(stored: Frames, holes: DataFrame, quarantine: DataFrame, setti
     return {
         "completeness": complete,
         "quarantine": quarantine,
+        "storms": storms(stored["storm_bins"], stored["rollup"]),
+        "storm_sources": storm_sources(stored["storm_bins"]),
+        "idle_topics": idle_topics(stored["topic_days"], stored["inventory_hours"], stored["coverage"], complete),
+        "correctness": correctness(stored["mirror_buckets"], settings.mirrors, complete),
+        "error_budget": error_budget(stored["objectives"], settings.objectives),
     }

@@ -17,7 +17,12 @@ _ALWAYS: Final = {
     # A page that does not match its checksum is an error, not numbers.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
+    # Else times are 96 bits long, which others do not read.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Days are small: a file and a task for each core of each of them would cost more than what is in it.
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
 }
 _LOCALLY: Final = {
     "spark.driver.memory": HEAP,

@@ -15,21 +15,22 @@ _KEY = ("event_date", "cluster_id", "objective", "target")
 
 def objectives(rollup: DataFrame, objectives: Sequence[Objective]) -> DataFrame:
     """One row of rollup may count for several objectives."""
-    without_error = F.col("requests") - F.col("errors")
-    is_timed = (without_error <= 0) | (F.size("latency") > 0)
-    counted = rollup.where(~F.col("is_follower") & (F.col("requests") > 0) & is_timed).select(
-        "event_date", "cluster_id", "requests", F.inline(_met(objectives, without_error))
+    counted = rollup.where(~F.col("is_follower") & F.col("is_measured")).select(
+        "event_date", "cluster_id", "requests", "errors", F.inline(_met(objectives))
     )
-    days = counted.groupBy(*_KEY).agg(F.sum("requests").alias("requests"), F.sum("good").alias("good"))
-    bad = F.col("requests") - F.col("good")
+    days = counted.groupBy(*_KEY).agg(*(F.sum(name).alias(name) for name in ("requests", "errors", "in_time")))
+    # Histograms of level rollup have requests with errors in them: no more are good than had none.
+    good = F.least(F.col("in_time"), F.col("requests") - F.col("errors"))
+    bad = F.col("requests") - good
     burn = bad.cast("double") / (F.col("requests").cast("double") * (F.lit(1.0) - F.col("target")))
-    return as_table(days.withColumns({"bad": bad, "burn": burn}), "objectives")
+    with_requests = days.where(F.col("requests") > 0)
+    return as_table(with_requests.withColumns({"good": good, "bad": bad, "burn": burn}), "objectives")
 
 
-def _met(objectives: Sequence[Objective], without_error: Column) -> Column:
-    """Those that the row counts for, each with how many of its requests were good."""
-    none = F.lit(None).cast("struct<objective:string,target:double,good:bigint>")
-    met = (F.when(_counts_for(objective), _good(objective, without_error)) for objective in objectives)
+def _met(objectives: Sequence[Objective]) -> Column:
+    """Those that the row counts for, each with how many of its requests were in time."""
+    none = F.lit(None).cast("struct<objective:string,target:double,in_time:bigint>")
+    met = (F.when(_counts_for(objective), _in_time(objective)) for objective in objectives)
     return F.array_compact(F.array(none, *met))
 
 
@@ -40,13 +41,10 @@ def _counts_for(objective: Objective) -> Column:
     return reduce(Column.__and__, is_named, topic)
 
 
-def _good(objective: Objective, without_error: Column) -> Column:
-    """Histograms of level rollup have requests with errors in them: no more are good than had none."""
+def _in_time(objective: Objective) -> Column:
     last = last_bucket_within(objective.latency_ms * 1000)
-    in_time = F.map_filter("latency", lambda bucket, _: bucket <= last)
-    requests = F.aggregate(F.map_values(in_time), F.lit(0).cast("bigint"), Column.__add__)
     return F.struct(
         F.lit(objective.name).alias("objective"),
         F.lit(objective.target).alias("target"),
-        F.least(requests, without_error).alias("good"),
+        F.when(F.col("bucket") <= last, F.col("measured")).otherwise(0).cast("bigint").alias("in_time"),
     )

@@ -101,8 +101,15 @@ def _others(found: DataFrame, rollup: DataFrame) -> DataFrame:
         .withColumn("minute", F.explode("minutes"))
         .withColumn("event_date", F.to_date("minute"))
     )
-    is_data = F.col("topic").isNull() & ~F.col("is_follower") & F.col("api").isin("Produce", "Fetch")
-    timed = rollup.where(is_data).select("event_date", "cluster_id", "minute", "client_ip", "client_id", "latency")
+    is_data = (
+        F.col("topic").isNull()
+        & F.col("bucket").isNotNull()
+        & ~F.col("is_follower")
+        & F.col("api").isin("Produce", "Fetch")
+    )
+    timed = rollup.where(is_data).select(
+        "event_date", "cluster_id", "minute", "client_ip", "client_id", "bucket", "measured"
+    )
     is_source = (F.col("client_ip") == F.col("source_ip")) & F.col("client_id").eqNullSafe(F.col("source_client_id"))
     others = timed.join(F.broadcast(stormy), ["event_date", "cluster_id", "minute"], how="inner").where(~is_source)
     key = (*_STORM, "phase")
