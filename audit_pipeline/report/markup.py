@@ -37,11 +37,9 @@ def visible(text: str) -> str:
 def named(text: str) -> Markup:
     """A name that somebody else chose: apart from the text around it, whichever way it is written.
 
-    Of a long one as much is shown as there is room for; it can be copied whole.
+    Of a long one as much is shown as there is room for, and all of it to who points at it.
     """
-    if len(text) > LONG:
-        return tag("bdi", text, class_="name long", title=text)
-    return tag("bdi", text, class_="name")
+    return tag("bdi", text, class_="name long" if len(text) > LONG else "name")
 
 
 def _parts(child: Child) -> Iterable[str]:

@@ -88,7 +88,7 @@ TOO_WIDE = """(() => {
 })()"""
 
 TOPICS = """[...document.querySelectorAll('#idle-list tbody tr')].filter(row => !row.hidden)
-  .map(row => [row.cells[0].dataset.value, +row.cells[2].dataset.value, +row.cells[3].dataset.value])"""
+  .map(row => [row.cells[0].textContent, +row.cells[2].dataset.value, +row.cells[3].dataset.value])"""
 
 
 def sorted_by(number: int) -> str:

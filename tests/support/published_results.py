@@ -35,7 +35,7 @@ LONG: Final = "a-topic-with-the-longest-name-" + "x" * 219
 HOSTILE: Final = (SCRIPT, QUOTES, BACKWARDS, LONG, "طلبات", "line\nbreak\tand\x00nul", "]]></script></style><!--")
 """Kafka would take few of them as names of topics, but all of them as client ids and principals."""
 
-_EVERY = timedelta(minutes=10)
+_EVERY = timedelta(minutes=30)
 _BESIDE = {"principal": "User:checkout", "client_id": "checkout-7", "client_ip": "10.4.1.17"}
 _HISTOGRAM_SPREAD = ((-40, 10), (-20, 30), (0, 40), (15, 14), (30, 5), (60, 1))
 _CLIENTS = (

@@ -74,8 +74,9 @@ def _filter(rows: int) -> Markup:
 
 
 def _row(topic: Topic, clusters: Clusters) -> tuple[Entry, ...]:
+    name = clusters.name(topic.topic, topic.cluster_id)
     return (
-        Cell(clusters.name(topic.topic, topic.cluster_id), topic.topic),
+        Cell(name, topic.topic) if clusters.in_rows else name,
         Cell(length(topic.idle_hours * HOUR_US) if topic.idle_hours else "less than 1 h", topic.idle_hours),
         Cell(size(topic.replica_bytes), topic.replica_bytes),
         Cell(count(topic.partitions), topic.partitions),
@@ -85,5 +86,5 @@ def _row(topic: Topic, clusters: Clusters) -> tuple[Entry, ...]:
     )
 
 
-def _used(at_us: int | None) -> Cell:
-    return Cell(_NEVER, "") if at_us is None else Cell(moment(at_us), moment(at_us))
+def _used(at_us: int | None) -> Entry:
+    return Cell(_NEVER, "") if at_us is None else moment(at_us)

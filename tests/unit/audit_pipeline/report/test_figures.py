@@ -14,14 +14,12 @@ from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.latency import percentile_us
 from audit_pipeline.report.figures.report import Report, Subjects, as_json, report_of
 from audit_pipeline.targets import FolderTarget
-from tests.support.published_results import HOSTILE, MIRROR, SHOP, minutes_of_a_demo, publish_rows, story
+from tests.support.published_results import HOSTILE, MIRROR, SHOP, minutes_of_a_demo, publish_rows
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    root = tmp_path_factory.mktemp("story")
-    publish_rows(root, story())
-    return report_of(PublishedTables(FolderTarget(root)), 7)
+def report(told: Path) -> Report:
+    return report_of(PublishedTables(FolderTarget(told)), 7)
 
 
 @pytest.fixture(scope="module")

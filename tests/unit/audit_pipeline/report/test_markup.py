@@ -47,4 +47,4 @@ def test_elements_are_put_together() -> None:
 def test_a_long_name_is_there_whole() -> None:
     name = "x" * (LONG + 1)
     assert Read(named(name)).text == name
-    assert Read(named(name)).tags == [("bdi", {"class": "name long", "title": name})]
+    assert Read(named(name)).tags == [("bdi", {"class": "name long"})]

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.report.writing import put_report, rendered, write_report
 from audit_pipeline.targets import FolderTarget
-from tests.support.published_results import HOSTILE, minutes_of_a_demo, publish_rows, story
+from tests.support.published_results import HOSTILE, LONG, minutes_of_a_demo, publish_rows, story
 from tests.unit.audit_pipeline.report.test_markup import Read
 
 SECTIONS = [
@@ -28,10 +29,8 @@ SECTIONS = [
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = tmp_path_factory.mktemp("story")
-    publish_rows(root, story())
-    return rendered(FolderTarget(root)).page
+def page(told: Path) -> str:
+    return rendered(FolderTarget(told)).page
 
 
 def test_names_never_become_elements(page: str) -> None:
@@ -61,7 +60,24 @@ def test_only_its_own_script_and_style_may_run(page: str) -> None:
 
 def test_it_names_no_host_and_is_not_large(page: str) -> None:
     assert not re.findall(r"https?://|//[a-z]", page)
-    assert len(page.encode()) < 500_000
+    assert len(page.encode()) < 300_000
+
+
+def test_it_is_not_large_either_where_there_is_very_much(tmp_path: Path) -> None:
+    rows = story([f"{number:03}{LONG[3:]}" for number in range(260)])
+    rows["storms"] = [
+        {**storm, "started": storm["started"] + timedelta(hours=number), "source_client_id": LONG}
+        for number in range(100)
+        for storm in rows["storms"]
+    ]
+    rows["completeness"] = [
+        {**row, "broker_id": broker_id, "is_complete": False} for row in rows["completeness"] for broker_id in range(50)
+    ]
+    rows["quarantine"] = [{"path": f"{number}{LONG}", "reason": "corrupt", "detail": LONG} for number in range(1000)]
+    publish_rows(tmp_path, rows)
+    made = rendered(FolderTarget(tmp_path))
+    assert len(made.page.encode()) < 600_000
+    assert len(made.numbers.encode()) < 600_000
 
 
 def test_a_section_without_data_says_so(tmp_path: Path) -> None:
