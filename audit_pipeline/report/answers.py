@@ -87,19 +87,18 @@ def answers_of(report: Report) -> tuple[Answer, ...]:
 
 
 def _is_complete(found: Subjects) -> Answer:
-    log, shown = found.completeness, found.windows.shown
+    log, when = found.completeness, span(found.windows.shown)
     question = "Is the audit complete?"
-    silent: list[Sentence] = []
-    if log.silent:
-        each = [f"broker {one.broker_id} on {one.day}" for one in log.silent[:FAULTS_MAX]]
-        silent.append(
-            (f"Nothing at all was heard of {_some(each, log.silent_total)}, between days on which it was heard.",)
-        )
+    silent = _silent(found)
+    if not log.days:
+        unknown = (f"The results do not say what is complete, {when}.",)
+        return Answer(question, ("Not known",), Tone.BAD, (unknown,))
     if log.is_complete:
         brokers = number_of(sum(cluster.brokers for cluster in found.clusters), "broker")
-        said = (f"All {number_of(log.events, 'event')} of {brokers} are there, {span(shown)}.",)
-        return Answer(question, ("Yes",), Tone.GOOD, (said, *silent))
-    of_all, when = percent(log.missing / max(1, log.events + log.missing)), span(shown)
+        said = (f"All {number_of(log.events, 'event')} of {brokers} are there, {when}.",)
+        verdict, tone = ("Yes, as far as was heard", Tone.PLAIN) if silent else ("Yes", Tone.GOOD)
+        return Answer(question, (verdict,), tone, (said, *silent))
+    of_all = percent(log.missing / max(1, log.events + log.missing))
     said = (f"{number_of(log.missing, 'event')} of {about(log.events + log.missing)} are missing ({of_all}), {when}.",)
     if not log.missing:
         said = (f"No event is known to be missing, but files were set aside and are in no result, {when}.",)
@@ -110,6 +109,23 @@ def _is_complete(found: Subjects) -> Answer:
         files = number_of(log.unplaced_files, "file was", "files were")
         rest.append((f"{files} set aside of which nobody knows the day or the broker: see Quarantine.",))
     return Answer(question, ("No",), Tone.BAD, (said, *faults, *rest, *silent))
+
+
+def _silent(found: Subjects) -> list[Sentence]:
+    log = found.completeness
+    if not log.silent:
+        return []
+    each: list[str] = []
+    for number, one in enumerate(log.silent[:FAULTS_MAX]):
+        each += [
+            ", " if number else "",
+            f"broker {one.broker_id}",
+            *_of_cluster(one.cluster_id, found),
+            f" on {one.day}",
+        ]
+    more = log.silent_total - FAULTS_MAX
+    rest = f" and {count(more)} more" if more > 0 else ""
+    return [("Nothing was heard of ", *each, f"{rest}: it was down or taken away, or its log is not landed.")]
 
 
 def _fault(fault: FaultyBroker, found: Subjects) -> Sentence:

@@ -26,11 +26,11 @@ ORDER BY missing + holes DESC, quarantined_files DESC, quarantined_rows DESC, ev
 
 _SILENT = f"""
 WITH heard AS (
-  SELECT cluster_id, broker_id, min(event_date) AS first, max(event_date) AS last FROM completeness WHERE {_IN_DAYS}
-  GROUP BY ALL
+  SELECT cluster_id, broker_id, min(event_date) AS first,
+    max(max(event_date)) OVER (PARTITION BY cluster_id) + INTERVAL 1 DAY AS until
+  FROM completeness WHERE {_IN_DAYS} GROUP BY cluster_id, broker_id
 ), asked AS (
-  SELECT cluster_id, broker_id,
-    unnest(range(first::TIMESTAMP, last::TIMESTAMP, INTERVAL 1 DAY))::DATE AS event_date FROM heard
+  SELECT cluster_id, broker_id, unnest(range(first::TIMESTAMP, until, INTERVAL 1 DAY))::DATE AS event_date FROM heard
 )
 SELECT strftime(event_date, '%Y-%m-%d') AS day, cluster_id, broker_id
 FROM asked ANTI JOIN completeness USING (event_date, cluster_id, broker_id)
@@ -84,7 +84,7 @@ class FaultyBroker:
 
 @dataclass(frozen=True, slots=True)
 class SilentBroker:
-    """A broker of which there is no event on a day between two on which there were some."""
+    """A broker of which there is no event on a day, but on one before and of other brokers."""
 
     day: str
     cluster_id: str

@@ -92,4 +92,4 @@ def _silent(log: Completeness) -> Child:
     days = ", ".join(f"broker {each.broker_id} on {each.day}" for each in log.silent)
     more = log.silent_total - len(log.silent)
     rest = f" and {number_of(more, 'more day')}" if more else ""
-    return said(f"No event at all between days with events: {days}{rest}. A broker that was down tells nothing.")
+    return said(f"No event at all: {days}{rest}. A broker that was down or is taken away tells nothing.")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from audit_pipeline.report.figures.latency import percentile_us
 from audit_pipeline.report.figures.report import Report, Subjects, as_json, report_of
 from audit_pipeline.targets import FolderTarget
 from tests.support.published_results import HOSTILE, MIRROR, SHOP, minutes_of_a_demo, publish_rows
+
+BEFORE = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,24 @@ def test_what_is_missing_is_told_with_when_and_where(report: Report) -> None:
     assert f"2026-11-20, broker 1 of cluster {SHOP}: 4,812 events in 3 gaps that it told of itself." in text
     assert f"2026-11-17, broker 0 of cluster {SHOP}: 611 events that nothing tells of, 1 file set aside." in text
     assert "1 file was set aside of which nobody knows the day or the broker" in text
-    assert "Nothing at all was heard of broker 2 on 2026-11-18" in text
+    assert f"Nothing was heard of broker 2 of cluster {SHOP} on 2026-11-18: it was down" in text
+
+
+def test_a_broker_that_is_heard_no_more_takes_the_certainty_away(tmp_path: Path) -> None:
+    rows = minutes_of_a_demo()
+    (known,) = rows["completeness"]
+    earlier = known["event_date"] - timedelta(days=1)
+    rows["completeness"].append({**known, "event_date": earlier, "broker_id": 1})
+    rows["coverage"].append({**rows["coverage"][0], "event_date": earlier, "broker_id": 1, "first_ts": BEFORE})
+    publish_rows(tmp_path, rows)
+    text = said(report_of(PublishedTables(FolderTarget(tmp_path)), 7), 0)
+    assert text.startswith("Yes, as far as was heard")
+    assert "Nothing was heard of broker 1 on 2026-11-22" in text
+
+
+def test_events_without_completeness_are_not_complete(tmp_path: Path) -> None:
+    publish_rows(tmp_path, {**minutes_of_a_demo(), "completeness": []})
+    assert said(report_of(PublishedTables(FolderTarget(tmp_path)), 7), 0).startswith("Not known")
 
 
 def test_what_changed_is_told_against_a_stretch_of_the_same_length(report: Report, found: Subjects) -> None:
