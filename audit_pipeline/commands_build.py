@@ -12,7 +12,14 @@ from typing import Any, Final
 
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.published import Manifest, read_manifest
-from audit_pipeline.results.settings import Settings, read_mirrors, read_objectives, read_prices
+from audit_pipeline.results.settings import (
+    Settings,
+    StormLimits,
+    read_mirrors,
+    read_objectives,
+    read_prices,
+    read_storms,
+)
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.targets import open_target
 
@@ -35,6 +42,7 @@ def add_build(found: Any) -> None:
     build.add_argument("--prices", type=Path, help="JSON: what a GiB, a request, a partition costs")
     build.add_argument("--objectives", type=Path, help="JSON: objectives (SLOs) of latency and errors")
     build.add_argument("--mirrors", type=Path, help="JSON: which cluster mirrors which")
+    build.add_argument("--storms", type=Path, help="JSON: when connections are a storm")
     build.add_argument("--retention-days", type=int, help="results of days before are dropped")
     build.add_argument("--summary", type=Path, help="a file for what became of it, as JSON, also when it failed")
     build.set_defaults(run=build_results)
@@ -64,6 +72,7 @@ def _build(given: argparse.Namespace, now_us: int) -> Manifest:
         None if given.prices is None else read_prices(_text_of(given.prices)),
         () if given.objectives is None else read_objectives(_text_of(given.objectives)),
         () if given.mirrors is None else read_mirrors(_text_of(given.mirrors)),
+        StormLimits() if given.storms is None else read_storms(_text_of(given.storms)),
     )
     for source in given.source:
         if "://" not in source and not Path(source).is_dir():

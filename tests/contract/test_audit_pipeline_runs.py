@@ -1,0 +1,140 @@
+"""What the operator has a run of an AuditPipeline do, held to the pipeline itself, with which it shares no code.
+
+The seam is the pipeline's command line, the files that it is given, and the summary that it leaves.
+"""
+
+import argparse
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from audit_pipeline.__main__ import main, parser
+from audit_pipeline.results.settings import (
+    RESOURCES,
+    Objective,
+    StormLimits,
+    read_mirrors,
+    read_objectives,
+    read_prices,
+    read_storms,
+)
+from sluicegate_operator.api import AuditPipeline, BrokerCluster, parse_resource
+from sluicegate_operator.api.audit_pipeline import AuditPrices
+from sluicegate_operator.planning.pipelines import pipeline_children, plan_pipeline
+from sluicegate_operator.planning.run_summary import Summary, read_summary
+from sluicegate_operator.resources.audit_files import THEN
+from sluicegate_operator.resources.audit_spark import SPARK_VERSION
+from tests.support.bad_manifests import Json, cluster
+from tests.support.pipeline_manifests import FULL, pipeline
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def children(document: Json) -> list[dict[str, Any]]:
+    found, of = parse_resource(document), parse_resource(cluster(audit={"landing": {"claimName": "audit"}}))
+    assert isinstance(found, AuditPipeline)
+    assert isinstance(of, BrokerCluster)
+    places = plan_pipeline(found, of, NOW).places
+    assert places is not None
+    return pipeline_children(found, places)
+
+
+def commands(document: Json) -> list[argparse.Namespace]:
+    """As the pipeline reads them: one that it does not know ends the test."""
+    _, cron_job = children(document)
+    [container] = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    found: list[list[str]] = [[]]
+    for word in container["args"][1:]:
+        if word == THEN:
+            found.append([])
+        else:
+            found[-1].append(word)
+    return [parser().parse_args(words) for words in found]
+
+
+def file(document: Json, name: str) -> str:
+    text: str = children(document)[0]["data"][f"{name}.json"]
+    return text
+
+
+def test_the_pipeline_knows_every_word_that_it_is_given() -> None:
+    build, report = commands(FULL | {"spec": FULL["spec"] | {"report": True}})
+    assert build.source == ["s3://audit/shop?region=eu-west-1"]
+    assert (build.results, build.retention_days) == ("s3://answers/shop?region=eu-west-1", 400)
+    files = {name: str(getattr(build, name)) for name in ("prices", "objectives", "mirrors", "storms")}
+    assert files == {name: f"/etc/sluicegate-audit/{name}.json" for name in files}
+    assert str(build.summary) == "/dev/termination-log"
+    assert (report.results, report.publish) == (build.results, True)
+
+
+def test_a_pipeline_that_says_nothing_of_them_gives_no_files() -> None:
+    build, _ = commands(pipeline())
+    assert (build.prices, build.objectives, build.mirrors, build.storms) == (None, None, None, None)
+
+
+def test_the_pipeline_reads_what_people_say_as_they_mean_it() -> None:
+    prices = read_prices(file(FULL, "prices"))
+    assert prices.currency == "EUR"
+    assert prices.price == {
+        "ingress": 0.02,
+        "egress": 0.09,
+        "requests": 1.0,
+        "storage": 0.1,
+        "partitions": 0.0015,
+    }
+    orders, everything = read_objectives(file(FULL, "objectives"))
+    assert orders == Objective("orders", "Produce", 50.0, 0.999, 30, topic="orders")
+    assert everything == Objective("all", "Fetch", 0.5, 0.99, 7, principal="User:a")
+    eu, copy = read_mirrors(file(FULL, "mirrors"))
+    assert (eu.name, eu.prefix, eu.topics) == ("eu", "", ())
+    assert (copy.source_cluster, copy.prefix, copy.topics) == (copy.mirror_cluster, "copy.", ("orders", "eu.*"))
+    assert read_storms(file(FULL, "storms")) == StormLimits(connections=500, held=50)
+    assert read_storms(file(pipeline(storms={"held": 5}), "storms")) == StormLimits(held=5)
+
+
+def test_every_price_that_the_pipeline_knows_can_be_said() -> None:
+    assert AuditPrices.model_fields.keys() == {"currency", *(key for key, _ in RESOURCES.values())}
+
+
+def test_the_operator_reads_the_summary_of_a_run_that_fails(tmp_path: Path) -> None:
+    summary, nowhere = tmp_path / "summary", tmp_path / "nowhere"
+    words = ["build", "--source", str(nowhere), "--results", str(tmp_path / "r"), "--summary", str(summary)]
+    assert main(words, Event()) != 0
+    read = read_summary(summary.read_text())
+    assert read is not None
+    assert read.error is not None
+    assert str(nowhere) in read.error
+    assert read.took_s is not None
+
+
+SAYS = {
+    "window",
+    "events",
+    "rows",
+    "missing",
+    "holes",
+    "quarantinedFiles",
+    "report",
+    "error",
+    "tookSeconds",
+    "progress",
+}
+
+
+def test_the_summary_has_a_key_for_all_that_the_operator_looks_for(tmp_path: Path) -> None:
+    summary = tmp_path / "summary"
+    main(["build", "--source", str(tmp_path / "no"), "--results", str(tmp_path), "--summary", str(summary)], Event())
+    assert json.loads(summary.read_text()).keys() >= SAYS
+    assert len(Summary.__dataclass_fields__) == len(SAYS)
+
+
+@pytest.mark.parametrize("package", ["pyspark"])
+def test_spark_operators_are_told_the_version_of_spark_that_is_tested(package: str) -> None:
+    [version] = re.findall(rf"^{package}==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert version == SPARK_VERSION
