@@ -13,15 +13,12 @@ APIS = ("Produce", "Fetch")
 APIS_MAX = 3
 _GAMMA = 1.04
 
-_WITHIN = """event_date BETWEEN $from_day AND $to_day AND epoch_us(minute) >= $from_us AND epoch_us(minute) < $to_us
-  AND topic IS NULL AND NOT is_follower"""
-
-_BUCKETS = f"""
-WITH each AS (
-  SELECT api, {{at}} AS at_us, unnest(map_entries(latency)) AS entry FROM rollup WHERE {_WITHIN}
-)
-SELECT api, at_us, entry.key::INTEGER AS bucket, sum(entry.value)::BIGINT AS requests
-FROM each GROUP BY ALL ORDER BY api, at_us, bucket
+_BUCKETS = """
+SELECT api, {at} AS at_us, bucket, sum(measured)::BIGINT AS requests
+FROM rollup
+WHERE event_date BETWEEN $from_day AND $to_day AND epoch_us(minute) >= $from_us AND epoch_us(minute) < $to_us
+  AND topic IS NULL AND NOT is_follower AND measured > 0
+GROUP BY ALL ORDER BY api, at_us, bucket
 """
 
 
