@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPipelineStatus
-from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
 from sluicegate_operator.handlers.work_queue import Again
@@ -38,6 +37,8 @@ from sluicegate_operator.resources.audit_spark import scheduled_application_meta
 from sluicegate_operator.resources.owner import why_not_ours
 
 NOT_FOUND = 404
+ENDING_S = 3.0
+"""Who owns a run says a moment after its pod's end what becomes of it, and only of the pod something is heard."""
 _SCHEDULED = {CRON_JOB: cron_job_metadata, SCHEDULED_SPARK_APPLICATION: scheduled_application_metadata}
 
 
@@ -54,15 +55,15 @@ class PipelineReconciler:
         cluster = snapshot.cluster
         if cluster is not None and cluster.spec.paused:
             return context.resync_s(cluster)
-        waits_s = [await self._keep(pipeline, cluster) for pipeline in snapshot.pipelines]
+        plans = [(one, plan_pipeline(one, cluster, now(), snapshot.pipelines)) for one in snapshot.pipelines]
+        waits_s = [await self._keep(pipeline, plan) for pipeline, plan in plans]
         if cluster is None or not waits_s:
             return None
         # Who runs SparkApplications tells nobody: they are looked at.
         return min(context.resync_s(cluster), *waits_s)
 
-    async def _keep(self, pipeline: AuditPipeline, cluster: BrokerCluster | None) -> float:
+    async def _keep(self, pipeline: AuditPipeline, plan: PipelinePlan) -> float:
         """In how many seconds something is due."""
-        plan = plan_pipeline(pipeline, cluster, now())
         runs, trouble, scheduled = await self._runs(pipeline), None, None
         if plan.places is not None and plan.schedule is not None:
             try:
@@ -78,6 +79,8 @@ class PipelineReconciler:
         status = pipeline_status(pipeline, plan, runs, now(), trouble, noted)
         if await self._context.write_status(pipeline, status):
             await self._say(pipeline, status)
+        if any(run.pod_ended and not run.ended for run in runs):
+            return ENDING_S
         return _until_next(plan.schedule, pipeline)
 
     async def _make(self, pipeline: AuditPipeline, plan: PipelinePlan) -> None:

@@ -91,14 +91,14 @@ class Watch:
         if type_ != "DELETED":
             self._pods[meta["uid"]] = now
         key = (meta["namespace"], meta["labels"][CLUSTER_LABEL])
-        if now != before:
+        if now.phase != before.phase:
+            self._queues["pipelines"].mark(key)
+        elif now != before:
             for queue in ("registrations", "racks", "rolls", "clusters"):
                 self._queues[queue].mark(key)
         if now.reachable != before.reachable:
             for queue in ("quotas", "topics", "configs", "observers"):
                 self._queues[queue].mark(key)
-        if now.phase != before.phase:
-            self._queues["pipelines"].mark(key)
 
 
 def _written(body: Mapping[str, Any]) -> int:

@@ -50,6 +50,8 @@ class PipelineRun:
     summary: Summary | None = None
     why: str = ""
     owner: Json | None = None
+    pod_ended: bool = False
+    """Whether its newest pod has; its owner may not have taken notice yet."""
 
     @property
     def ended(self) -> bool:
@@ -89,7 +91,7 @@ def _run(owner: Json, pods: Sequence[Json]) -> PipelineRun:
         finished = None
     else:
         state = RunState.SUCCEEDED if well else RunState.FAILED
-        finished = finished or (last.at if last else None)
+        finished = finished or (last.at if last else None) or started
     summary = read_summary(last.said) if last else None
     if state is RunState.SUCCEEDED or last is None:
         reason = why
@@ -98,7 +100,16 @@ def _run(owner: Json, pods: Sequence[Json]) -> PipelineRun:
         reason = summary.error or f"the results are there, and what came after them failed: {last.how}"
     else:
         reason = last_line(last.said) or last.how
-    return PipelineRun(owner["metadata"]["name"], state, started, finished, summary, (reason or why)[:LINE_MAX], owner)
+    return PipelineRun(
+        owner["metadata"]["name"],
+        state,
+        started,
+        finished,
+        summary,
+        (reason or why)[:LINE_MAX],
+        owner,
+        newest is not None,
+    )
 
 
 def _end(pod: Json) -> _End | None:

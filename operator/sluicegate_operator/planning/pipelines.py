@@ -4,7 +4,7 @@ Jobs and kubeflow's Spark operator have schedules of their own. For Apache's, wh
 SparkApplication at each time of the schedule, named by that time: it cannot be made twice (decision 22).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -29,6 +29,8 @@ class PipelineOutcome(StrEnum):
     CLUSTER_MISSING = "ClusterMissing"
     SOURCE_MISSING = "SourceMissing"
     NEVER_RUNS = "NeverRuns"
+    RESULTS_IN_SOURCE = "ResultsInSource"
+    RESULTS_TAKEN = "Conflicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,10 @@ class PipelinePlan:
     schedule: Schedule | None = None
 
 
-def plan_pipeline(pipeline: AuditPipeline, cluster: BrokerCluster | None, now: datetime) -> PipelinePlan:
+def plan_pipeline(
+    pipeline: AuditPipeline, cluster: BrokerCluster | None, now: datetime, others: Iterable[AuditPipeline] = ()
+) -> PipelinePlan:
+    """`others` of the same cluster: of two with one place for results the older has it."""
     spec, name = pipeline.spec, pipeline.spec.cluster_ref.name
     if cluster is None:
         message = f"there is no BrokerCluster {name} in namespace {pipeline.namespace}; create it or correct clusterRef"
@@ -60,9 +65,34 @@ def plan_pipeline(pipeline: AuditPipeline, cluster: BrokerCluster | None, now: d
     if source is None:
         message = f"nobody lands the audit log of BrokerCluster {name}: say audit.landing there, or source here"
         return PipelinePlan(PipelineOutcome.SOURCE_MISSING, message)
+    if _is_within(spec.results.uri, source.uri):
+        message = f"results lie among the segments, in {source.uri}, and would be read as such: choose another place"
+        return PipelinePlan(PipelineOutcome.RESULTS_IN_SOURCE, message)
+    older = [other for other in others if _seniority(other) < _seniority(pipeline) and _share_results(other, pipeline)]
+    if older:
+        message = f"AuditPipeline {older[0].name} is older and has the same place for results: choose another"
+        return PipelinePlan(PipelineOutcome.RESULTS_TAKEN, message)
     secret = spec.secret_name or (landing.secret_name if landing is not None else None)
     places = AuditPlaces(name, source, spec.results, secret)
     return PipelinePlan(PipelineOutcome.ACCEPTED, places=places, schedule=schedule)
+
+
+def _seniority(pipeline: AuditPipeline) -> tuple[float, str]:
+    created = pipeline.metadata.creation_timestamp
+    return created.timestamp() if created else 0.0, pipeline.name
+
+
+def _share_results(one: AuditPipeline, other: AuditPipeline) -> bool:
+    """On a claim each has a folder of its own."""
+    return _folder(one.spec.results.uri) == _folder(other.spec.results.uri) != ""
+
+
+def _is_within(uri: str | None, place: str | None) -> bool:
+    return bool(uri and place) and f"{_folder(uri)}/".startswith(f"{_folder(place)}/")
+
+
+def _folder(uri: str | None) -> str:
+    return (uri or "").partition("?")[0].rstrip("/")
 
 
 def pipeline_children(pipeline: AuditPipeline, places: AuditPlaces) -> list[Json]:

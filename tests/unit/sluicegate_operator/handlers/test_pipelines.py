@@ -52,8 +52,10 @@ async def test_a_cron_job_and_its_files_are_made_and_what_a_run_says_is_in_the_s
     await shop.reconcile()
     assert (shop.kube.names("CronJob"), shop.kube.names("ConfigMap")) == (["daily"], ["daily-pipeline"])
     assert shop.kube.condition(KIND, "daily")["reason"] == "Scheduled"
-    shop.kube.put(job("daily-1", "Complete"))
+    shop.kube.put(job("daily-1"))
     shop.kube.put(job_pod("daily-1", 0, SUMMARY))
+    assert await shop.reconcile() == 3.0, "its Job has not taken notice yet"
+    shop.kube.put(job("daily-1", "Complete"))
     again = await shop.reconcile()
     assert shop.status()["events"] == 123
     assert [event["type"] for event in shop.kube.events("RunSucceeded")] == ["Normal"]

@@ -104,6 +104,23 @@ def test_what_the_operator_itself_writes_into_a_status_marks_nothing(queues: dic
     assert asyncio.run(run()) == [1, 1, 2, 3, 3, 4, 5]
 
 
+def test_a_run_of_a_pipeline_is_news_when_its_phase_changes_and_to_nobody_else(queues: dict[str, Marks]) -> None:
+    async def run() -> None:
+        watch = watch_of(queues)
+        for phase in ("Pending", "Running", "Running", "Succeeded"):
+            watch.on_pod("MODIFIED", a_run(phase))
+        watch.on_pod("DELETED", a_run("Succeeded"))
+
+    asyncio.run(run())
+    assert {name: len(marks.keys) for name, marks in queues.items() if marks.keys} == {"pipelines": 4}
+
+
+def a_run(phase: str) -> dict[str, Any]:
+    labels = {CLUSTER_LABEL: "shop", "sluicegate.dev/pipeline": "daily"}
+    meta = {"name": "daily-1-abcde", "namespace": "default", "uid": "r", "labels": labels}
+    return {"metadata": meta, "status": {"phase": phase}}
+
+
 def test_a_pod_is_news_only_when_its_address_or_readiness_changes(queues: dict[str, Marks]) -> None:
     async def run() -> None:
         watch = watch_of(queues)

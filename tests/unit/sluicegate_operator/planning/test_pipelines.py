@@ -75,6 +75,12 @@ def test_what_people_say_is_given_as_files_and_the_report_follows() -> None:
         (pipeline(), of_cluster(), PipelineOutcome.SOURCE_MISSING, "say audit.landing there, or source here"),
         (pipeline(schedule="0 0 31 2,4 *"), LANDED, PipelineOutcome.NEVER_RUNS, "never comes"),
         (pipeline(schedule="5-1 * * * *"), LANDED, PipelineOutcome.NEVER_RUNS, "goes backwards"),
+        (
+            pipeline(results={"uri": "s3://audit/shop/results"}),
+            LANDED,
+            PipelineOutcome.RESULTS_IN_SOURCE,
+            "would be read as such",
+        ),
     ],
 )
 def test_what_cannot_run_says_what_to_do(
@@ -88,6 +94,18 @@ def test_what_cannot_run_says_what_to_do(
     stalled = status.condition("Stalled")
     assert stalled is not None
     assert (stalled.status, stalled.reason, stalled.message) == ("True", outcome, plan.message)
+
+
+def test_of_two_with_one_place_for_results_the_older_has_it() -> None:
+    first, second, elsewhere = (
+        parsed(pipeline(name, results={"uri": uri}))
+        for name, uri in (("a", "s3://answers/x?region=b"), ("b", "s3://answers/x/"), ("c", "s3://answers/x2"))
+    )
+    outcomes = [plan_pipeline(one, LANDED, NOW, [first, second, elsewhere]) for one in (first, second, elsewhere)]
+    assert [plan.outcome for plan in outcomes] == ["Accepted", "Conflicted", "Accepted"]
+    assert "AuditPipeline a is older" in outcomes[1].message
+    on_claims = [parsed(pipeline(name)) for name in ("a", "b")]
+    assert plan_pipeline(on_claims[1], LANDED, NOW, on_claims).outcome is PipelineOutcome.ACCEPTED
 
 
 def test_sparks_heap_is_a_share_of_the_memory_that_the_pod_may_use() -> None:
