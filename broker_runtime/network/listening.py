@@ -10,13 +10,23 @@ class ListenerBindError(OSError):
     """A listener's address cannot be used; the message names both."""
 
 
+class _ListeningSocket(socket.socket):
+    """Knows its family and kind: `accept` asks for both, and of a plain socket each is looked up among the enum's
+    members every time, which is a fifth of what an accept takes.
+    """
+
+    family = socket.AF_INET
+    type = socket.SOCK_STREAM
+
+
 def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits) -> socket.socket:
     """A bound, listening, non-blocking socket; what it is set to, the accepted ones inherit."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listening = socket.socket(family, kind, protocol)
+        listening = _ListeningSocket(family, kind, protocol)
+        listening.family, listening.type = family, kind
     except OSError as error:
         raise ListenerBindError(f"listener {listener}: cannot use {host}:{port}: {error}") from error
     try:
