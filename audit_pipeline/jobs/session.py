@@ -23,6 +23,8 @@ _ALWAYS: Final = {
     # Days are small: a file and a task for each core of each of them would cost more than what is in it.
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+    # Which files there are is known, one by one: no job has to look for them.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 _LOCALLY: Final = {
     "spark.driver.memory": HEAP,
