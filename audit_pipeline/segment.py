@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import IO, Any, Self
 
 import pyarrow as pa
@@ -68,6 +68,22 @@ def segment_name(cluster_id: str, broker_id: int, boot_id: str, segment: str) ->
     # Spark takes no notice of files whose names begin with _ or a dot, and ids of clusters may.
     shown = f"-{cluster_id}" if cluster_id[:1] in "_." else cluster_id
     return f"{shown}-{broker_id}-{boot_id}-{segment}{SUFFIX}"
+
+
+_PATH = re.compile(
+    r"[^/]+/arrival_date=(\d{4}-\d{2}-\d{2})/arrival_hour=\d{2}/(?:-(?=[_.]))?"
+    rf"(.+)-(\d+)-[^-]+-\d+(?:-\d+)?{re.escape(SUFFIX)}"
+)
+
+
+def told_by_path(path: str) -> tuple[date, str, int] | None:
+    """The day on which a file was begun, its cluster and its broker, as far as its path says what `folder_of` and
+    `segment_name` make of them: all there is to know of one whose footer cannot be read."""
+    found = _PATH.fullmatch(path)
+    try:
+        return None if found is None else (date.fromisoformat(found[1]), found[2], int(found[3]))
+    except ValueError:
+        return None
 
 
 _ONE = re.compile(rf"(.*-)(\d+){re.escape(SUFFIX)}")

@@ -231,6 +231,7 @@ def holes(found: Catalogue, deleted: Mapping[Boot, int]) -> list[Hole]:
     counted: dict[tuple[date, str, int], int] = defaultdict(int)
     names = {(entry.table, _name(entry.path)) for entry in found.told}
     names |= {(each.path.partition("/")[0], _name(each.path)) for each in found.apart}
+    ranges = _ranges(found.told)
     segments: dict[Boot, dict[tuple[int, int], SegmentEntry]] = defaultdict(dict)
     for entry in found.told:
         segments[entry.boot].setdefault((entry.first_seq, entry.last_seq), entry)
@@ -241,18 +242,21 @@ def holes(found: Catalogue, deleted: Mapping[Boot, int]) -> list[Hole]:
         last = None
         for (first_seq, last_seq), entry in sorted(by_numbers.items()):
             day = day_of(entry.opened_us), cluster_id, broker_id
-            counted[day] += max(first_seq - expected, 0) + sum(_missing_files(entry, names))
+            counted[day] += max(first_seq - expected, 0) + sum(_missing_files(entry, names, ranges))
             expected, last = max(expected, last_seq + 1), entry
         if last is not None and last.end == "next" and latest[boot[:2]] != boot:
             counted[day_of(last.closed_us), cluster_id, broker_id] += 1
     return [Hole(*key, number) for key, number in sorted(counted.items()) if number]
 
 
-def _missing_files(entry: SegmentEntry, names: Container[tuple[str, str]]) -> Iterator[int]:
+def _missing_files(entry: SegmentEntry, names: Container[tuple[str, str]], ranges: Ranges) -> Iterator[int]:
     """Rows of the segment's tables that have no file, as the footer of this one tells them."""
     if entry.is_present:
         name = _name(entry.path)
-        yield from (rows for table, rows in entry.siblings.items() if (table, name) not in names)
+        for table, rows in entry.siblings.items():
+            is_merged = covers(ranges.get((table, entry.boot), ()), entry.low, entry.high)
+            if (table, name) not in names and not is_merged:
+                yield rows
 
 
 def _name(path: str) -> str:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from audit_pipeline.contract import contract
 from audit_pipeline.listing import SegmentPath, segment_paths
-from audit_pipeline.segment import Footer, NoSegmentError, read_footer
+from audit_pipeline.segment import Footer, NoSegmentError, read_footer, told_by_path
 from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAside
 from audit_pipeline.stored_segment import row_groups_at
 from audit_pipeline.tables import arrow_schema
@@ -64,7 +64,8 @@ def _look(source: str, target: Target, known: Known, file: SegmentPath) -> Segme
     except FileNotFoundError:
         return None
     except NoSegmentError as error:
-        return SetAside(file.path, "corrupt", table=file.table, detail=str(error))
+        day, cluster_id, broker_id = told_by_path(file.path) or (None, None, None)
+        return SetAside(file.path, "corrupt", day, cluster_id, broker_id, file.table, detail=str(error))
 
 
 def _metadata(target: Target, path: str) -> pq.FileMetaData:

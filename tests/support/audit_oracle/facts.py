@@ -14,19 +14,19 @@ MACROS: Final = """
 """
 
 _CLIENT: Final = "listener, principal, client_id, client_ip, software_name, software_version"
-_KEY: Final = f"minute, cluster_id, {_CLIENT}, api, topic, is_follower"
+_KEY: Final = f"minute, cluster_id, {_CLIENT}, api, topic, is_follower, bucket, is_measured"
 
-# `bucket` is where a row counts in the histogram, and `counted` for how much; a row without one is in no histogram.
+# The order of columns is the same in each part.
 ROLLUP: Final = f"""
     WITH
     asked AS (
         SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, NULL AS topic,
             replica_id IS NOT NULL AS is_follower,
-            1 AS requests, (error_code <> 0 OR ending <> 'answered')::BIGINT AS errors,
-            request_bytes, response_bytes, 0 AS records, total_us AS us_sum, total_us AS us_max,
-            CASE WHEN errors = 0
+            CASE WHEN error_code = 0 AND ending = 'answered'
                 THEN latency_bucket(CASE api WHEN 'Fetch' THEN total_us - wait_us ELSE total_us END) END AS bucket,
-            (errors = 0)::BIGINT AS counted, true AS is_measured
+            true AS is_measured,
+            1 AS requests, (error_code <> 0 OR ending <> 'answered')::BIGINT AS errors, request_bytes, response_bytes,
+            0 AS records, total_us AS total_us_sum, total_us AS total_us_max
         FROM request
     ),
     touched AS (
@@ -35,39 +35,40 @@ ROLLUP: Final = f"""
             coalesce(r.client_ip, '(unknown)') AS client_ip, r.software_name, r.software_version,
             CASE p.api_key WHEN 0 THEN 'Produce' ELSE 'Fetch' END AS api, p.topic,
             r.replica_id IS NOT NULL AS is_follower,
-            1 AS requests, (p.error_code <> 0)::BIGINT AS errors,
-            CASE p.api_key WHEN 0 THEN p.bytes ELSE 0 END AS request_bytes,
-            CASE p.api_key WHEN 1 THEN p.bytes ELSE 0 END AS response_bytes,
-            CASE p.api_key WHEN 0 THEN coalesce(p.records, 0) ELSE 0 END AS records, 0 AS us_sum, 0 AS us_max,
             CASE WHEN p.error_code = 0 AND r.seq IS NOT NULL
                 THEN latency_bucket(CASE p.api_key WHEN 1 THEN r.total_us - r.wait_us ELSE r.total_us END)
                 END AS bucket,
-            (bucket IS NOT NULL)::BIGINT AS counted, r.seq IS NOT NULL AS is_measured
+            r.seq IS NOT NULL AS is_measured,
+            1 AS requests, (p.error_code <> 0)::BIGINT AS errors,
+            CASE p.api_key WHEN 0 THEN p.bytes ELSE 0 END AS request_bytes,
+            CASE p.api_key WHEN 1 THEN p.bytes ELSE 0 END AS response_bytes,
+            CASE p.api_key WHEN 0 THEN coalesce(p.records, 0) ELSE 0 END AS records,
+            0 AS total_us_sum, 0 AS total_us_max
         FROM "partition" p LEFT JOIN request r USING (cluster_id, broker_id, boot_id, seq)
     ),
-    added AS (
+    one_by_one AS (
+        SELECT *, (bucket IS NOT NULL)::BIGINT AS measured FROM (FROM asked UNION ALL FROM touched)
+    ),
+    added_up AS (
         SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, topic, false AS is_follower,
-            requests, errors, request_bytes, response_bytes, records, total_us_sum AS us_sum, total_us_max AS us_max,
-            NULL AS bucket, 0 AS counted, topic IS NULL AND api <> 'Fetch' AS is_measured
+            NULL AS bucket, topic IS NULL AND api <> 'Fetch' AS is_measured,
+            requests, errors, request_bytes, response_bytes, records, total_us_sum, total_us_max, 0 AS measured
         FROM level_rollup
     ),
-    added_latency AS (
-        SELECT minute, cluster_id, {_CLIENT}, api, topic, is_follower, 0, 0, 0, 0, 0, 0, 0, entry.key, entry.value,
-            true
+    added_up_latency AS (
+        SELECT minute, cluster_id, {_CLIENT}, api, topic, is_follower,
+            entry.key AS bucket, true AS is_measured, 0, 0, 0, 0, 0, 0, 0, entry.value AS measured
         FROM (
             SELECT minute_of(ts) AS minute, cluster_id, {_CLIENT}, api, topic, false AS is_follower,
                 unnest(map_entries(latency)) AS entry
             FROM level_rollup WHERE topic IS NULL AND api <> 'Fetch'
         )
-    ),
-    everything AS (
-        SELECT * FROM asked UNION ALL SELECT * FROM touched UNION ALL SELECT * FROM added
-        UNION ALL SELECT * FROM added_latency
     )
     SELECT day_of(minute) AS event_date, {_KEY}, sum(requests) AS requests, sum(errors) AS errors,
         sum(request_bytes) AS request_bytes, sum(response_bytes) AS response_bytes, sum(records) AS records,
-        sum(us_sum) AS total_us_sum, max(us_max) AS total_us_max, bucket, is_measured, sum(counted) AS measured
-    FROM everything GROUP BY {_KEY}, bucket, is_measured
+        sum(total_us_sum) AS total_us_sum, max(total_us_max) AS total_us_max, sum(measured)::BIGINT AS measured
+    FROM (FROM one_by_one UNION ALL FROM added_up UNION ALL FROM added_up_latency)
+    GROUP BY {_KEY}
 """
 
 TOPIC_DAYS: Final = """

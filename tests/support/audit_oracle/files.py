@@ -16,7 +16,7 @@ from audit_pipeline.tables import arrow_schema
 _KNOWN_VERSION: Final = 1
 _TOLERANCE_US: Final = 300_000_000
 _PATH: Final = re.compile(
-    r"[^/]+/arrival_date=(\d{4}-\d{2}-\d{2})/arrival_hour=\d{2}/-?(.+)-(\d+)-[^-]+-\d+(?:-\d+)?\.parquet"
+    r"[^/]+/arrival_date=(\d{4}-\d{2}-\d{2})/arrival_hour=\d{2}/(?:-(?=[_.]))?(.+)-(\d+)-[^-]+-\d+(?:-\d+)?\.parquet"
 )
 
 
@@ -33,8 +33,9 @@ class Footer(NamedTuple):
     last_seq: int
     opened_us: int
     closed_us: int
-    rows: int
-    """Of this file's table."""
+    end: str
+    rows: dict[str, int]
+    """By table."""
 
 
 class File(NamedTuple):
@@ -44,6 +45,10 @@ class File(NamedTuple):
     table: str
     footer: Footer | None
     reason: str | None
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
 
     @property
     def begun(self) -> tuple[date, str, int] | None:
@@ -59,7 +64,7 @@ def looked_through(folder: Path, now_us: int) -> list[File]:
         name = path.relative_to(folder).as_posix()
         if not path.name.startswith("_"):
             table = name.partition("/")[0]
-            footer = _footer(path, table)
+            footer = _footer(path)
             found.append(File(name, table, footer, _damage(path, table, footer, now_us)))
     repeated = _repeated(file for file in found if file.reason is None)
     return [file._replace(reason="duplicate") if file.path in repeated else file for file in found]
@@ -71,12 +76,12 @@ def deleted(folder: Path) -> list[tuple[str, int, str, int]]:
     return [tuple(each) for each in json.loads(note.read_text(encoding="utf-8"))] if note.exists() else []
 
 
-def _footer(path: Path, table: str) -> Footer | None:
+def _footer(path: Path) -> Footer | None:
     try:
         told: dict[str, Any] = json.loads(pq.read_metadata(path).metadata[b"sluicegate.audit"])
         low, high = told["segments"]
         named = {name: told[name] for name in Footer._fields if name in told}
-        return Footer(version=told["schema_version"], low=low, high=high, **{**named, "rows": told["rows"][table]})
+        return Footer(version=told["schema_version"], low=low, high=high, **named)
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         return None
 

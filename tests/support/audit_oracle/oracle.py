@@ -3,7 +3,7 @@
 schemas/audit_result.v1.json is what both follow; nothing of audit_pipeline's results is used here. Sums are exact.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from audit_pipeline.results.settings import RESOURCES, Settings
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.tables import arrow_schema
 from tests.support.audit_oracle.facts import FACTS, MACROS
-from tests.support.audit_oracle.files import File, Footer, deleted, looked_through
+from tests.support.audit_oracle.files import File, deleted, looked_through
 from tests.support.audit_oracle.results import RESULTS
 
 _SQL_TYPES = {
@@ -29,7 +29,23 @@ _SQL_TYPES = {
     pa.string(): "VARCHAR",
     pa.timestamp("us", tz="UTC"): "BIGINT",
 }
-_BY_PATH = {"day": pa.date32(), "cluster": pa.string(), "broker": pa.int32()}
+_BOOT = [("cluster_id", pa.string()), ("broker_id", pa.int32()), ("boot_id", pa.string())]
+_SEGMENTS = [("low", pa.int64()), ("high", pa.int64())]
+_FILE = pa.schema([("path", pa.string()), ("table", pa.string()), ("name", pa.string())])
+_FOOTER = pa.schema([
+    *(("path", pa.string()), ("table", pa.string()), *_BOOT, *_SEGMENTS),
+    *((name, pa.int64()) for name in ("first_seq", "last_seq", "opened_us", "closed_us")),
+    *(("end", pa.string()), ("rows", pa.int64())),
+])  # fmt: skip
+_TOLD = pa.schema([
+    *(*_BOOT, *_SEGMENTS, ("opened_us", pa.int64())),
+    *(("table", pa.string()), ("name", pa.string()), ("rows", pa.int64())),
+])  # fmt: skip
+_DELETED = pa.schema([*_BOOT, ("seq", pa.int64())])
+_ASIDE = pa.schema([
+    *(("path", pa.string()), ("reason", pa.string()), ("table", pa.string())),
+    *(("day", pa.date32()), ("cluster", pa.string()), ("broker", pa.int32())),
+])  # fmt: skip
 
 
 def audit_results(folder: Path, now_us: int, settings: Settings | None = None, threads: int = 2) -> dict[str, pa.Table]:
@@ -47,24 +63,36 @@ def audit_results(folder: Path, now_us: int, settings: Settings | None = None, t
 
 def _add_events(asked: duckdb.DuckDBPyConnection, folder: Path, files: list[File]) -> None:
     """A view of each table of events without what is set aside, and tables of what is known of files."""
-    known = [file for file in files if file.footer is not None]
-    footers = pa.table({
-        "path": [file.path for file in known],
-        **{name: [getattr(file.footer, name) for file in known] for name in Footer._fields},
-    })  # fmt: skip
-    asked.register("footers", footers)
-    asked.execute("CREATE TABLE footer AS SELECT * REPLACE (broker_id::INTEGER AS broker_id) FROM footers")
-    names = ("cluster_id", "broker_id", "boot_id", "seq")
-    expired = deleted(folder)
-    columns = [pa.array([each[place] for each in expired]) for place in range(len(names))]
-    types = ("VARCHAR", "INTEGER", "VARCHAR", "BIGINT")
-    asked.register("expired_boots", pa.table(columns, list(names)))
-    casts = ", ".join(f"{name}::{kind} AS {name}" for name, kind in zip(names, types, strict=True))
-    asked.execute(f"CREATE TABLE deleted AS SELECT {casts} FROM expired_boots")
+    _add_table(asked, "file", _FILE, [(file.path, file.table, file.name) for file in files])
+    known = [(file, file.footer) for file in files if file.footer is not None]
+    _add_table(
+        asked,
+        "footer",
+        _FOOTER,
+        [(file.path, file.table, *footer[1:-1], footer.rows.get(file.table)) for file, footer in known],
+    )
+    told = [
+        (*footer[1:6], footer.opened_us, table, file.name, rows)
+        for file, footer in known
+        for table, rows in footer.rows.items()
+    ]
+    _add_table(asked, "told", _TOLD, told)
+    _add_table(asked, "deleted", _DELETED, deleted(folder))
     for table in contract().tables:
         paths = [str(folder / file.path) for file in files if file.table == table and file.reason is None]
         _add_view(asked, table, paths, folder)
-    _add_set_aside(asked, files)
+    aside = [(file.path, file.reason, file.table, *(file.begun or (None,) * 3)) for file in files if file.reason]
+    _add_table(asked, "aside", _ASIDE, aside)
+    _add_set_aside(asked)
+
+
+def _add_table(
+    asked: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, rows: Sequence[tuple[object, ...]]
+) -> None:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    asked.register(f"given_{name}", pa.table(arrays, schema=schema))
+    asked.execute(f"CREATE TABLE {name} AS FROM given_{name}")
 
 
 def _add_view(asked: duckdb.DuckDBPyConnection, table: str, paths: list[str], folder: Path) -> None:
@@ -89,15 +117,7 @@ def _add_view(asked: duckdb.DuckDBPyConnection, table: str, paths: list[str], fo
     asked.execute(f"CREATE VIEW {name} AS SELECT * EXCLUDE (path, is_possible) FROM every_{table} WHERE is_possible")
 
 
-def _add_set_aside(asked: duckdb.DuckDBPyConnection, files: Iterable[File]) -> None:
-    aside = [file for file in files if file.reason is not None]
-    asked.register("aside", pa.table({
-        "path": pa.array([file.path for file in aside], pa.string()),
-        "reason": pa.array([file.reason for file in aside], pa.string()),
-        "table": pa.array([file.table for file in aside], pa.string()),
-        **{name: pa.array([None if file.begun is None else file.begun[place] for file in aside], kind)
-           for place, (name, kind) in enumerate(_BY_PATH.items())},
-    }))  # fmt: skip
+def _add_set_aside(asked: duckdb.DuckDBPyConnection) -> None:
     clocks = " UNION ALL ".join(
         f"""SELECT path, 'clock' AS reason, '{table}' AS "table", NULL AS day, NULL AS cluster, NULL AS broker,
             count(*) AS rows FROM every_{table} WHERE NOT is_possible GROUP BY path"""

@@ -59,22 +59,22 @@ LATENCY: Final = """
 """
 
 OBJECTIVES: Final = """
-    WITH counted AS (
-        SELECT r.event_date, r.cluster_id, o.name AS objective, o.target, r.requests,
-            r.requests - r.errors AS without_error,
-            CASE WHEN r.bucket <= floor(ln(o.latency_ms * 1000) / ln(1.04)) THEN r.measured ELSE 0 END AS in_time
+    WITH sums AS (
+        SELECT r.event_date, r.cluster_id, o.name AS objective, o.target, sum(r.requests) AS requests,
+            sum(r.errors) AS errors,
+            coalesce(sum(r.measured) FILTER (r.bucket <= floor(ln(o.latency_ms * 1000) / ln(1.04))), 0) AS in_time
         FROM rollup r JOIN objective o
             ON r.api = o.api
             AND r.topic IS NOT DISTINCT FROM o.topic
             AND (o.cluster_id IS NULL OR r.cluster_id = o.cluster_id)
             AND (o.principal IS NULL OR r.principal = o.principal)
         WHERE NOT r.is_follower AND r.is_measured
+        GROUP BY r.event_date, r.cluster_id, o.name, o.target
     )
-    SELECT event_date, cluster_id, objective, sum(requests) AS requests,
-        least(sum(in_time), sum(without_error)) AS good,
-        sum(requests) - least(sum(in_time), sum(without_error)) AS bad, any_value(target) AS target,
-        bad::DOUBLE / (sum(requests)::DOUBLE * (1 - any_value(target))) AS burn
-    FROM counted GROUP BY event_date, cluster_id, objective HAVING sum(requests) > 0
+    SELECT event_date, cluster_id, objective, requests, least(in_time, requests - errors) AS good,
+        requests - least(in_time, requests - errors) AS bad, target,
+        bad::DOUBLE / (requests::DOUBLE * (1 - target)) AS burn
+    FROM sums WHERE requests > 0
 """
 
 COST: Final = """
@@ -139,9 +139,11 @@ COST: Final = """
     WHERE q.quantity <> 0
 """
 
-# Tables of files: footer (each file that has a readable one), set_aside, deleted.
+# Tables of files: file (each one), footer (of each file that has a readable one), told (how many rows of a table a
+# footer tells of, and the name that their file would have), set_aside, deleted.
 HOLES: Final = """
-    WITH before AS (
+    WITH
+    before AS (
         SELECT f.*, greatest(
             coalesce(d.seq, 0),
             coalesce(max(f.last_seq) OVER (
@@ -150,9 +152,32 @@ HOLES: Final = """
             ), 0)
         ) AS through
         FROM footer f LEFT JOIN deleted d USING (cluster_id, broker_id, boot_id)
+    ),
+    absent AS (
+        SELECT DISTINCT cluster_id, broker_id, boot_id, low, high, "table", opened_us, rows
+        FROM told t ANTI JOIN file USING ("table", name)
+        WHERE NOT EXISTS (
+            FROM footer f
+            WHERE (f.cluster_id, f.broker_id, f.boot_id, f."table") = (t.cluster_id, t.broker_id, t.boot_id, t."table")
+                AND f.low <= t.low AND t.high <= f.high
+        )
+    ),
+    last_ones AS (
+        SELECT * FROM footer
+        QUALIFY row_number() OVER (PARTITION BY cluster_id, broker_id, boot_id ORDER BY last_seq DESC, high DESC) = 1
+    ),
+    found AS (
+        SELECT day_of(opened_us) AS event_date, cluster_id, broker_id, first_seq - through - 1 AS holes
+        FROM before WHERE first_seq > through + 1
+        UNION ALL
+        SELECT day_of(opened_us), cluster_id, broker_id, rows FROM absent
+        UNION ALL
+        SELECT day_of(l.closed_us), l.cluster_id, l.broker_id, 1 FROM last_ones l
+        WHERE l."end" = 'next' AND EXISTS (
+            FROM footer f WHERE f.cluster_id = l.cluster_id AND f.broker_id = l.broker_id AND f.boot_id > l.boot_id
+        )
     )
-    SELECT day_of(opened_us) AS event_date, cluster_id, broker_id, sum(first_seq - through - 1) AS holes
-    FROM before WHERE first_seq > through + 1 GROUP BY ALL
+    SELECT event_date, cluster_id, broker_id, sum(holes) AS holes FROM found GROUP BY ALL
 """
 
 QUARANTINE: Final = (

@@ -67,7 +67,7 @@ def spoiled(
         if spoil == "torn" and table == "partition":
             data = data[: len(data) * 3 // 5]
         if spoil == "flipped" and table == "request":
-            data = _flipped(data, "handler_us")
+            data = _flipped(data, "total_us")
         if data != file.data:
             truth.set_aside.add((file.path, "corrupt"))
         yield Landed(-1 if spoil == "late" else day, file.path, data)
