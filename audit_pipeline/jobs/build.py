@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE: Final = 20_000_000
 """Days are built together up to so many rows of events: a day alone may have more."""
+_LOOKS_MAX: Final = 5
+"""How often a source is looked at again after reading it has failed."""
 _OVER_AFTER: Final = timedelta(minutes=15)
 """A day that was built later than so long after its end was over: what comes then is late."""
 
@@ -88,6 +90,8 @@ class _Build:
         self._version = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         self._files: dict[str, dict[str, tuple[str, ...]]] = {}
         self._rows: dict[str, int] = {}
+        self._sure: set[date] = set()
+        """Days that have all that the last look has found."""
 
     def run(self, make_source: MakeSource) -> Manifest:
         former = read_manifest(self._target)
@@ -95,8 +99,8 @@ class _Build:
         self._files = {table: dict(by_day) for table, by_day in former.files.items()} if former else {}
         source = make_source(former.state(self._target) if former else None)
         pending = {date.fromisoformat(day) for day in former.pending} if former else set()
-        touched = (source.touched | pending) - source.lost
-        days = sorted(day for day in touched if self._is_wanted(day))
+        touched = source.touched | pending
+        days = sorted(day for day in touched - source.lost if self._is_asked_for(day) and not self._is_too_old(day))
         noted = {day: dict(told) for day, told in former.days.items()} if former else {}
         self._build_days(source, days)
         for day in days:
@@ -104,16 +108,16 @@ class _Build:
         self._drop_old(noted)
         self._build_daily(self._days_to_compute(days, noted), noted)
         self._build_whole(source)
-        return self._publish(former, source, noted, [day.isoformat() for day in sorted(touched - set(days))])
+        left = {day for day in source.touched | pending if day not in self._sure and not self._is_too_old(day)}
+        return self._publish(former, source, noted, [day.isoformat() for day in sorted(left)])
 
-    def _is_wanted(self, day: date) -> bool:
-        request = self._request
+    def _is_asked_for(self, day: date) -> bool:
+        first, last = self._request.first, self._request.last
+        return (first is None or day >= first) and (last is None or day <= last)
+
+    def _is_too_old(self, day: date) -> bool:
         oldest = self._oldest()
-        return (
-            (request.first is None or day >= request.first)
-            and (request.last is None or day <= request.last)
-            and (oldest is None or day >= oldest)
-        )
+        return oldest is not None and day < oldest
 
     def _oldest(self) -> date | None:
         """Days before it are beyond the retention."""
@@ -129,17 +133,22 @@ class _Build:
         for together in _portions(days, source):
             rows = source.rows_of(together)
             self._progress.step(f"events of {_shown(together)}", rows)
-            while True:
-                try:
-                    self._write(
-                        facts(of_days(source.events(self._spark, together), together), self._request.settings), together
-                    )
-                    break
-                except PySparkException:
-                    # A file whose footer was fine has a page that is not.
-                    if not source.look_again(together):
-                        raise
+            self._build_facts(source, together)
             self._progress.done(rows)
+
+    def _build_facts(self, source: EventSource, days: Sequence[date]) -> None:
+        for looks_left in reversed(range(_LOOKS_MAX)):
+            try:
+                events = of_days(source.events(self._spark, days), days)
+                self._write(facts(events, self._request.settings), days)
+                self._sure.update(days)
+                return
+            except PySparkException:
+                # A file whose footer was fine may have a page that is not, and somebody may compact meanwhile.
+                if not looks_left or not source.look_again(days):
+                    raise
+                # It may have found more of days that are built already: they are for the next build.
+                self._sure.clear()
 
     def _days_to_compute(self, built: Collection[date], noted: Mapping[str, Mapping[str, Any]]) -> list[date]:
         """Those that were built now, and those whose results were computed with other settings."""
@@ -199,8 +208,7 @@ class _Build:
         return {"built_us": self._request.now_us, "late": late}
 
     def _drop_old(self, noted: dict[str, dict[str, Any]]) -> None:
-        oldest = self._oldest()
-        for day in [day for day in noted if oldest is not None and day < oldest.isoformat()]:
+        for day in [day for day in noted if self._is_too_old(date.fromisoformat(day))]:
             del noted[day]
             for by_day in self._files.values():
                 by_day.pop(day, None)

@@ -21,7 +21,7 @@ from audit_pipeline.sources.catalogue import (
     touched_days,
 )
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
-from audit_pipeline.sources.segments import damaged, look
+from audit_pipeline.sources.segments import damaged, has_gone, look
 from audit_pipeline.targets import Target, open_target
 
 
@@ -35,8 +35,14 @@ class LandedSegments:
         self._targets: dict[str, Target] = {source: open_target(source) for source in sources}
         former = msgspec.json.decode(remembered, type=list[SegmentEntry]) if remembered else []
         self._former = former
-        known = {(entry.source, entry.path, entry.size): entry for entry in former if entry.is_present}
-        self._present, self._unread = look(self._targets, known, now_us)
+        self._now_us = now_us
+        self._look()
+
+    def _look(self) -> None:
+        known = {(entry.source, entry.path, entry.size): entry for entry in self._former if entry.is_present}
+        self._present, self._unread = look(self._targets, known, self._now_us)
+        for name in ("found", "touched", "holes"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def found(self) -> Catalogue:
@@ -82,8 +88,14 @@ class LandedSegments:
         return EventFrames(**frames)
 
     def look_again(self, days: Collection[date]) -> bool:
-        bad = {entry.path: entry for entry in damaged(self.found.touching(days), self._targets)}
-        self._present = [bad.get(entry.path, entry) for entry in self._present]
+        wanted = self.found.touching(days)
+        if any(has_gone(entry, self._targets) for entry in wanted):
+            # Somebody has compacted meanwhile: the same events are in other files.
+            self._look()
+            return True
+        bad = damaged(wanted, self._targets)
+        known = {(entry.source, entry.path): entry for entry in bad}
+        self._present = [known.get((entry.source, entry.path), entry) for entry in self._present]
         for name in ("found", "touched", "holes"):
             self.__dict__.pop(name, None)
         return bool(bad)

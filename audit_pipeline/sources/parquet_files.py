@@ -36,8 +36,9 @@ class WantedFile(NamedTuple):
 def frame_of(spark: SparkSession, uri: str, files: Sequence[WantedFile], schema: StructType) -> DataFrame:
     """Rows of these files of a source, in this schema; none of no file."""
     target = open_target(uri)
-    plain = [file for file in files if isinstance(target, FolderTarget) and file.ts_from is None]
-    others = [file for file in files if file not in plain] if len(plain) < len(files) else []
+    by_spark = isinstance(target, FolderTarget)
+    plain = [file for file in files if by_spark and file.ts_from is None]
+    others = [file for file in files if not by_spark or file.ts_from is not None]
     frame = spark.createDataFrame([], schema)
     if plain and isinstance(target, FolderTarget):
         # Folders are named arrival_date=...: that makes no columns here.

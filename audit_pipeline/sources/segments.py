@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from audit_pipeline.contract import contract
 from audit_pipeline.listing import SegmentPath, segment_paths
@@ -20,6 +21,7 @@ from audit_pipeline.tables import arrow_schema
 from audit_pipeline.targets import Target
 
 LOOKS_AT_ONCE: Final = 8
+_LOOKS_MAX: Final = 5
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _US = timedelta(microseconds=1)
 
@@ -30,17 +32,27 @@ Known = Mapping[tuple[str, str, int], SegmentEntry]
 def look(sources: Mapping[str, Target], known: Known, now_us: int) -> tuple[list[SegmentEntry], list[SetAside]]:
     """Every file of these sources, and those whose footer says nothing. `sources` by their URIs.
 
-    Raises OSError when a source does not answer.
+    Raises OSError when a source does not answer, or files go as fast as they are looked at.
     """
-    entries, unread = [], []
+    entries: list[SegmentEntry] = []
+    unread: list[SetAside] = []
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
         for source, target in sources.items():
-            for each in pool.map(partial(_look, source, target, known), segment_paths(target)):
+            for each in _all_of(source, target, known, pool):
                 if isinstance(each, SetAside):
                     unread.append(each)
-                elif each is not None:
+                else:
                     entries.append(_in_the_future(each, now_us))
     return entries, unread
+
+
+def _all_of(source: str, target: Target, known: Known, pool: ThreadPoolExecutor) -> list[SegmentEntry | SetAside]:
+    """When a file has gone between listing and looking, what took its place was not listed: then from the start."""
+    for _ in range(_LOOKS_MAX):
+        found = list(pool.map(partial(_look, source, target, known), segment_paths(target)))
+        if None not in found:
+            return [each for each in found if each is not None]
+    raise OSError(f"files of {source} go while they are looked at, again and again: is it compacted all the time?")
 
 
 def _in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
@@ -54,7 +66,7 @@ def _in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
 
 
 def _look(source: str, target: Target, known: Known, file: SegmentPath) -> SegmentEntry | SetAside | None:
-    """None for a file that has gone meanwhile: what took its place is there by the next look."""
+    """None for a file that has gone meanwhile."""
     former = known.get((source, file.path, file.size))
     if former is not None:
         return former
@@ -148,12 +160,19 @@ def _possible_times(entry: SegmentEntry, target: Target) -> tuple[int | None, in
 
 
 def damaged(entries: Iterable[SegmentEntry], sources: Mapping[str, Target]) -> list[SegmentEntry]:
-    """Those of these files that cannot be read to their end, with what is wrong with them."""
+    """Those of these files that are there and cannot be read to their end, with what is wrong with them."""
     found = []
     for entry in entries:
+        if has_gone(entry, sources):
+            continue
         try:
             for _ in row_groups_at(entry.path, entry.table, sources[entry.source]):
                 pass
         except NoSegmentError as error:
             found.append(replace(entry, fault="corrupt", detail=str(error)))
     return found
+
+
+def has_gone(entry: SegmentEntry, sources: Mapping[str, Target]) -> bool:
+    """Whether its file is not there any more."""
+    return bool(sources[entry.source].file_system.get_file_info(entry.path).type == fs.FileType.NotFound)
