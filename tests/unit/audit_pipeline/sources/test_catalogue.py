@@ -1,6 +1,7 @@
 """Which files count: each event once, whatever was copied, merged, deleted or comes late."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 
 from audit_pipeline.sources.catalogue import (
@@ -128,14 +129,8 @@ def test_a_file_that_others_name_and_that_is_not_there_is_a_hole() -> None:
         0, end="stopped", siblings=siblings, table="connection", path=entry(0).path.replace("request", "connection")
     )
     assert holes(found(entry(0, end="stopped", siblings=siblings), connection), {}) == []
-    torn = found(
-        entry(0, end="stopped", siblings=siblings), connection.__class__(**{**_told(connection), "fault": "corrupt"})
-    )
+    torn = found(entry(0, end="stopped", siblings=siblings), replace(connection, fault="corrupt"))
     assert holes(torn, {}) == []
-
-
-def _told(of: SegmentEntry) -> dict[str, object]:
-    return {name: getattr(of, name) for name in of.__slots__}
 
 
 def test_a_boot_that_goes_on_and_does_not_is_a_hole_when_a_later_one_is_there() -> None:
