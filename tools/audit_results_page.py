@@ -34,13 +34,10 @@ ORDER BY attempts DESC, client_ip, principal, client_id;
 """,
     "How long did 99 percent of each client's Produce requests take at most, by hour? Histograms add up; percentiles "
     "do not.": """\
-WITH counted AS (
-    SELECT cluster_id, client_id, date_trunc('hour', minute) AS hour, unnest(map_entries(latency)) AS entry
+WITH buckets AS (
+    SELECT cluster_id, client_id, date_trunc('hour', minute) AS hour, bucket, sum(measured) AS requests
     FROM result('rollup')
-    WHERE api = 'Produce' AND topic IS NULL
-), buckets AS (
-    SELECT cluster_id, client_id, hour, entry.key AS bucket, sum(entry.value) AS requests
-    FROM counted
+    WHERE api = 'Produce' AND topic IS NULL AND bucket IS NOT NULL
     GROUP BY ALL
 ), ranked AS (
     SELECT *, sum(requests) OVER (PARTITION BY cluster_id, client_id, hour ORDER BY bucket) AS up_to,

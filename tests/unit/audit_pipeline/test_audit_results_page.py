@@ -17,6 +17,7 @@ from tools.audit_results_page import EXAMPLES, SETUP, results_page
 
 STARTED = datetime(2026, 11, 20, 10, tzinfo=UTC)
 STORM = {"cluster_id": "c1", "listener": "EXTERNAL", "started": STARTED}
+PRODUCED = {"cluster_id": "c1", "client_id": None, "api": "Produce"}
 ROWS: dict[str, list[dict[str, Any]]] = {
     "idle_topics": [
         {"cluster_id": "c1", "topic": topic, "replica_bytes": size, "idle_hours": hours, "incomplete_days": days,
@@ -34,11 +35,12 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         {**STORM, "started": STARTED - timedelta(hours=1), "client_ip": "10.0.0.3", "accepted": 999},
     ],
     "rollup": [
-        {"cluster_id": "c1", "client_id": None, "minute": STARTED, "api": "Produce", "latency": [(10, 90), (100, 9)]},
-        {"cluster_id": "c1", "client_id": None, "minute": STARTED + timedelta(minutes=59), "api": "Produce",
-         "latency": [(200, 1)]},
-        {"cluster_id": "c1", "minute": STARTED, "api": "Produce", "topic": "a", "latency": [(900, 1000)]},
-        {"cluster_id": "c1", "minute": STARTED, "api": "Fetch", "latency": [(900, 1000)]},
+        {**PRODUCED, "minute": STARTED, "bucket": 10, "measured": 90},
+        {**PRODUCED, "minute": STARTED, "bucket": 100, "measured": 9},
+        {**PRODUCED, "minute": STARTED + timedelta(minutes=59), "bucket": 200, "measured": 1},
+        {**PRODUCED, "minute": STARTED, "bucket": None, "measured": 0},
+        {**PRODUCED, "minute": STARTED, "bucket": 900, "measured": 1000, "topic": "a"},
+        {**PRODUCED, "minute": STARTED, "bucket": 900, "measured": 1000, "api": "Fetch"},
     ],
 }  # fmt: skip
 
