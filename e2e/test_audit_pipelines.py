@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from e2e.cluster.waiting import wait_for
-from e2e.shop import CLUSTER, NAMESPACE, Json, Shop
+from e2e.shop import CLUSTER, NAMESPACE, READY_TIMEOUT_S, Json, Shop
+from tests.support.audit_weeks.week import Week, write_week
 from tests.support.pipeline_manifests import SPARK, pipeline
 from tests.support.pipeline_runs import SUMMARY
 from tests.support.process_kubelet.api import Access, KubeApi
@@ -16,6 +18,9 @@ from tests.support.spark_operator_crds import apache_crd, kubeflow_crds
 NAME = "answers"
 RUN_TIMEOUT_S = 240.0
 """Spark takes its time to begin, and a busy machine more."""
+KUBEFLOW_RUNS, APACHE_RUNS = "sparkapplications.sparkoperator.k8s.io", "sparkapplications.spark.apache.org"
+SCHEDULED = "scheduledsparkapplications.sparkoperator.k8s.io"
+WEEK = Week(days=2, events=2_000, clusters=1, topics=4, principals=4, storm=0, spoils=("torn", "hole", "gap"))
 NEVER_SOON = "0 0 1 1 *"
 STRICT = "fieldValidation=Strict&dryRun=All"
 
@@ -46,7 +51,10 @@ def spark_operators(standing_shop: Shop) -> Iterator[KubeApi]:
     plane = standing_shop.plane
     files = [argument for path in (*kubeflow_crds(), apache_crd()) for argument in ("-f", str(path))]
     plane.kubectl("apply", "--server-side", *files)
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *files)
+    crds = (KUBEFLOW_RUNS, APACHE_RUNS, SCHEDULED)
+    wait_for(
+        "their storage", lambda: plane.kubectl("get", ",".join(crds), "-A", "-o", "json"), timeout_s=READY_TIMEOUT_S
+    )
     api = KubeApi(Access(plane.url, str(plane.certificate), plane.token))
     yield api
     api.close()
@@ -78,6 +86,37 @@ def test_a_run_that_fails_is_tried_again_and_its_error_is_in_the_status(audited:
     assert [event["type"] for event in audited.events(NAME) if event["reason"] == "RunFailed"] == ["Warning"]
 
 
+def test_a_run_ends_in_a_status_with_numbers_and_a_page_that_outlives_the_pipeline(audited: Shop) -> None:
+    truth = write_week(WEEK, folder_of(audited, "segments") / CLUSTER)
+    audited.apply(document(prices={"currency": "EUR", "ingressPerGib": 0.02}, storms={"held": 5}))
+    audited.await_condition("auditpipeline", NAME, "Ready", "True")
+    audited.plane.kubectl("create", "job", f"--from=cronjob/{NAME}", f"{NAME}-now")
+    wait_for("it runs", lambda: "running since" in status(audited).get("progress", ""), timeout_s=READY_TIMEOUT_S)
+
+    def ended() -> Json:
+        found = status(audited)
+        assert found["lastRun"]["state"] not in ("Running", "Retrying"), f"status {found}"
+        return found
+
+    found = wait_for("the run's end", ended, timeout_s=RUN_TIMEOUT_S)
+    assert (found["lastRun"]["state"], found.get("lastError")) == ("Succeeded", None)
+    assert found["events"] > 1000
+    assert found["rows"]["rollup"] > 100
+    assert (found["missing"], found["holes"]) == (sum(truth.missing.values()), sum(truth.holes.values()))
+    assert found["complete"] == "False"
+    assert audited.await_condition("auditpipeline", NAME, "Ready", "True")["reason"] == "RunSucceeded"
+    assert found["reportLocation"] == f"claim results: {NAME}.results/report.html"
+    page = folder_of(audited, "results") / f"{NAME}.results" / "report.html"
+    audited.delete("auditpipeline", NAME)
+    wait_for("its jobs go with it", lambda: not made(audited, "jobs"))
+    assert "<html" in page.read_text()
+
+
+def folder_of(shop: Shop, name: str) -> Path:
+    uid = shop.plane.get("persistentvolumeclaim", name)["metadata"]["uid"]
+    return shop.kubelet.claim_folder(NAMESPACE, name, uid)
+
+
 def strictly(api: KubeApi, item: Json, path: str) -> None:
     """As kubectl would: a field that the schema does not have is refused, not left out."""
     api.create(f"{path}?{STRICT}", {**item, "metadata": {"name": "strictly"}})
@@ -102,11 +141,15 @@ def test_kubeflows_spark_operator_is_given_what_its_schema_takes(audited: Shop, 
     }
     audited.apply(document(**spark))
     audited.await_condition("auditpipeline", NAME, "Ready", "True")
-    (found,) = made(audited, "scheduledsparkapplications.sparkoperator.k8s.io")
+    (found,) = made(audited, SCHEDULED)
     spec = found["spec"]
     assert (spec["schedule"], spec["template"]["executor"]["instances"]) == (NEVER_SOON, 3)
     kubeflow = f"/apis/sparkoperator.k8s.io/v1beta2/namespaces/{NAMESPACE}"
-    strictly(spark_operators, {key: found[key] for key in ("apiVersion", "kind", "spec")}, f"{kubeflow}/{PLURAL}")
+    strictly(
+        spark_operators,
+        {key: found[key] for key in ("apiVersion", "kind", "spec")},
+        f"{kubeflow}/scheduledsparkapplications",
+    )
     for role in ("driver", "executor"):
         check_template(spark_operators, spec["template"][role]["template"])
 
@@ -117,12 +160,10 @@ def test_kubeflows_spark_operator_is_given_what_its_schema_takes(audited: Shop, 
     set_status(audited, KUBEFLOW_RUNS, f"{NAME}-1", KUBEFLOW_FAILED)
     wait_for("its failure in the status", lambda: status(audited).get("lastError") == "driver container failed")
     audited.delete("auditpipeline", NAME)
-    wait_for("what ran it goes with it", lambda: not made(audited, "scheduledsparkapplications.sparkoperator.k8s.io"))
+    wait_for("what ran it goes with it", lambda: not made(audited, SCHEDULED))
     audited.delete(KUBEFLOW_RUNS, f"{NAME}-1")
 
 
-PLURAL = "scheduledsparkapplications"
-KUBEFLOW_RUNS, APACHE_RUNS = "sparkapplications.sparkoperator.k8s.io", "sparkapplications.spark.apache.org"
 KUBEFLOW_FAILED: Json = {
     "applicationState": {"state": "FAILED", "errorMessage": "driver container failed"},
     "driverInfo": {},
