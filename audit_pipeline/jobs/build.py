@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
@@ -143,7 +144,7 @@ class _Build:
                 self._write(facts(events, self._request.settings), days)
                 self._sure.update(days)
                 return
-            except PySparkException:
+            except (PySparkException, Py4JJavaError):
                 # A file whose footer was fine may have a page that is not, and somebody may compact meanwhile.
                 if not looks_left or not source.look_again(days):
                     raise
