@@ -1,4 +1,4 @@
-"""`python -m audit_pipeline land|keep|tail|query|check|upkeep|publish|build|report`: from spools to answers."""
+"""`python -m audit_pipeline land|keep|tail|query|check|upkeep|publish|build|report|package`: from spools to answers."""
 
 import argparse
 import logging
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 
-from audit_pipeline import commands, commands_build, commands_topic
+from audit_pipeline import commands, commands_build, commands_package, commands_topic
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 
@@ -112,6 +112,7 @@ def parser() -> argparse.ArgumentParser:
     tail.set_defaults(run=commands.tail)
 
     commands_build.add_build(found)
+    commands_package.add_package(found)
     return made
 
 

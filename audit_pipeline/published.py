@@ -119,7 +119,7 @@ def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -
 def _is_left_behind(target: Target, path: str, now_us: int) -> bool:
     if isinstance(target, FolderTarget):
         return True
-    began = path.rpartition("/")[2].partition("-")[0]
+    began = path.rpartition("/")[2].removeprefix(NOTE_PREFIX).partition("-")[0]
     try:
         began_s = datetime.strptime(began, "%Y%m%dT%H%M%S").replace(tzinfo=UTC).timestamp()
     except ValueError:

@@ -41,15 +41,16 @@ _LOCALLY: Final = {
 def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session, stopped at the end. One that is there already is used, and left as it was.
 
-    `config` is Spark's own, such as spark.master. Python workers are of the interpreter that runs this.
+    `config` is Spark's own, such as spark.master. Python workers are of the interpreter that runs this, but for a job
+    that spark-submit has started: its executors are on other machines, where Spark's own settings say which it is.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
         return
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not is_submitted:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name)
     if not is_submitted:

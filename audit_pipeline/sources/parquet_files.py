@@ -22,10 +22,12 @@ from audit_pipeline.targets import FolderTarget, open_target
 _BATCH_ROWS = 65_536
 _FORMAT = "sluicegate_files"
 _TASK_BYTES = 32 * 1024 * 1024
+_UNKNOWN_BYTES = 4 * 1024 * 1024
+"""What a file counts for whose size nobody knows."""
 
 
 class WantedFile(NamedTuple):
-    """A file of a source; of one with bounds only rows whose `ts` (microseconds) is within them."""
+    """A file of a source; of one with bounds only rows whose `ts` (microseconds) is within them. `size` 0: unknown."""
 
     path: str
     size: int
@@ -81,18 +83,20 @@ class _FilesReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         parts: list[InputPartition] = []
         taken: list[WantedFile] = []
+        size = 0
         for file in self._files:
             taken.append(file)
-            if sum(each.size for each in taken) >= _TASK_BYTES:
+            size += file.size or _UNKNOWN_BYTES
+            if size >= _TASK_BYTES:
                 parts.append(_Part(taken))
-                taken = []
+                taken, size = [], 0
         return [*parts, _Part(taken)] if taken else parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         file_system = open_target(self._uri).file_system
         for file in partition.value:
             with file_system.open_input_file(file.path) as opened:
-                parquet = pq.ParquetFile(opened, page_checksum_verification=True)
+                parquet = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=True)
                 for batch in parquet.iter_batches(_BATCH_ROWS, columns=self._columns):
                     yield _within(batch, file).select(self._columns)
 

@@ -107,6 +107,18 @@ def report(context: typer.Context) -> None:
     _become("report", *context.args)
 
 
+@audit.command(context_settings=_THROUGH)
+def build(context: typer.Context) -> None:
+    """Compute results from landed segments, by Spark, and publish them."""
+    _become("build", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
+def package(context: typer.Context) -> None:
+    """Make the two files that spark-submit takes to run the pipeline on a Spark cluster."""
+    _become("package", *context.args)
+
+
 def _found(data_dir: Path, cluster: str | None) -> LocalAudit:
     try:
         return find_local_audit(data_dir, cluster)
