@@ -1,0 +1,44 @@
+"""`report` as its user runs it."""
+
+import json
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from audit_pipeline import __main__ as program
+from tests.support.published_results import minutes_of_a_demo, publish_rows
+
+
+def run(*arguments: str) -> int:
+    return program.main(["report", *arguments], Event())
+
+
+def test_the_answers_are_printed_and_the_page_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    publish_rows(tmp_path / "results", minutes_of_a_demo())
+    out = tmp_path / "page.html"
+    assert run("--results", str(tmp_path / "results"), "--out", str(out), "--days", "3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Is the audit complete? Yes. All 2,700 events of 1 broker are there")
+    assert lines[2].startswith("Who caused the last storm? storm from 127.0.0.2. On 2026-11-22 09:30:20 UTC, for 30 s,")
+    assert str(out) in lines[3]
+    assert out.read_text().startswith("<!doctype html>")
+    assert json.loads((tmp_path / "page.json").read_text())["days"] == 3
+
+
+def test_both_can_be_put_beside_the_results(tmp_path: Path) -> None:
+    publish_rows(tmp_path, minutes_of_a_demo())
+    assert run("--results", str(tmp_path), "--publish") == 0
+    assert {"report.html", "report.json"} <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("more", [(), ("--days", "0"), ("--out", "page.json")])
+def test_what_makes_no_sense_is_said(tmp_path: Path, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    if more:
+        publish_rows(tmp_path, {})
+    try:
+        code = run("--results", str(tmp_path), *more)
+    except SystemExit as exit_:
+        code = int(str(exit_.code))
+    assert code == 2
+    assert capsys.readouterr().err
