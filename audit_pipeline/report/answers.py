@@ -1,11 +1,12 @@
 """What a reader wants first, in sentences: is the audit complete, what changed, who caused the last storm. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from audit_pipeline.report.figures.changes import Changes, Comings
+from audit_pipeline.report.figures.changes import Changes, Comings, Named
 from audit_pipeline.report.figures.completeness import FaultyBroker
 from audit_pipeline.report.figures.report import Report, Subjects
 from audit_pipeline.report.figures.storms import Storm, Storms
@@ -172,7 +173,10 @@ def _what_changed(changes: Changes | None, found: Subjects) -> Answer:
         different = change(p99.last_us or 0, p99.before_us or 0) if both else ""
         rows.append(Compared(f"p99 of {p99.api}", latency(p99.last_us), latency(p99.before_us), different))
     stretch = f"{span(changes.last)}, against the same length before, {span(changes.before)}."
-    said: list[Sentence] = [(stretch,), *(sentence for comings in changes.comings for sentence in _comings(comings))]
+    said: list[Sentence] = [
+        (stretch,),
+        *(sentence for comings in changes.comings for sentence in _comings(comings, found)),
+    ]
     notable = _notable(changes)
     verdict = (_capital(_some(notable[:NOTABLE_MAX], len(notable))),) if notable else ("Nothing much",)
     return Answer(question, verdict, Tone.PLAIN, tuple(said), tuple(rows))
@@ -196,13 +200,13 @@ def _notable(changes: Changes) -> list[str]:
     return found
 
 
-def _comings(comings: Comings) -> Iterable[Sentence]:
+def _comings(comings: Comings, found: Subjects) -> Iterable[Sentence]:
     for what, names, total in (
         (f"New {comings.dimension}s: ", comings.new, comings.new_total),
         (f"{_capital(comings.dimension)}s that are not seen any more: ", comings.vanished, comings.vanished_total),
     ):
         if names:
-            yield what, *_names([each.name for each in names], total), "."
+            yield what, *_names(names, total, found), "."
 
 
 def _who_caused(storms: Storms, found: Subjects) -> Answer:
@@ -261,11 +265,14 @@ def _of_cluster(cluster_id: str, found: Subjects) -> Sentence:
     return (" of cluster ", Name(cluster_id)) if len(found.clusters) > 1 else ()
 
 
-def _names(names: Sequence[str], total: int) -> Iterable[str]:
-    for number, name in enumerate(names[:NAMED_MAX]):
+def _names(names: Sequence[Named], total: int, found: Subjects) -> Iterable[str]:
+    times = Counter(each.name for each in names)
+    for number, each in enumerate(names[:NAMED_MAX]):
         if number:
             yield ", "
-        yield Name(name)
+        yield Name(each.name)
+        if times[each.name] > 1:
+            yield from _of_cluster(each.cluster_id, found)
     if total > NAMED_MAX:
         yield f" and {count(total - NAMED_MAX)} more"
 

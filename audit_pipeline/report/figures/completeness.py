@@ -48,7 +48,7 @@ WHERE reason <> 'duplicate' AND (event_date IS NULL OR cluster_id IS NULL OR bro
 
 _FILES = f"""
 SELECT path, reason, strftime(event_date, '%Y-%m-%d') AS day, "table", rows, detail
-FROM quarantine ORDER BY event_date DESC NULLS LAST, path, reason LIMIT {FILES_MAX}
+FROM quarantine ORDER BY reason = 'duplicate', event_date DESC NULLS LAST, path, reason LIMIT {FILES_MAX}
 """
 
 

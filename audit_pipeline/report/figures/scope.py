@@ -1,15 +1,20 @@
 """The times that all figures are of, and traffic at the grain that suits them."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
 from audit_pipeline.report.asking import PublishedTables
-from audit_pipeline.report.window import MINUTE_US, Span, Windows, windows
+from audit_pipeline.report.window import DAY_US, MINUTE_US, Span, Windows, windows
 
 _COVERED = """
 SELECT cluster_id, epoch_us(min(first_ts)) AS from_us, epoch_us(max(last_ts)) + 1 AS to_us,
   count(DISTINCT broker_id) AS brokers
 FROM coverage GROUP BY cluster_id ORDER BY sum(events) DESC, cluster_id
+"""
+
+_DAYS = """
+SELECT DISTINCT cluster_id, epoch_us(event_date::TIMESTAMP) AS at_us FROM coverage WHERE events > 0
 """
 
 _DIMENSIONS = {
@@ -35,12 +40,18 @@ FROM rollup WHERE {rows} GROUP BY ALL
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One whose audit log this is, and the stretch from its first event to its last."""
+    """One whose audit log this is, from its first event to its last; `days` began then and have events."""
 
     cluster_id: str
     from_us: int
     to_us: int
     brokers: int
+    days: tuple[int, ...]
+
+    def covered_us(self, span: Span) -> int:
+        """How much of it is in days that there are events of: of the others nothing is known."""
+        begin_us, end_us = max(span.from_us, self.from_us), min(span.to_us, self.to_us)
+        return sum(max(0, min(end_us, day_us + DAY_US) - max(begin_us, day_us)) for day_us in self.days)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +79,10 @@ class Scope:
 
 def scope_of(tables: PublishedTables, days: int) -> Scope | None:
     """None where the audit log has no event at all."""
-    clusters = tuple(Cluster(**row) for row in tables.ask(_COVERED))
+    begun: dict[str, list[int]] = defaultdict(list)
+    for row in tables.ask(_DAYS):
+        begun[row["cluster_id"]].append(row["at_us"])
+    clusters = tuple(Cluster(**row, days=tuple(sorted(begun[row["cluster_id"]]))) for row in tables.ask(_COVERED))
     if not clusters:
         return None
     found = windows(min(each.from_us for each in clusters), max(each.to_us for each in clusters) - 1, days)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from audit_pipeline.report.figures.scope import Cluster, Scope
-from audit_pipeline.report.window import SECOND_US
+from audit_pipeline.report.window import SECOND_US, Span
 
 CLUSTERS_MAX = 4
 """So many are drawn; those with most events first."""
@@ -54,7 +54,7 @@ RANKINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A step over time. `covered_us` of it has been: less than a whole step at the ends."""
+    """A step over time. `covered_us` of it is in the audit log: less than all at the ends, 0 in days without events."""
 
     at_us: int
     covered_us: int
@@ -63,8 +63,9 @@ class Point:
     in_bytes: int
     out_bytes: int
 
-    def per_second(self, number: int) -> float:
-        return number * SECOND_US / self.covered_us
+    def per_second(self, number: int) -> float | None:
+        """None where nothing is known."""
+        return number * SECOND_US / self.covered_us if self.covered_us else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def _points(scope: Scope, cluster: Cluster) -> tuple[Point, ...]:
     points = []
     for at_us in range(begin_us - begin_us % step_us, cluster.to_us, step_us):
         row = found.get(at_us, {"requests": 0, "errors": 0, "in_bytes": 0, "out_bytes": 0})
-        covered_us = min(at_us + step_us, cluster.to_us) - max(at_us, begin_us)
+        covered_us = cluster.covered_us(Span(max(at_us, begin_us), at_us + step_us))
         points.append(Point(**{"at_us": at_us, **row}, covered_us=covered_us))
     return tuple(points)
 

@@ -53,7 +53,8 @@ def bar_plot(
             below += part
         if bar.mark:
             y = up(scale.place(bar.mark))
-            drawn.append(_level(left, left + wide * 0.86, y, "line held"))
+            # The line may be in front of a bar, and has to be told from it.
+            drawn += [_level(left, left + wide * 0.86, y, kind) for kind in ("casing", "line held")]
     keys = [*(Key(f"fill fill-{number}", key.name, key.numbers) for number, key in enumerate(legend.parts))]
     keys.append(Key("line held", legend.mark.name, legend.mark.numbers))
     if legend.level is not None:

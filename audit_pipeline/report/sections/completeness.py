@@ -16,7 +16,7 @@ def completeness_section(found: Subjects) -> Markup:
         "that are set aside are in no result."
     )
     columns = (
-        Column("day (UTC)"),
+        Column("day (UTC)", is_whole=True),
         Column("verdict"),
         *(Column(name, is_number=True) for name in ("brokers", "events", *_FAULTS)),
     )
@@ -30,6 +30,7 @@ def quarantine_section(found: Subjects) -> Markup:
     log = found.completeness
     if not log.reasons:
         return section("quarantine", "Quarantine", nothing("Nothing was set aside."))
+    text = said("What is set aside is in no result. A duplicate repeats another file, so nothing is missing for it.")
     reasons = table(
         "Why",
         (Column("reason"), Column("files", is_number=True), Column("rows, where known", is_number=True)),
@@ -40,7 +41,7 @@ def quarantine_section(found: Subjects) -> Markup:
     )
     columns = (
         Column("file"),
-        Column("day (UTC)"),
+        Column("day (UTC)", is_whole=True),
         Column("table"),
         Column("reason"),
         Column("rows", is_number=True),
@@ -58,8 +59,8 @@ def quarantine_section(found: Subjects) -> Markup:
         for file in log.files
     ]
     total = sum(reason.files for reason in log.reasons)
-    listing = table("Files, the latest first", columns, files)
-    return section("quarantine", "Quarantine", reasons, listing, left_out(total - len(files), "files"))
+    listing = table("Files, the latest first, duplicates last", columns, files)
+    return section("quarantine", "Quarantine", text, reasons, listing, left_out(total - len(files), "files"))
 
 
 def _day(day: Day, *, several: bool) -> tuple[Child, ...]:

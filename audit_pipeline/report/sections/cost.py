@@ -4,7 +4,7 @@ from audit_pipeline.report.figures.cost import Bill, CostLine
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.markup import Child, Markup, named, tag
 from audit_pipeline.report.sections.parts import Column, bar, nothing, said, section, table
-from audit_pipeline.report.words import about, number_of, percent, size
+from audit_pipeline.report.words import about, number_of, percent, size, three_digits
 
 _BYTE_HOURS_OF_A_MONTH = 730
 
@@ -38,11 +38,11 @@ def _bill(bill: Bill, *, several: bool) -> Markup:
                 bar((line.share or 0.0) / largest, "fill others" if line.principal is None else "fill fill-2"),
             ],
             "" if line.share is None else percent(line.share),
-            "" if line.amount is None else f"{line.amount:,.2f}",
+            "" if line.amount is None else _money(line.amount),
             size(line.ingress),
             size(line.egress),
             about(line.requests),
-            f"{size(line.storage / _BYTE_HOURS_OF_A_MONTH)}-months",
+            f"{size(line.storage / _BYTE_HOURS_OF_A_MONTH)}-months" if line.storage else "0",
             about(line.partitions),
         )
         for line in lines
@@ -51,6 +51,11 @@ def _bill(bill: Bill, *, several: bool) -> Markup:
     if bill.amount is not None and bill.currency is not None:
         whole = said("All together ", tag("strong", f"{bill.amount:,.2f} ", named(bill.currency)), ".")
     return tag("article", heading, whole, table("Cost by principal", columns, rows))
+
+
+def _money(amount: float) -> str:
+    """What is not nothing is never told as 0.00."""
+    return f"{amount:,.2f}" if amount >= 1 or not amount else three_digits(amount)
 
 
 def _who(line: CostLine, bill: Bill) -> Child:

@@ -31,8 +31,8 @@ def idle_section(found: Subjects) -> Markup:
         Column("idle for", is_number=True, order="descending"),
         Column("size", is_number=True),
         Column("partitions", is_number=True),
-        Column("last produced (UTC)"),
-        Column("last fetched (UTC)"),
+        Column("last produced (UTC)", is_whole=True),
+        Column("last fetched (UTC)", is_whole=True),
         Column("made to be idle"),
     )
     clusters = Clusters.of((topic.cluster_id for topic in idle.rows), len(found.clusters))

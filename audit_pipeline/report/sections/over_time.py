@@ -1,6 +1,7 @@
 """Traffic and latency over time. Pure."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from audit_pipeline.report.figures.latency import ApiLatency
 from audit_pipeline.report.figures.report import Subjects
@@ -9,7 +10,7 @@ from audit_pipeline.report.markup import Markup, named, tag
 from audit_pipeline.report.plots.lines import Axes, Band, Line, line_plot
 from audit_pipeline.report.plots.ticks import linear, logarithmic
 from audit_pipeline.report.sections.parts import nothing, said, section
-from audit_pipeline.report.window import Span
+from audit_pipeline.report.window import SECOND_US, Span
 from audit_pipeline.report.words import about, latency, length, number_of, rate, size, size_unit, span, three_digits
 
 _MILLISECOND_US = 1000.0
@@ -26,8 +27,8 @@ def traffic_section(found: Subjects) -> Markup:
     others = said(f"{number_of(left_out, 'more cluster')} with fewer events is not drawn.") if left_out else None
     text = said(
         f"What clients did, {span(found.windows.shown)}. Rates are of {length(found.windows.step_us)} each, the last "
-        "one of the part that is over. Brokers that replicate are left out: "
-        f"they fetched {size(traffic.follower_bytes)}."
+        "one of the part that is over. Days without an event are not drawn. "
+        f"Brokers that replicate are left out: they fetched {size(traffic.follower_bytes)}."
     )
     quiet = nothing("No client made a request in this time.")
     return section("traffic", "Traffic over time", text, plots or quiet, others)
@@ -58,18 +59,17 @@ def latency_section(found: Subjects) -> Markup:
 def _traffic_plots(cluster: ClusterTraffic, found: Subjects) -> Markup:
     heading = tag("h3", "Cluster ", named(cluster.cluster_id)) if len(found.clusters) > 1 else None
     points = _without_a_sliver(cluster.points)
-    largest = max(max(point.per_second(point.in_bytes), point.per_second(point.out_bytes)) for point in points)
+    in_bytes = _line("In", points, lambda point: point.in_bytes, rate)
+    out_bytes = _line("Out", points, lambda point: point.out_bytes, rate)
+    largest = max(_largest(in_bytes), _largest(out_bytes))
     factor, unit = size_unit(largest)
-    in_bytes = _line("In", points, lambda point: point.per_second(point.in_bytes), rate)
-    out_bytes = _line("Out", points, lambda point: point.per_second(point.out_bytes), rate)
     scale = linear(largest, factor, f"{unit}/s")
     bands = _storms(found, cluster.cluster_id)
     shown, step_us = found.windows.shown, found.windows.step_us
     moved = line_plot("Bytes of clients", [in_bytes, out_bytes], Axes(scale, shown, step_us), bands, rate)
-    requests = _line("Requests", points, lambda point: point.per_second(point.requests), _per_second)
-    errors = _line("With an error", points, lambda point: point.per_second(point.errors), _per_second)
-    busiest = max(point.per_second(point.requests) for point in points)
-    scale = linear(busiest, *_thousands(busiest))
+    requests = _line("Requests", points, lambda point: point.requests, _per_second)
+    errors = _line("With an error", points, lambda point: point.errors, _per_second)
+    scale = linear(_largest(requests), *_thousands(_largest(requests)))
     asked = line_plot("Requests of clients", [requests, errors], Axes(scale, shown, step_us), bands, _per_second)
     return tag("div", heading, tag("div", moved, asked, class_="charts"))
 
@@ -91,12 +91,16 @@ def _latency_plot(api: ApiLatency, found: Subjects) -> Markup:
     return line_plot(title, lines, axes, _storms(found, None), lambda value: latency(round(value)))
 
 
-def _line(name: str, points: Sequence[Point], value: Callable[[Point], float], show: Callable[[float], str]) -> Line:
-    values = [value(point) for point in points]
-    whole = sum(point.covered_us for point in points)
-    mean = sum(value(point) * point.covered_us for point in points) / whole
-    numbers = f"mean {show(mean)}, most {show(max(values))}"
-    return Line(name, numbers, [(point.at_us, number) for point, number in zip(points, values, strict=True)])
+def _line(name: str, points: Sequence[Point], number: Callable[[Point], int], show: Callable[[float], str]) -> Line:
+    series = [(point.at_us, point.per_second(number(point))) for point in points]
+    covered_us = sum(point.covered_us for point in points)
+    mean = sum(number(point) for point in points) * SECOND_US / covered_us
+    line = Line(name, "", series)
+    return replace(line, numbers=f"mean {show(mean)}, most {show(_largest(line))}")
+
+
+def _largest(line: Line) -> float:
+    return max(value for _, value in line.series if value is not None)
 
 
 def _without_a_sliver(points: Sequence[Point]) -> Sequence[Point]:

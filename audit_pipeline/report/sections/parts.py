@@ -10,10 +10,11 @@ from audit_pipeline.report.words import count
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`is_number`: at the right, and sorted by value. `order` is how the table is sorted as it comes."""
+    """`is_number`: at the right, and sorted by value. `is_whole`: in one line. `order`: of a sorted table."""
 
     head: str
     is_number: bool = False
+    is_whole: bool = False
     order: str | None = None
 
 
@@ -105,15 +106,19 @@ def _table(
     yield tag("tbody", body)
 
 
+def _kind(column: Column) -> str | None:
+    return "number" if column.is_number else "whole" if column.is_whole else None
+
+
 def _head(column: Column, *, is_sorted: bool) -> Markup:
-    kind = "number" if column.is_number else None
+    kind = _kind(column)
     inside: Child = tag("button", column.head, type="button") if is_sorted else column.head
     return tag("th", inside, scope="col", class_=kind, aria_sort=column.order)
 
 
 def _cell(cell: Entry, column: Column, *, is_first: bool) -> Markup:
     shown, value = (cell.shown, cell.value) if isinstance(cell, Cell) else (cell, None)
-    kind = "number" if column.is_number else None
+    kind = _kind(column)
     if is_first:
         return tag("th", shown, scope="row", class_=kind, data_value=value)
     return tag("td", shown, class_=kind, data_value=value, data_head=column.head)

@@ -27,7 +27,8 @@ def _ranking(ranking: Ranking, known: int) -> Markup:
     clusters = Clusters.of((row.cluster_id for row in ranking.rows), known)
     is_by_bytes = ranking.measure != "requests"
     values = [row.in_bytes + row.out_bytes if is_by_bytes else row.requests for row in ranking.rows]
-    whole, largest = max(1, sum(values)), max(1, *values)
+    named = [value for row, value in zip(ranking.rows, values, strict=True) if row.name is not None]
+    whole, largest = max(1, sum(values)), max(1, *named)
     columns = (
         Column("name"),
         Column("in", is_number=True),
@@ -39,7 +40,7 @@ def _ranking(ranking: Ranking, known: int) -> Markup:
         (
             [
                 _name(row, clusters),
-                bar(value / largest, "fill fill-0" if row.name is not None else "fill others"),
+                bar(value / largest) if row.name is not None else None,
             ],
             size(row.in_bytes),
             size(row.out_bytes),

@@ -14,6 +14,8 @@ from audit_pipeline.report.answers import answers_of
 from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.latency import percentile_us
 from audit_pipeline.report.figures.report import Report, Subjects, as_json, report_of
+from audit_pipeline.report.page import page
+from audit_pipeline.report.words import moment
 from audit_pipeline.targets import FolderTarget
 from tests.support.published_results import HOSTILE, MIRROR, SHOP, minutes_of_a_demo, publish_rows
 
@@ -162,3 +164,17 @@ def test_a_percentile_is_that_of_all_requests_in_a_row(buckets: dict[int, int], 
     ordered: Sequence[int] = sorted(bucket for bucket, number in buckets.items() for _ in range(number))
     place = -(-len(ordered) * percent // 100) - 1
     assert percentile_us(buckets, percent) == round(1.04 ** ordered[place])
+
+
+def test_a_day_without_any_event_is_not_known_rather_than_quiet(tmp_path: Path) -> None:
+    rows = minutes_of_a_demo()
+    before = {**rows["coverage"][0], "event_date": BEFORE.date() - timedelta(days=1)}
+    rows["coverage"].append({**before, "first_ts": BEFORE - timedelta(days=1), "last_ts": BEFORE - timedelta(hours=20)})
+    publish_rows(tmp_path, rows)
+    report = report_of(PublishedTables(FolderTarget(tmp_path)), 7)
+    assert report.subjects is not None
+    (cluster,) = report.subjects.traffic.clusters
+    known = {moment(point.at_us)[:10] for point in cluster.points if point.covered_us}
+    unknown = {moment(point.at_us)[:10] for point in cluster.points if not point.covered_us}
+    assert (known, unknown) == ({"2026-11-20", "2026-11-22"}, {"2026-11-21"})
+    assert 'class="line line-0"' in page(report, answers_of(report))
