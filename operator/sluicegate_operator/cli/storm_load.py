@@ -17,8 +17,11 @@ from dataclasses import dataclass, field
 
 from sluicegate_operator.cli.storm_report import Outcome, StormReport
 
-API_VERSIONS_REQUEST = struct.pack(">ihhih", 19, 18, 0, 7, 9) + b"sluicegat"
+CLIENT_ID = "sluicegate-storm"
+"""Who it was is what a broker's audit log has to tell."""
 CORRELATION_ID = 7
+_HEADER = struct.pack(">hhih", 18, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID.encode()
+API_VERSIONS_REQUEST = struct.pack(">i", len(_HEADER)) + _HEADER
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER of zero: no TIME_WAIT, or a long storm runs out of ports."""
 IP_BIND_ADDRESS_NO_PORT = 24
