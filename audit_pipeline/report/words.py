@@ -83,7 +83,7 @@ def change(now: float, before: float) -> str:
     if not before:
         return "none before" if now else "the same"
     if now >= 3 * before:
-        return f"{three_digits(now / before)} times as much"
+        return f"{three_digits(now / before)} times"
     return f"{(now - before) / before * 100:+.1f} %".replace("-", "−")
 
 

@@ -49,12 +49,12 @@ def quarantine_section(found: Subjects) -> Markup:
     )
     files = [
         (
-            tag("span", named(file.path), class_="path"),
+            tag("bdi", file.path, class_="path"),
             file.day or "not known",
             file.table or "not known",
             file.reason,
             "" if file.rows is None else count(file.rows),
-            None if file.detail is None else named(file.detail),
+            None if file.detail is None else tag("bdi", file.detail, class_="path"),
         )
         for file in log.files
     ]
