@@ -189,6 +189,7 @@ class _Build:
         """Each as files of this version, which take the place of those of these days."""
 
         for name, frame in frames.items():
+            self._spark.sparkContext.setJobDescription(name)
             table = write_table(frame, name, self._request.results, self._version)
             log.debug("%s: %d rows in %d files", name, table.rows, sum(map(len, table.files.values())))
             by_day = self._files.setdefault(name, {})
