@@ -59,9 +59,9 @@ def _written_by_spark(frame: DataFrame, table: ResultTable, target: FolderTarget
     folder = target.absolute(draft)
     if table.is_by_day:
         by_day = frame.withColumn(_DAY, F.col("event_date")).sortWithinPartitions(_DAY, *_order(table)[1:])
-        by_day.write.partitionBy(_DAY).parquet(folder.as_uri())
+        by_day.write.mode("overwrite").partitionBy(_DAY).parquet(folder.as_uri())
     else:
-        frame.sortWithinPartitions(*_order(table)).write.parquet(folder.as_uri())
+        frame.sortWithinPartitions(*_order(table)).write.mode("overwrite").parquet(folder.as_uri())
     put = []
     for number, file in enumerate(sorted(folder.rglob(f"*{SUFFIX}"))):
         day = file.parent.name.partition("=")[2] if table.is_by_day else WHOLE
