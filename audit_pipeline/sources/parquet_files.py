@@ -97,8 +97,10 @@ class _FilesReader(DataSourceReader):
         for file in partition.value:
             with file_system.open_input_file(file.path) as opened:
                 parquet = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=True)
-                for batch in parquet.iter_batches(_BATCH_ROWS, columns=self._columns):
-                    yield _within(batch, file).select(self._columns)
+                # One at a time: all that is wanted of it is fetched at once, and held in memory.
+                for group in range(parquet.num_row_groups):
+                    for batch in parquet.iter_batches(_BATCH_ROWS, [group], self._columns):
+                        yield _within(batch, file).select(self._columns)
 
 
 def _within(batch: pa.RecordBatch, file: WantedFile) -> pa.RecordBatch:

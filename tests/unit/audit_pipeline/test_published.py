@@ -1,0 +1,33 @@
+"""Which files of results stay, where nobody knows whether another build is at work."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from audit_pipeline.published import NOTE_PREFIX, Manifest, remove_unpublished
+from audit_pipeline.targets import StoreTarget
+
+HOUR_US = 3_600_000_000
+BEGAN_US = int(datetime(2024, 5, 8, tzinfo=UTC).timestamp()) * 1_000_000
+KILLED = "20240508T000000-0badcafe"
+LEFT = (
+    f"rollup/event_date=2024-05-06/{KILLED}-00000.parquet",
+    f"_state/{KILLED}.json",
+    f"{NOTE_PREFIX}{KILLED}-rollup.json",
+)
+NAMED = "rollup/event_date=2024-05-06/20240506T120000-600dcafe-00000.parquet"
+OTHERS = "report.html"
+
+
+@pytest.mark.parametrize(("hours", "stays"), [(23, True), (25, False)])
+def test_what_a_killed_build_has_put_into_a_store_stays_for_a_day(tmp_path: Path, hours: int, stays: bool) -> None:
+    target = StoreTarget(fs.LocalFileSystem(), str(tmp_path))
+    for path in (*LEFT, NAMED, OTHERS):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        target.put(path, b"{}")
+    manifest = Manifest("20240506T120000-600dcafe", 0, {"rollup": {"2024-05-06": (NAMED,)}})
+    remove_unpublished(target, manifest, BEGAN_US + hours * HOUR_US)
+    found = {each.path for each in target.files()}
+    assert found == {NAMED, OTHERS, *(LEFT if stays else ())}
