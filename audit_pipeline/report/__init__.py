@@ -2,7 +2,7 @@
 
 asking      what is published, by SQL                    (the only part that reads)
 figures/    SQL to dataclasses: what there is to show; report.json is just these
-answers     what a reader wants first, in sentences
+answers/    what a reader wants first, in sentences
 sections/   figures to HTML
 plots/      numbers to SVG
 page        the whole page, with page.css and page.js in it

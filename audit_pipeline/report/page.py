@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from audit_pipeline.report.answers import Answer
+from audit_pipeline.report.answers.answer import Answer
 from audit_pipeline.report.figures.report import Report, Subjects
 from audit_pipeline.report.markup import Child, Markup, named, tag, together
 from audit_pipeline.report.sections.completeness import completeness_section, quarantine_section

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.report.answers import Answer, answers_of
+from audit_pipeline.report.answers.answer import Answer
+from audit_pipeline.report.answers.opening import answers_of
 from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.report import as_json, report_of
 from audit_pipeline.report.page import page

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from audit_pipeline.report.answers import Answer, Name, Sentence
+from audit_pipeline.report.answers.answer import Answer, Name, Sentence
 from audit_pipeline.report.markup import Child, Markup, named, tag
 from audit_pipeline.report.sections.parts import Column, small_table
 

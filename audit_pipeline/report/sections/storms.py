@@ -1,6 +1,6 @@
 """Connection storms: all of them as a table, the last ones over time. Pure."""
 
-from audit_pipeline.report.answers import for_others, held_by
+from audit_pipeline.report.answers.storm import for_others, held_by
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.figures.storms import SOURCES_MAX, Bin, Storm, StormTimeline
 from audit_pipeline.report.markup import Child, Markup, named, tag

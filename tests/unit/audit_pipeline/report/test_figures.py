@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.report.answers import answers_of
+from audit_pipeline.report.answers.opening import answers_of
 from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.latency import percentile_us
 from audit_pipeline.report.figures.report import Report, Subjects, as_json, report_of

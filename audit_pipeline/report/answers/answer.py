@@ -1,0 +1,59 @@
+"""An answer, and the sentences that it is made of. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from audit_pipeline.report.figures.report import Subjects
+from audit_pipeline.report.markup import visible
+
+
+class Name(str):
+    """A part of a sentence that somebody else chose."""
+
+    __slots__ = ()
+
+
+class Tone(StrEnum):
+    GOOD = "good"
+    BAD = "bad"
+    PLAIN = "plain"
+
+
+Sentence = tuple[str, ...]
+"""Parts to be put together as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A line of numbers: now, before, and the difference."""
+
+    what: str
+    now: str
+    before: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    question: str
+    verdict: Sentence
+    tone: Tone
+    sentences: tuple[Sentence, ...]
+    compared: tuple[Compared, ...] = ()
+
+    def as_text(self) -> str:
+        """A line for a terminal."""
+        return visible(f"{self.question} {''.join(self.verdict)}. {''.join(self.sentences[0])}")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "question": self.question,
+            "answer": "".join(self.verdict),
+            "sentences": ["".join(sentence) for sentence in self.sentences],
+            "compared": [{"what": row.what, "now": row.now, "before": row.before} for row in self.compared],
+        }
+
+
+def of_cluster(cluster_id: str, found: Subjects) -> Sentence:
+    return (" of cluster ", Name(cluster_id)) if len(found.clusters) > 1 else ()

@@ -1,0 +1,58 @@
+"""Who caused the last storm? Pure."""
+
+from audit_pipeline.report.answers.answer import Answer, Name, Sentence, Tone, of_cluster
+from audit_pipeline.report.figures.report import Subjects
+from audit_pipeline.report.figures.storms import Storm, Storms
+from audit_pipeline.report.words import count, latency, length, moment_utc, number_of, percent, three_digits
+
+
+def who_caused(storms: Storms, found: Subjects) -> Answer:
+    question = "Who caused the last storm?"
+    storm = storms.last
+    if storm is None:
+        days = number_of(len(list(found.windows.covered.days())), "day")
+        return Answer(
+            question, ("There was none",), Tone.GOOD, ((f"No connection storm in the {days} that are kept.",),)
+        )
+    verdict = (Name(storm.source_client_id or storm.source_principal), " from ", Name(storm.source_ip))
+    return Answer(
+        question,
+        verdict,
+        Tone.BAD if found.windows.shown.from_us <= storm.ended_us else Tone.PLAIN,
+        (_storm(storm, found),),
+    )
+
+
+def _storm(storm: Storm, found: Subjects) -> Sentence:
+    client = ("client id ", Name(storm.source_client_id)) if storm.source_client_id is not None else ("no client id",)
+    software = (", ", Name(storm.source_software)) if storm.source_software else ()
+    everybody = storm.accepted + storm.limited + storm.refused
+    return (
+        f"On {moment_utc(storm.started_us, seconds=True)}, for {length(storm.ended_us - storm.started_us)}, address ",
+        Name(storm.source_ip),
+        " (",
+        *client,
+        *software,
+        ", principal ",
+        Name(storm.source_principal),
+        f") made {percent(storm.source_attempts / max(1, everybody))} of the connections to listener ",
+        Name(storm.listener),
+        *of_cluster(storm.cluster_id, found),
+        f", {three_digits(storm.peak_per_s)} a second at the peak; ",
+        *held_by(storm),
+        f"; {for_others(storm)}.",
+    )
+
+
+def held_by(storm: Storm) -> Sentence:
+    if storm.limit_met is None or storm.held_per_s is None:
+        return ("no limit held it",)
+    counts = f"{count(storm.limited)} held back, {count(storm.refused)} refused"
+    return (Name(storm.limit_met), f" let in at most {three_digits(storm.held_per_s)} a second ({counts})")
+
+
+def for_others(storm: Storm) -> str:
+    before, during = storm.others_p99_before_us, storm.others_p99_during_us
+    if before is None or during is None:
+        return "how long others' requests took meanwhile is not known"
+    return f"the p99 of everybody else's Produce and Fetch was {latency(during)} meanwhile, {latency(before)} before"
