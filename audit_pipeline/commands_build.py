@@ -77,6 +77,8 @@ def _build(given: argparse.Namespace, now_us: int) -> Manifest:
     for source in given.source:
         if "://" not in source and not Path(source).is_dir():
             raise BadUseError(f"there is no folder {source}: give the folder or URI that `land` was given")
+    if given.retention_days is not None and given.retention_days < 1:
+        raise BadUseError("--retention-days has to be at least 1: fewer would drop all results")
     request = BuildRequest(given.results, settings, now_us, given.first, given.last, given.retention_days)
     former = read_manifest(open_target(given.results))
     progress = Progress(monotonic, former.summary.get("rows_per_s") if former else None)
@@ -87,7 +89,7 @@ def _build(given: argparse.Namespace, now_us: int) -> Manifest:
 def told(manifest: Manifest, took_s: float) -> list[str]:
     """What there is now, for people."""
     days, summary = sorted(manifest.days), manifest.summary
-    span = f"{len(days)} days from {days[0]} to {days[-1]}" if days else "no day"
+    span = days[0] if len(days) == 1 else f"{len(days)} days from {days[0]} to {days[-1]}" if days else "no day"
     lines = [f"published {span} as version {manifest.version} in {took_s:.0f} s"]
     found = {"missing": "events missing", "holes": "numbers without an event", "quarantinedFiles": "files set aside"}
     wrong = [f"{summary[key]:,} {text}" for key, text in found.items() if summary.get(key)]

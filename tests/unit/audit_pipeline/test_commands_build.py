@@ -1,0 +1,91 @@
+"""What `build` says of a request that makes no sense, before it starts Spark."""
+
+import json
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from audit_pipeline.__main__ import main
+from audit_pipeline.commands_build import told
+from audit_pipeline.published import Manifest
+
+BAD_USE = 2
+
+
+def build(*arguments: str) -> int:
+    return main(["build", *arguments], Event())
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "said"),
+    [
+        ("--prices", "{", "the file of prices is no JSON"),
+        (
+            "--prices",
+            '{"currency": "EUR", "egres_per_gib": 1}',
+            "egres_per_gib is not known; there are currency, egress",
+        ),
+        (
+            "--prices",
+            '{"currency": "EUR", "egress_per_gib": -1}',
+            "egress_per_gib has to be a number that is not negative",
+        ),
+        ("--objectives", '{"objectives": [{"name": "a", "api": "Produce", "latency_ms": 5, "target": 99}]}', "0.999"),
+        ("--objectives", "[]", "the file of objectives has to be an object"),
+        (
+            "--mirrors",
+            '{"mirrors": [{"name": "a", "source_cluster": "c", "mirror_cluster": "c"}]}',
+            "a topic cannot be its own mirror",
+        ),
+    ],
+)
+def test_a_file_of_settings_that_is_wrong_is_told_with_its_place(
+    option: str, text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(text)
+    assert build("--source", str(tmp_path), "--results", str(tmp_path / "r"), option, str(file)) == BAD_USE
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_source_that_is_not_there_is_told_and_is_in_the_summary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = tmp_path / "summary.json"
+    missing = str(tmp_path / "segmnts")
+    code = build("--source", missing, "--results", str(tmp_path / "r"), "--summary", str(summary))
+    assert code == BAD_USE
+    assert f"there is no folder {missing}" in capsys.readouterr().err
+    found = json.loads(summary.read_text())
+    assert (found["error"].startswith("there is no folder"), found["version"], found["days"]) == (True, None, 0)
+
+
+def test_results_of_another_format_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = tmp_path / "r"
+    results.mkdir()
+    (results / "_manifest.json").write_text('{"format": 2}')
+    assert build("--source", str(tmp_path), "--results", str(results)) == BAD_USE
+    assert "format 2, and this is for format 1" in capsys.readouterr().err
+
+
+def test_a_day_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        build("--source", "a", "--results", "b", "--from", "2026-13-01")
+    assert "2026-13-01 is not a day such as 2026-11-20" in capsys.readouterr().err
+
+
+def test_a_retention_of_no_days_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert build("--source", str(tmp_path), "--results", str(tmp_path / "r"), "--retention-days", "0") == BAD_USE
+    assert "at least 1" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_said_at_the_end() -> None:
+    complete = Manifest("v1", 0, {}, {"2026-11-20": {}}, summary={"missing": 0, "holes": 0, "quarantinedFiles": 0})
+    assert told(complete, 3.2) == [
+        "published 2026-11-20 as version v1 in 3 s",
+        "the audit log is complete",
+    ]
+    missing = Manifest("v1", 0, {}, summary={"missing": 1200, "holes": 0, "quarantinedFiles": 2})
+    assert told(missing, 3)[1] == "the audit log is not complete: 1,200 events missing, 2 files set aside"
