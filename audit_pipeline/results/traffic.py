@@ -10,6 +10,7 @@ from audit_pipeline.results.tables import NONE, WINDOW_MINUTES
 from audit_pipeline.results.times import begun
 
 _WINDOW: Final = ("event_date", "window_start", "cluster_id", "is_follower")
+_COUNTS: Final = ("requests", "errors", "request_bytes", "response_bytes", "records")
 _DIMENSIONS: Final = ("listener", "principal", "client_id", "client_ip", "software", "api", "topic")
 """And cluster, which has no name."""
 
@@ -23,7 +24,9 @@ def traffic(rollup: DataFrame) -> DataFrame:
             "software": F.coalesce(software, F.lit(NONE)),
         }
     )
-    dimensions = named.groupingSets(
+    # Grouping sets make eight rows of each: minutes and buckets of the histogram are added up before that.
+    clients = named.groupBy(*_WINDOW, *_DIMENSIONS).agg(*(F.sum(name).alias(name) for name in _COUNTS))
+    dimensions = clients.groupingSets(
         [[*_WINDOW], *([*_WINDOW, dimension] for dimension in _DIMENSIONS)], *_WINDOW, *_DIMENSIONS
     )
     is_topic = F.col("topic").isNotNull()
