@@ -12,6 +12,7 @@ from tests.support.chromium import Browser, BrowserPage, running_chromium
 from tests.support.published_results import SCRIPT, minutes_of_a_demo, publish_rows, story
 
 WIDTHS, SCHEMES = (390, 1280), ("light", "dark")
+BETWEEN = (360, 600, 1000, 1920)
 
 CONTRASTS = """(() => {
   const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
@@ -126,6 +127,13 @@ def test_a_page_can_be_read(browser: Browser, folder: Path, name: str, width: in
     if name == "story":
         assert contrasts["seen"] > 1000
         assert labels["seen"] > 60
+
+
+@pytest.mark.parametrize("width", BETWEEN)
+def test_widths_between_have_room_for_everything(browser: Browser, folder: Path, width: int) -> None:
+    page = BrowserPage(browser, folder / "story.html", width, "light")
+    assert page.ask(TOO_WIDE) == [width, []]
+    assert page.ask(LABELS)["faults"] == []
 
 
 def test_the_looks_find_what_is_wrong(browser: Browser, folder: Path) -> None:

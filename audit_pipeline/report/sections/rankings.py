@@ -17,7 +17,7 @@ _TITLES = {
 
 def rankings_section(found: Subjects) -> Markup:
     made = [_ranking(ranking, len(found.clusters)) for ranking in found.traffic.rankings]
-    return section("top", "Who and what had the most traffic", tag("div", made, class_="charts"))
+    return section("top", "Who and what had the most traffic", tag("div", made, class_="charts rankings"))
 
 
 def _ranking(ranking: Ranking, known: int) -> Markup:
