@@ -103,6 +103,10 @@ e2e: venv java kubernetes spark-crds  ## a real kube-apiserver, kopf, StatefulSe
 demo: venv  ## three brokers, a storm, a limit that holds it back, an audit log of it; ends by itself
 	PYTHONPATH=.:operator $(BIN)/python -m demo
 
+.PHONY: audit-demo
+audit-demo: java  ## a million made-up events of an audit log to results and a report, which have to be true; two minutes
+	PYTHONPATH=.:operator $(BIN)/python -m demo.audit_demo
+
 .PHONY: up
 up: venv  ## run examples/quickstart on this machine until Ctrl-C
 	$(BIN)/sluicegate up -f examples/quickstart -f examples/laptop --watch
@@ -122,4 +126,4 @@ crds: venv  ## write crds/ and the generated reference pages
 
 .PHONY: clean
 clean:  ## remove .venv and caches
-	rm -rf .observer-plugin .venv .venv.lock .venv-runtime .venv-runtime.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf reports .observer-plugin .venv .venv.lock .venv-runtime .venv-runtime.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
