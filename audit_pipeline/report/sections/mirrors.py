@@ -15,7 +15,7 @@ def mirrors_section(found: Subjects) -> Markup:
         )
         return section("mirrors", "Correctness of mirrors", quiet)
     verdict = f"At least {number_of(mirrors.lost, 'record')} are lost. " if mirrors.lost else "No record is lost. "
-    behind = f"{number_of(mirrors.behind, 'record')} are still on their way. " if mirrors.behind else ""
+    behind = f"{number_of(mirrors.behind, 'more record')} have not come yet. " if mirrors.behind else ""
     text = said(
         verdict,
         behind,
