@@ -1,6 +1,7 @@
 """The report in a browser: on a phone and on a desk, light and dark, read, sorted and filtered as a person would."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +215,18 @@ def test_the_colour_scheme_can_be_switched(browser: Browser, folder: Path) -> No
     assert page.ask(CONTRASTS)["faults"] == []
     page.press("Enter")
     assert page.ask(colour) == light
+
+
+def test_no_process_of_a_browser_is_left_behind(tmp_path: Path) -> None:
+    with running_chromium(tmp_path / "profile"):
+        assert processes_with(tmp_path)
+    assert processes_with(tmp_path) == []
+
+
+def processes_with(argument: Path) -> list[str]:
+    """Command lines that have it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [line for line in found if str(argument) in line]

@@ -5,8 +5,10 @@ One that is on the PATH is used. Tests only look for it: what is installed is in
 
 import base64
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -59,7 +61,10 @@ def running_chromium(profile: Path) -> Iterator["Browser"]:
         "--remote-debugging-port=0",
         f"--user-data-dir={profile}",
     ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    # A session of its own: what is on the PATH may be a script, and a Chromium is many processes.
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     try:
         assert process.stderr is not None
         socket = websocket.create_connection(_address(process.stderr), ANSWER_TIMEOUT_S, suppress_origin=True)
@@ -68,13 +73,11 @@ def running_chromium(profile: Path) -> Iterator["Browser"]:
         finally:
             socket.close()
     finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         if process.stderr is not None:
+            # It ends when the last one of them has ended.
+            process.stderr.read()
             process.stderr.close()
 
 
