@@ -3,13 +3,14 @@
 import argparse
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from threading import Event
 from time import monotonic
 from typing import Any, Final
 
+from audit_pipeline.audit_topic import TopicPlace, is_topic
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.published import Manifest, read_manifest
 from audit_pipeline.results.settings import (
@@ -34,7 +35,10 @@ def add_build(found: Any) -> None:
     """`build` among the commands of `found`, as argparse's add_subparsers returns it."""
     build = found.add_parser("build", help="compute results from landed segments, by Spark, and publish them")
     build.add_argument(
-        "--source", action="append", required=True, help="a folder or URI that `land` was given; more than one may be"
+        "--source",
+        action="append",
+        required=True,
+        help="a folder or URI that `land` was given; more than one may be. Or kafka:HOST:PORT/TOPIC",
     )
     build.add_argument("--results", required=True, help="the folder or URI that results are published in")
     build.add_argument("--from", dest="first", type=_day, help="only event-days from this one on (UTC)")
@@ -66,7 +70,8 @@ def _build(given: argparse.Namespace, now_us: int) -> Manifest:
     from audit_pipeline.jobs.build import BuildRequest, build  # noqa: PLC0415
     from audit_pipeline.jobs.progress import Progress  # noqa: PLC0415
     from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
-    from audit_pipeline.sources.landed import LandedSegments  # noqa: PLC0415
+    from audit_pipeline.sources.connector import connector_config  # noqa: PLC0415
+    from audit_pipeline.sources.named import named_source  # noqa: PLC0415
 
     settings = Settings(
         None if given.prices is None else read_prices(_text_of(given.prices)),
@@ -74,16 +79,25 @@ def _build(given: argparse.Namespace, now_us: int) -> Manifest:
         () if given.mirrors is None else read_mirrors(_text_of(given.mirrors)),
         StormLimits() if given.storms is None else read_storms(_text_of(given.storms)),
     )
-    for source in given.source:
-        if "://" not in source and not Path(source).is_dir():
-            raise BadUseError(f"there is no folder {source}: give the folder or URI that `land` was given")
+    _require_sources(given.source)
     if given.retention_days is not None and given.retention_days < 1:
         raise BadUseError("--retention-days has to be at least 1: fewer would drop all results")
     request = BuildRequest(given.results, settings, now_us, given.first, given.last, given.retention_days)
     former = read_manifest(open_target(given.results))
     progress = Progress(monotonic, former.summary.get("rows_per_s") if former else None)
-    with spark_session("sluicegate audit build") as spark:
-        return build(spark, request, lambda remembered: LandedSegments(given.source, remembered, now_us), progress)
+    config = connector_config() if is_topic(given.source[0]) else None
+    with spark_session("sluicegate audit build", config) as spark:
+        return build(spark, request, lambda told: named_source(spark, given.source, told, now_us), progress)
+
+
+def _require_sources(sources: Sequence[str]) -> None:
+    for source in sources:
+        if is_topic(source):
+            TopicPlace.of(source)
+            if len(sources) > 1:
+                raise BadUseError("a topic is a source by itself: give one --source")
+        elif "://" not in source and not Path(source).is_dir():
+            raise BadUseError(f"there is no folder {source}: give the folder or URI that `land` was given")
 
 
 def told(manifest: Manifest, took_s: float) -> list[str]:

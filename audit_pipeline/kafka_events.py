@@ -3,6 +3,8 @@
 import logging
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -20,6 +22,100 @@ _QUEUED = 100_000
 
 class TopicError(OSError):
     """The brokers do not answer, or refuse a record."""
+
+
+class TopicReader:
+    """What is in the topic, for a moment: close it."""
+
+    def __init__(self, place: TopicPlace) -> None:
+        self._place = place
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": place.bootstrap,
+                "client.id": "sluicegate-audit",
+                # The library wants one; nothing is committed and nobody joins.
+                "group.id": "sluicegate-audit",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "log_level": 3,
+            },
+            logger=log,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        """By partition the first offset that is there, and the one after the last."""
+        with self._answers():
+            return {
+                each.partition: self._consumer.get_watermark_offsets(each, timeout=_ANSWER_S)
+                for each in self._partitions()
+            }
+
+    def since(self, ms: int) -> dict[int, int]:
+        """By partition an offset before which all records are older; less than 0 where all are."""
+        with self._answers():
+            return {each.partition: each.offset for each in self._first_since(ms)}
+
+    def ends(self, since_ms: int) -> Iterator[Footer]:
+        """Of all segments in the topic whose records are not older than that."""
+        with self._answers():
+            first = self._first_since(since_ms)
+            self._consumer.assign(first)
+            reading = {each.partition for each in first}
+            heard_s = time.monotonic()
+            while reading:
+                # It waits for as many as it is asked for.
+                messages = self._consumer.consume(_TAKEN, timeout=_POLL_S)
+                if messages:
+                    heard_s = time.monotonic()
+                elif time.monotonic() - heard_s > _ANSWER_S:
+                    raise TopicError(f"{self._place.bootstrap} has not answered for {_ANSWER_S:g} s")
+                for message in messages:
+                    error = message.error()
+                    if error is None:
+                        yield from _end(message)
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        reading.discard(message.partition())
+                    else:
+                        raise KafkaException(error)
+
+    def _partitions(self) -> list[TopicPartition]:
+        topic = self._place.topic
+        found = self._consumer.list_topics(topic, timeout=_ANSWER_S).topics[topic]
+        if found.error is not None:
+            raise BadUseError(
+                f"there is no topic {topic} at {self._place.bootstrap} ({found.error.str()}): create it, "
+                "and name it in audit.topic of the audit log, so that it is not audited itself"
+            )
+        return [TopicPartition(topic, partition) for partition in sorted(found.partitions)]
+
+    def _first_since(self, ms: int) -> list[TopicPartition]:
+        asked = [TopicPartition(each.topic, each.partition, ms) for each in self._partitions()]
+        found: list[TopicPartition] = self._consumer.offsets_for_times(asked, timeout=_ANSWER_S)
+        return found
+
+    @contextmanager
+    def _answers(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            place = self._place
+            raise TopicError(f"{place.topic} at {place.bootstrap} cannot be read: {error.args[0].str()}") from error
+
+
+def _end(message: Message) -> Iterator[Footer]:
+    try:
+        footer = end_of(message.value())
+    except ValueError as error:
+        log.warning("partition %s, offset %s: %s", message.partition(), message.offset(), error)
+        return
+    if footer is not None:
+        yield footer
 
 
 class KafkaEvents:
@@ -43,26 +139,8 @@ class KafkaEvents:
         self._failed: KafkaError | None = None
 
     def ends(self, since_ms: int) -> Iterator[Footer]:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self._place.bootstrap,
-                "client.id": "sluicegate-audit",
-                # The library wants one; nothing is committed and nobody joins.
-                "group.id": "sluicegate-audit",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "log_level": 3,
-            },
-            logger=log,
-        )
-        try:
-            yield from self._ends(consumer, since_ms)
-        except KafkaException as error:
-            raise TopicError(
-                f"{self._place.topic} at {self._place.bootstrap} cannot be read: {error.args[0]}"
-            ) from error
-        finally:
-            consumer.close()
+        with TopicReader(self._place) as reader:
+            yield from reader.ends(since_ms)
 
     def put(self, records: Iterable[EventRecord]) -> None:
         for key, value, timestamp_ms in records:
@@ -90,44 +168,3 @@ class KafkaEvents:
         failed, self._failed = self._failed, None
         if failed is not None:
             raise TopicError(f"{self._place.topic} at {self._place.bootstrap} does not take events: {failed.str()}")
-
-    def _ends(self, consumer: Consumer, since_ms: int) -> Iterator[Footer]:
-        partitions = self._partitions(consumer)
-        asked = [TopicPartition(self._place.topic, partition, since_ms) for partition in partitions]
-        consumer.assign(consumer.offsets_for_times(asked, timeout=_ANSWER_S))
-        reading = set(partitions)
-        heard_s = time.monotonic()
-        while reading:
-            # It waits for as many as it is asked for.
-            messages = consumer.consume(_TAKEN, timeout=_POLL_S)
-            if messages:
-                heard_s = time.monotonic()
-            elif time.monotonic() - heard_s > _ANSWER_S:
-                raise TopicError(f"{self._place.bootstrap} has not answered for {_ANSWER_S:g} s")
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    footer = self._end(message)
-                    if footer is not None:
-                        yield footer
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    reading.discard(message.partition())
-                else:
-                    raise KafkaException(error)
-
-    def _partitions(self, consumer: Consumer) -> list[int]:
-        found = consumer.list_topics(self._place.topic, timeout=_ANSWER_S).topics[self._place.topic]
-        if found.error is not None:
-            raise BadUseError(
-                f"there is no topic {self._place.topic} at {self._place.bootstrap} ({found.error.str()}): create it, "
-                "and name it in audit.topic of the audit log, so that it is not audited itself"
-            )
-        return sorted(found.partitions)
-
-    @staticmethod
-    def _end(message: Message) -> Footer | None:
-        try:
-            return end_of(message.value())
-        except ValueError as error:
-            log.warning("partition %s, offset %s: %s", message.partition(), message.offset(), error)
-            return None

@@ -42,7 +42,7 @@ def look(sources: Mapping[str, Target], known: Known, now_us: int) -> tuple[list
                 if isinstance(each, SetAside):
                     unread.append(each)
                 else:
-                    entries.append(_in_the_future(each, now_us))
+                    entries.append(in_the_future(each, now_us))
     return entries, unread
 
 
@@ -55,7 +55,7 @@ def _all_of(source: str, target: Target, known: Known, pool: ThreadPoolExecutor)
     raise OSError(f"files of {source} go while they are looked at, again and again: is it compacted all the time?")
 
 
-def _in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
+def in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
     """What was in the future at the last look may not be any more."""
     if entry.fault not in (None, "future"):
         return entry

@@ -1,0 +1,293 @@
+"""The audit topic as a source of events, by Spark's own connector for Kafka: `--source kafka:BOOTSTRAP/TOPIC`.
+
+What the end of a segment says takes the place of its files' footers, and what is in the topic of it that of their
+statistics. An end is looked at once: offsets up to which the topic was looked through are remembered.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import cached_property
+from typing import Protocol
+
+import msgspec
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+
+from audit_pipeline.audit_topic import TopicPlace, end_of
+from audit_pipeline.contract import contract
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.kafka_events import TopicReader
+from audit_pipeline.results.frames import EventFrames
+from audit_pipeline.segment import Footer, folder_of, segment_name
+from audit_pipeline.sources.catalogue import (
+    CLOCK_BACK_US,
+    DAY_US,
+    Catalogue,
+    Hole,
+    SegmentEntry,
+    SetAside,
+    catalogue,
+    days_that_lost,
+    holes,
+    touched_days,
+)
+from audit_pipeline.sources.connector import COORDINATES
+from audit_pipeline.sources.segments import in_the_future
+from audit_pipeline.sources.topic_frames import counted, ends, events_of
+
+Offsets = Mapping[int, int]
+
+
+class TopicRecords(Protocol):
+    """Raises OSError when the brokers do not answer, BadUseError when there is no such topic."""
+
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        """By partition the first offset that is there, and the one after the last."""
+        ...
+
+    def since(self, ms: int) -> dict[int, int]:
+        """By partition an offset before which all records are older; less than 0 where all are."""
+        ...
+
+    def frame(self, first: Offsets, end: Offsets) -> DataFrame:
+        """Records from these offsets up to those: partition, offset, timestamp_us, and value as text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEntry:
+    """One table of a segment, and where its rows begin in the topic."""
+
+    entry: SegmentEntry
+    partition: int
+    first_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """`offsets`: by partition the one up to which ends of segments were looked for."""
+
+    offsets: dict[int, int] = field(default_factory=dict)
+    entries: tuple[TopicEntry, ...] = ()
+
+
+class AuditTopic:
+    """One look at a topic. Raises OSError when its brokers do not answer, BadUseError when it is none of ours."""
+
+    def __init__(self, source: str, records: TopicRecords, remembered: bytes | None, now_us: int) -> None:
+        self._source = source
+        self._topic = records
+        self._former = msgspec.json.decode(remembered, type=Remembered) if remembered else Remembered()
+        bounds = records.bounds()
+        self._low = {partition: low for partition, (low, _) in bounds.items()}
+        self._high = {partition: high for partition, (_, high) in bounds.items()}
+        known = [self._still(each) for each in self._former.entries]
+        self._entries = [
+            replace(each, entry=in_the_future(each.entry, now_us)) for each in _widest([*known, *self._new()])
+        ]
+
+    @cached_property
+    def found(self) -> Catalogue:
+        there = [each.entry for each in self._entries if each.entry.is_present]
+        return catalogue(there, self._counted_before, [])
+
+    @property
+    def _counted_before(self) -> list[SegmentEntry]:
+        return [each.entry for each in self._former.entries if each.entry.fault is None]
+
+    @cached_property
+    def touched(self) -> set[date]:
+        return touched_days(self.found.entries, self._counted_before)
+
+    @property
+    def lost(self) -> set[date]:
+        return days_that_lost(self.found.entries)
+
+    @property
+    def set_aside(self) -> Sequence[SetAside]:
+        return self.found.apart
+
+    @property
+    def holes(self) -> Sequence[Hole]:
+        """What was before the first segment of a boot is taken for deleted where the topic has lost its beginning."""
+        deleted: dict[tuple[str, int, str], int] = {}
+        if any(self._low.values()):
+            for entry in self.found.told:
+                before = entry.first_seq - 1
+                deleted[entry.boot] = min(deleted.get(entry.boot, before), before)
+        return holes(self.found, deleted)
+
+    def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
+        old = {each.entry.path for each in self._former.entries} if only_new else ()
+        return sum(entry.rows for entry in self.found.touching(days) if entry.path not in old)
+
+    def events(self, spark: SparkSession, days: Collection[date]) -> EventFrames:
+        wanted = self.found.touching(days)
+        first = dict(self._high)
+        of_wanted = {(entry.path, entry.table) for entry in wanted}
+        for each in self._entries:
+            if (each.entry.path, each.entry.table) in of_wanted:
+                first[each.partition] = min(first[each.partition], each.first_offset)
+        records = self._frame(first)
+        return EventFrames(**{table: events_of(records, table, wanted) for table in contract().tables})
+
+    def look_again(self, days: Collection[date]) -> bool:
+        """Brokers have checked what is in a topic."""
+        return False
+
+    def remembered(self) -> bytes:
+        return msgspec.json.encode(Remembered(self._high, tuple(self._entries)))
+
+    def _still(self, each: TopicEntry) -> TopicEntry:
+        """The topic's retention may have taken its rows, or some."""
+        is_there = each.first_offset >= self._low.get(each.partition, 0)
+        return each if is_there else replace(each, entry=replace(each.entry, is_present=False))
+
+    def _new(self) -> list[TopicEntry]:
+        """Segments whose ends were not there at the last look, by table."""
+        for partition, offset in self._former.offsets.items():
+            if offset > self._high.get(partition, 0):
+                raise BadUseError(
+                    f"{self._source} is another topic now: its partition {partition} ends at "
+                    f"{self._high.get(partition, 0)}, and was read up to {offset}: give another --results"
+                )
+        first = {each: max(low, self._former.offsets.get(each, 0)) for each, low in self._low.items()}
+        if all(first[partition] >= high for partition, high in self._high.items()):
+            return []
+        made: list[TopicEntry] = []
+        oldest_us = 0
+        for row in ends(self._frame(first)).collect():
+            footer = end_of(row.value.encode())
+            if footer is None:
+                continue
+            # A broker's clock may have been ahead: then records have the time at which they were published.
+            ended_us = min(footer.opened_us, row.timestamp_us)
+            oldest_us = ended_us if not made else min(oldest_us, ended_us)
+            made += (TopicEntry(each, row.partition, row.offset) for each in entries_of(self._source, footer))
+        return self._with_rows(_widest(made), oldest_us)
+
+    def _with_rows(self, made: list[TopicEntry], oldest_us: int) -> list[TopicEntry]:
+        asked = [each.entry for each in made if each.entry.rows and each.entry.fault is None]
+        if not asked:
+            return made
+        # Rows that are older have an impossible time, and these are counted as far as the topic still has them.
+        records = self._frame(self._since(oldest_us - CLOCK_BACK_US - DAY_US))
+        places = {each.path: number for number, each in enumerate(asked)}
+        there = {each.number: each for each in counted(records, asked)}
+        found = []
+        for each in made:
+            rows = there.get(places.get(each.entry.path, -1))
+            if each.entry.path not in places:
+                found.append(each)
+            elif rows is None or rows.rows < each.entry.rows:
+                detail = f"the topic has {rows.rows if rows else 0} of its {each.entry.rows} rows"
+                found.append(replace(each, entry=replace(each.entry, fault="corrupt", detail=detail)))
+            else:
+                told = replace(
+                    each.entry,
+                    rows=each.entry.rows - rows.impossible,
+                    ts_min=rows.ts_min,
+                    ts_max=rows.ts_max,
+                    clock_rows=rows.impossible,
+                )
+                found.append(TopicEntry(told, rows.partition, rows.first_offset))
+        return found
+
+    def _since(self, us: int) -> Offsets:
+        first = self._topic.since(max(us, 0) // 1000)
+        return {partition: first[partition] if first[partition] >= 0 else self._high[partition] for partition in first}
+
+    def _frame(self, first: Offsets) -> DataFrame:
+        """From these offsets to where the topic ended at this look."""
+        return self._topic.frame({each: min(first.get(each, 0), high) for each, high in self._high.items()}, self._high)
+
+
+class KafkaRecords:
+    """A topic by Spark's connector, and by a client for what the connector does not tell."""
+
+    def __init__(self, spark: SparkSession, place: TopicPlace) -> None:
+        self._spark = spark
+        self._place = place
+
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        with TopicReader(self._place) as reader:
+            return reader.bounds()
+
+    def since(self, ms: int) -> dict[int, int]:
+        with TopicReader(self._place) as reader:
+            return reader.since(ms)
+
+    def frame(self, first: Offsets, end: Offsets) -> DataFrame:
+        reader = self._spark.read.format("kafka").options(
+            **{
+                "kafka.bootstrap.servers": self._place.bootstrap,
+                "assign": json.dumps({self._place.topic: sorted(end)}),
+                "startingOffsets": _offsets(self._place.topic, first),
+                "endingOffsets": _offsets(self._place.topic, end),
+            }
+        )
+        try:
+            records = reader.load()
+        except AnalysisException as error:
+            raise BadUseError(f"Spark has no connector for Kafka: begin it with --packages {COORDINATES}") from error
+        return records.select(
+            "partition", "offset", F.unix_micros("timestamp").alias("timestamp_us"), F.col("value").cast("string")
+        )
+
+
+def _offsets(topic: str, offsets: Offsets) -> str:
+    return json.dumps({topic: {str(partition): offset for partition, offset in offsets.items()}})
+
+
+def entries_of(source: str, footer: Footer) -> Iterable[SegmentEntry]:
+    """As if of the files that were published."""
+    low, high = footer.segments
+    number = f"{low:08d}" if low == high else f"{low:08d}-{high:08d}"
+    name = segment_name(footer.cluster_id, footer.broker_id, footer.boot_id, number)
+    for table, rows in footer.rows.items():
+        entry = SegmentEntry(
+            source=source,
+            path=f"{folder_of(table, footer.opened_us)}/{name}",
+            size=0,
+            table=table,
+            cluster_id=footer.cluster_id,
+            broker_id=footer.broker_id,
+            boot_id=footer.boot_id,
+            low=low,
+            high=high,
+            first_seq=footer.first_seq,
+            last_seq=footer.last_seq,
+            opened_us=footer.opened_us,
+            closed_us=footer.closed_us,
+            end=footer.end,
+            rows=rows,
+            ts_min=None,
+            ts_max=None,
+            siblings=footer.rows,
+        )
+        if footer.schema_version != contract().version:
+            text = f"version {footer.schema_version} of the schema is not known here, only {contract().version}"
+            entry = replace(entry, fault="version", detail=text)
+        yield entry
+
+
+def _widest(entries: Iterable[TopicEntry]) -> list[TopicEntry]:
+    """Each once: a segment may be published twice, and again when it was merged with others."""
+    kept: list[TopicEntry] = []
+    for each in sorted(entries, key=lambda each: _order(each.entry)):
+        last = kept[-1].entry if kept else None
+        is_in_last = last is not None and _of(last) == _of(each.entry) and each.entry.high <= last.high
+        if not is_in_last:
+            kept.append(each)
+    return kept
+
+
+def _of(entry: SegmentEntry) -> tuple[str, tuple[str, int, str]]:
+    return entry.table, entry.boot
+
+
+def _order(entry: SegmentEntry) -> tuple[str, tuple[str, int, str], int, int]:
+    return entry.table, entry.boot, entry.low, -entry.high

@@ -1,0 +1,27 @@
+"""From the names of sources to what a build asks."""
+
+from collections.abc import Sequence
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from audit_pipeline.audit_topic import TopicPlace, is_topic
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.sources.landed import LandedSegments
+from audit_pipeline.sources.source import EventSource
+
+
+def named_source(spark: SparkSession, sources: Sequence[str], remembered: bytes | None, now_us: int) -> EventSource:
+    """A topic, or folders and URIs. Raises BadUseError, OSError."""
+    try:
+        if is_topic(sources[0]):
+            # Whoever reads files needs no client of Kafka.
+            from audit_pipeline.sources.kafka_topic import AuditTopic, KafkaRecords  # noqa: PLC0415
+
+            records = KafkaRecords(spark, TopicPlace.of(sources[0]))
+            return AuditTopic(sources[0], records, remembered, now_us)
+        return LandedSegments(sources, remembered, now_us)
+    except msgspec.ValidationError:
+        raise BadUseError(
+            f"the results were built from files or from a topic, and {sources[0]} is the other: give another --results"
+        ) from None

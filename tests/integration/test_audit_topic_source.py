@@ -1,0 +1,98 @@
+"""What the audit topic says is what the files say that were published to it: the same results, to the last digit."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, time_ns
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from audit_pipeline.audit_topic import TopicPlace
+from audit_pipeline.jobs.build import BuildRequest, build
+from audit_pipeline.jobs.progress import Progress
+from audit_pipeline.kafka_events import KafkaEvents
+from audit_pipeline.publish import publish, published_numbers
+from audit_pipeline.published import Manifest, result_schema, table_of
+from audit_pipeline.results.settings import Settings
+from audit_pipeline.results.tables import result_tables
+from audit_pipeline.sources.named import named_source
+from audit_pipeline.targets import FolderTarget
+from tests.support.audit_weeks.week import Week, write_week
+from tests.support.broker_process import BrokerProcess
+from tests.support.spark_kafka import spark_kafka_libs
+
+WEEK = Week(
+    days=1, clusters=1, segments=5, events=400, topics=2, principals=4, spoils=("skewed", "hole", "late", "gap")
+)
+
+PARTITIONS = 3
+FOR_EVER = {"retention.ms": "-1"}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[BrokerProcess]:
+    spark_kafka_libs()
+    with BrokerProcess(properties={"auto.create.topics.enable": "false"}) as process:
+        yield process
+
+
+def source_of(broker: BrokerProcess, topic: str) -> str:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=FOR_EVER)])[topic].result(60)
+    return f"kafka:{broker.bootstrap}/{topic}"
+
+
+def now_ms() -> int:
+    return time_ns() // 1_000_000
+
+
+def publish_all(folder: Path, source: str) -> None:
+    target, topic = FolderTarget(folder), KafkaEvents(TopicPlace.of(source))
+    assert publish(target, topic, published_numbers(target, topic), now_ms()).problems == ()
+
+
+class torn:  # noqa: N801 - a topic
+    """It fails in the middle of a segment."""
+
+    def __init__(self, topic: KafkaEvents, takes: int) -> None:
+        self._topic = topic
+        self._takes = takes
+        self.ends, self.flush = topic.ends, topic.flush
+
+    def put(self, records: Any) -> None:
+        kept = list(records)[: self._takes]
+        self._topic.put(kept)
+        self._takes -= len(kept)
+        if not self._takes:
+            self._topic.flush()
+            raise OSError("the broker is gone")
+
+
+def results_of(spark: SparkSession, results: Path, source: str) -> dict[str, list[str]]:
+    """The rows of all results but the quarantine, which tells of files."""
+    request = BuildRequest(str(results), Settings(mirrors=WEEK.mirrors), WEEK.now_us)
+    manifest = build(spark, request, lambda told: named_source(spark, [source], told, WEEK.now_us), Progress(monotonic))
+    return {name: rows_of(results, manifest, name) for name in result_tables() if name != "quarantine"}
+
+
+def rows_of(results: Path, manifest: Manifest, table: str) -> list[str]:
+    found = table_of(FolderTarget(results), manifest, table, result_schema(table)).to_table()
+    return sorted(map(str, found.to_pylist()))
+
+
+def test_results_from_the_topic_are_those_from_the_files(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    segments, source = tmp_path / "segments", source_of(broker, "audit")
+    write_week(WEEK, segments)
+    topic = KafkaEvents(TopicPlace.of(source))
+    with pytest.raises(OSError, match="the broker is gone"):
+        publish(FolderTarget(segments), torn(topic, 300), published_numbers(FolderTarget(segments), topic), now_ms())
+    publish_all(segments, source)
+    of_files = results_of(spark, tmp_path / "of-files", str(segments))
+    found = results_of(spark, tmp_path / "of-topic", source)
+    assert {table: len(rows) for table, rows in found.items()} == {table: len(rows) for table, rows in of_files.items()}
+    assert found == of_files
+    assert found["rollup"]
