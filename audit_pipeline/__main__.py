@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 
-from audit_pipeline import commands, commands_build, commands_package, commands_topic
+from audit_pipeline import commands, commands_build, commands_follow, commands_package, commands_topic
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 
@@ -21,7 +21,7 @@ _INTERRUPTED = 130
 _SHORTEST_INTERVAL_S = 0.01
 _DAYS_MAX = 36_500
 _REPORT_DAYS_MAX = 366
-_GO_ON = ("land", "keep", "publish", "tail")
+_GO_ON = ("follow", "land", "keep", "publish", "tail")
 """They end when they have finished what they are at; all others at once."""
 
 
@@ -112,6 +112,7 @@ def parser() -> argparse.ArgumentParser:
     tail.set_defaults(run=commands.tail)
 
     commands_build.add_build(found)
+    commands_follow.add_follow(found)
     commands_package.add_package(found)
     return made
 

@@ -45,7 +45,7 @@ def frame_of(spark: SparkSession, uri: str, files: Sequence[WantedFile], schema:
     if plain and isinstance(target, FolderTarget):
         # Folders are named arrival_date=...: that makes no columns here.
         reader = spark.read.schema(schema).option("recursiveFileLookup", "true")
-        frame = reader.parquet(*(_literally(target.absolute(file.path)) for file in plain))
+        frame = reader.parquet(*(literally(target.absolute(file.path)) for file in plain))
     if others:
         spark.dataSource.register(_FilesSource)
         reader = spark.read.format(_FORMAT).schema(schema).option("uri", uri)
@@ -54,7 +54,7 @@ def frame_of(spark: SparkSession, uri: str, files: Sequence[WantedFile], schema:
     return frame
 
 
-def _literally(path: Path) -> str:
+def literally(path: Path) -> str:
     """As Spark takes a path, in which some characters are patterns."""
     return "file://" + re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path))
 

@@ -102,6 +102,12 @@ def publish(context: typer.Context) -> None:
 
 
 @audit.command(context_settings=_THROUGH)
+def follow(context: typer.Context) -> None:
+    """Roll up what has just come, before `build` does."""
+    _become("follow", *context.args)
+
+
+@audit.command(context_settings=_THROUGH)
 def report(context: typer.Context) -> None:
     """A page for people of the results that `build` made."""
     _become("report", *context.args)

@@ -18,7 +18,7 @@ COMMANDS = {
     "storm": "open many connections to a listener, to try its limits",
     "crds": "print or write the CustomResourceDefinitions",
     "broker": "run one broker: `sluicegate broker --config server.properties`",
-    "audit": "the audit log: tail, query, check, land, upkeep, publish, report (`sluicegate audit --help`)",
+    "audit": "the audit log: tail, query, check, land, upkeep, publish, follow, report (`sluicegate audit --help`)",
 }
 """Each name that is no program of its own is a module of this package with a function, or a group of commands, of the
 same name."""

@@ -1,0 +1,64 @@
+"""What the commands of the pipeline do with their arguments: `follow`. Shell."""
+
+import argparse
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
+
+from audit_pipeline.audit_topic import TopicPlace, is_topic
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.live import LIVE, LiveManifest
+
+log = logging.getLogger(__name__)
+
+OK: Final = 0
+
+
+def add_follow(found: Any) -> None:
+    """`follow` among the commands of `found`, as argparse's add_subparsers returns it."""
+    follow = found.add_parser("follow", help="roll up what has just come, by Spark's streaming, before `build` does")
+    follow.add_argument("--source", required=True, help="a folder that `land` was given, or kafka:HOST:PORT/TOPIC")
+    follow.add_argument("--results", required=True, type=Path, help="the folder that results are published in")
+    follow.add_argument("--continuous", action="store_true", help="go on until SIGTERM; else all that is there now")
+    follow.add_argument("--interval-s", type=float, default=30.0, help="with --continuous: time between two batches")
+    follow.set_defaults(run=follow_events)
+
+
+def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
+    # Spark is loaded by the commands that need it.
+    from audit_pipeline.jobs.follow import FollowRequest, follow  # noqa: PLC0415
+    from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
+    from audit_pipeline.sources.connector import connector_config  # noqa: PLC0415
+
+    if is_topic(given.source):
+        TopicPlace.of(given.source)
+    elif not Path(given.source).is_dir():
+        raise BadUseError(
+            f"there is no folder {given.source}: follow reads the folder that `land` was given, or a topic; what is in "
+            "an object store `build` reads"
+        )
+    if "://" in str(given.results) or given.interval_s <= 0:
+        raise BadUseError("--results has to be a folder, and --interval-s more than 0")
+    request = FollowRequest(given.source, given.results, given.interval_s if given.continuous else None)
+    config = connector_config() if is_topic(given.source) else None
+    with spark_session("sluicegate audit follow", config) as spark:
+        live = follow(spark, request, stopped, now_us)
+    for line in told(live, given.results / LIVE):
+        log.info("%s", line)
+    return OK
+
+
+def told(live: LiveManifest, folder: Path) -> list[str]:
+    """What there is now, for people."""
+    batches = sum(len(batches) for batches in live.batches.values())
+    lines = [f"{live.rows:,} rows of rollups in {batches} batches are in {folder}"]
+    for query in sorted(live.late):
+        late, skewed = live.late[query], live.skewed.get(query, 0)
+        if late or skewed:
+            lines.append(
+                f"{query}: {late:,} rows came too late for it, {skewed:,} have a time in the future: they are left to "
+                "the next build"
+            )
+    return lines

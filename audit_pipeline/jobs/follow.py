@@ -1,0 +1,239 @@
+"""`follow`: rollups of what has just come, by Structured Streaming; the next `build` makes the results. Shell.
+
+Three queries, each of one kind of rows in the table rollup: requests, partitions (joined with their requests), and
+intervals of level rollup. A row that is more than DELAY behind the newest one that a query has seen is too late for it:
+Spark drops it, and counts it. Rows with a time in the future are left out before, as one of them would make all others
+late. A micro-batch is rolled up by itself, and published by its number: begun again, it is there already.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Lock
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
+from pyspark.sql.streaming.query import StreamingQuery
+
+from audit_pipeline.contract import contract
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.jobs.store import prepare, write_table
+from audit_pipeline.live import LIVE, LiveBatch, LiveManifest, publish_live, read_live
+from audit_pipeline.published import DRAFTS
+from audit_pipeline.results.frames import NUMBERED, EventFrames, event_schema
+from audit_pipeline.results.rollup import rollup
+from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US
+from audit_pipeline.sources.streams import stream_of
+from audit_pipeline.targets import FolderTarget
+
+log = logging.getLogger(__name__)
+
+DELAY: Final = "10 minutes"
+_CHECKPOINT: Final = "_checkpoint"
+_LOOK_S: Final = 0.2
+_SKEWED: Final = "skewed"
+_STATE: Final = "org.apache.spark.sql.execution.streaming.state"
+_STREAMING: Final = {
+    # State of ten minutes may be more than the heap has room for.
+    "spark.sql.streaming.stateStore.providerClass": f"{_STATE}.RocksDBStateStoreProvider",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+
+
+RollUp = Callable[[DataFrame], DataFrame]
+"""From what a micro-batch has to rows of the table rollup."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowRequest:
+    """`results` is a folder. Without `interval_s` it ends when all has been read that is there."""
+
+    source: str
+    results: Path
+    interval_s: float | None = None
+
+
+def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: Callable[[], int]) -> LiveManifest:
+    """Publishes what has come, and returns what is published. Raises BadUseError, OSError, and what Spark does."""
+    folder = request.results / LIVE
+    target = FolderTarget(folder)
+    target.make()
+    with target.upkeep() as is_alone:
+        if not is_alone:
+            raise BadUseError(f"somebody else follows into {folder}: wait until it has ended")
+        for key, value in _STREAMING.items():
+            spark.conf.set(key, value)
+        prepare(spark)
+        live = _Live(request, target, now_us)
+        queries = [_Query("request", _requests), _Query("partition", _partitions), _Query("rollup", _intervals)]
+        if request.interval_s is None:
+            for query in queries:
+                _attend([(query, query.begin(spark, live))], live, stopped)
+        else:
+            _attend([(query, query.begin(spark, live)) for query in queries], live, stopped)
+        return live.manifest
+
+
+class _Live:
+    """The manifest, which batches of several queries change."""
+
+    def __init__(self, request: FollowRequest, target: FolderTarget, now_us: Callable[[], int]) -> None:
+        self.request = request
+        self._target = target
+        self._now_us = now_us
+        self._lock = Lock()
+        found = read_live(target)
+        if found is not None and found.source != request.source:
+            raise BadUseError(
+                f"{request.results / LIVE} follows {found.source}: give another --results, or delete that folder"
+            )
+        self.manifest = found or LiveManifest(request.source)
+        self._remove_unpublished()
+
+    def _remove_unpublished(self) -> None:
+        """Of batches that were killed."""
+        self._target.remove_folder(DRAFTS)
+        named = set(self.manifest.files)
+        for path, _ in list(self._target.files("rollup")):
+            if path not in named:
+                self._target.delete(path)
+
+    def put(self, query: str, number: int, frame: DataFrame, rolled_up: RollUp) -> None:
+        if self.manifest.has(query, number):
+            # Spark was killed before it could note that. What it knows of rows that were there it needs again.
+            frame.write.format("noop").mode("overwrite").save()
+            return
+        # It is asked more than once for the rows, and would change its state each time.
+        frame.persist()
+        try:
+            # Behind the last data comes a batch without any, which moves the watermark.
+            batch = (
+                LiveBatch((), 0, self._now_us()) if frame.isEmpty() else self._write(query, number, rolled_up(frame))
+            )
+        finally:
+            frame.unpersist()
+        self._publish(lambda manifest: manifest.with_batch(query, number, batch))
+
+    def _write(self, query: str, number: int, frame: DataFrame) -> LiveBatch:
+        folder = str(self.request.results / LIVE)
+        written = write_table(frame, "rollup", folder, f"{query}-{number:09d}")
+        files = tuple(sorted(path for paths in written.files.values() for path in paths))
+        return LiveBatch(files, written.rows, self._now_us())
+
+    def tell(self, query: str, number: int, late: int, skewed: int) -> None:
+        """Of a batch that has ended."""
+        if late:
+            log.warning("%d rows of %s came later than %s: the next build has them", late, query, DELAY)
+        if skewed:
+            log.warning("%d rows of %s have a time in the future, and are left to the next build", skewed, query)
+        self._publish(lambda manifest: manifest.with_told(query, number, late, skewed))
+
+    def _publish(self, change: Callable[[LiveManifest], LiveManifest]) -> None:
+        with self._lock:
+            changed = change(self.manifest).without_old(self._now_us())
+            if changed != self.manifest:
+                gone = set(self.manifest.files) - set(changed.files)
+                publish_live(self._target, changed, sorted(gone))
+                self.manifest = changed
+
+
+@dataclass
+class _Query:
+    name: str
+    frame: Callable[[SparkSession, str], tuple[DataFrame, RollUp]]
+    told: int = -1
+    """The last batch whose progress was taken notice of."""
+
+    def begin(self, spark: SparkSession, live: _Live) -> StreamingQuery:
+        stream, rolled_up = self.frame(spark, live.request.source)
+        checkpoint = live.request.results / LIVE / _CHECKPOINT / self.name
+        writer = stream.writeStream.queryName(self.name).option("checkpointLocation", checkpoint.absolute().as_uri())
+        writer = writer.foreachBatch(lambda frame, number: live.put(self.name, number, frame, rolled_up))
+        if live.request.interval_s is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{live.request.interval_s} seconds").start()
+
+    def take_notice(self, query: StreamingQuery, live: _Live) -> None:
+        for progress in query.recentProgress:
+            # One that has no batch tells that there is nothing new.
+            if progress.batchId > self.told and "addBatch" in progress.durationMs:
+                late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+                skewed = sum(row[_SKEWED] for row in progress.observedMetrics.values())
+                live.tell(self.name, progress.batchId, late, skewed)
+                self.told = progress.batchId
+
+
+def _attend(running: Iterable[tuple[_Query, StreamingQuery]], live: _Live, stopped: Event) -> None:
+    """Until all have ended, or until somebody stops them; one that fails ends all."""
+    queries = list(running)
+    try:
+        while all(query.isActive for _, query in queries) and not stopped.wait(_LOOK_S):
+            for each, query in queries:
+                each.take_notice(query, live)
+    finally:
+        for _, query in queries:
+            query.stop()
+    for each, query in queries:
+        each.take_notice(query, live)
+        error = query.exception()
+        if error is not None:
+            raise error
+
+
+def _in_time(spark: SparkSession, source: str, table: str) -> DataFrame:
+    """Events that are not in the future, with the watermark; those that are are counted."""
+    found = stream_of(spark, source, table)
+    is_skewed = F.unix_micros("ts") > F.col("seen_us") + CLOCK_AHEAD_US
+    counted = found.observe(f"{table}-{_SKEWED}", F.count(F.when(is_skewed, 1)).alias(_SKEWED))
+    return counted.where(~is_skewed).drop("seen_us").withWatermark("ts", DELAY)
+
+
+def _once(frame: DataFrame, table: str) -> DataFrame:
+    """A topic may have an event twice, and state is kept of this only as long as the time is among its key."""
+    return frame.dropDuplicates([*contract().tables[table].key, "ts"])
+
+
+def _requests(spark: SparkSession, source: str) -> tuple[DataFrame, RollUp]:
+    def rolled_up(batch: DataFrame) -> DataFrame:
+        return _rolled_up(batch.sparkSession, request=batch)
+
+    return _once(_in_time(spark, source, "request"), "request"), rolled_up
+
+
+def _partitions(spark: SparkSession, source: str) -> tuple[DataFrame, RollUp]:
+    """Rows of both tables come apart; they are joined as long as they are no more than DELAY apart."""
+    key = [*NUMBERED, "ts"]
+    sides = []
+    for table in ("partition", "request"):
+        side = _in_time(spark, source, table)
+        if table == "request":
+            side = side.where(F.col("partitions") > 0)
+        sides.append(_once(side, table).select(*key, F.struct("*").alias(table)))
+    joined = sides[0].join(sides[1], key)
+
+    def rolled_up(batch: DataFrame) -> DataFrame:
+        requests = batch.select("request.*").dropDuplicates(list(NUMBERED))
+        both = _rolled_up(batch.sparkSession, request=requests, partition=batch.select("partition.*"))
+        return both.where(F.col("topic").isNotNull())
+
+    return joined, rolled_up
+
+
+def _intervals(spark: SparkSession, source: str) -> tuple[DataFrame, RollUp]:
+    def rolled_up(batch: DataFrame) -> DataFrame:
+        return _rolled_up(batch.sparkSession, rollup=batch)
+
+    return _once(_in_time(spark, source, "rollup"), "rollup"), rolled_up
+
+
+def _rolled_up(spark: SparkSession, **frames: DataFrame) -> DataFrame:
+    """As `build` does it; tables that are not given are empty."""
+    given = {
+        table: frames[table] if table in frames else spark.createDataFrame([], event_schema(table))
+        for table in contract().tables
+    }
+    return rollup(
+        EventFrames(**{table: frame.withColumn("event_date", F.to_date("ts")) for table, frame in given.items()})
+    )

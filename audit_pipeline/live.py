@@ -1,0 +1,115 @@
+"""What `follow` has published: rollups of what has just come, batch by batch, named by a manifest of their own.
+
+    RESULTS/live/_manifest.json
+    RESULTS/live/rollup/event_date=<date>/<query>-<batch>-<part>.parquet
+
+A batch counts when the manifest names it, and then once, however often it is begun. Rows of the same key in several
+batches are to be added up. Each kind of events has a query of its own, with batches of its own.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final
+
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.targets import Target
+
+LIVE: Final = "live"
+LIVE_MANIFEST: Final = "_manifest.json"
+FORMAT: Final = 1
+KEPT_US: Final = 2 * 24 * 3_600_000_000
+"""Batches that are older are left to the results of `build`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBatch:
+    """`late`: rows that came later than the watermark allows; None until Spark has told, or when it was killed before.
+
+    `skewed`: rows with a time in the future. Both are in the results of the next build, as far as they belong there.
+    """
+
+    files: tuple[str, ...]
+    rows: int
+    published_us: int
+    late: int | None = None
+    skewed: int | None = None
+
+
+Batches = Mapping[str, Mapping[str, LiveBatch]]
+"""By query and by number of the batch, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveManifest:
+    """One version. `late` and `skewed` by query: of all batches, also of those that are not kept any more."""
+
+    source: str
+    batches: Batches = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
+    skewed: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def files(self) -> list[str]:
+        return sorted(path for batches in self.batches.values() for batch in batches.values() for path in batch.files)
+
+    @property
+    def rows(self) -> int:
+        return sum(batch.rows for batches in self.batches.values() for batch in batches.values())
+
+    def has(self, query: str, number: int) -> bool:
+        return str(number) in self.batches.get(query, {})
+
+    def with_batch(self, query: str, number: int, batch: LiveBatch) -> "LiveManifest":
+        return replace(self, batches=_changed(self.batches, query, {str(number): batch}))
+
+    def with_told(self, query: str, number: int, late: int, skewed: int) -> "LiveManifest":
+        """What Spark says of a batch when it is done; told again, it changes nothing."""
+        batch = self.batches.get(query, {}).get(str(number))
+        if batch is None or batch.late is not None:
+            return self
+        changed = _changed(self.batches, query, {str(number): replace(batch, late=late, skewed=skewed)})
+        return replace(
+            self,
+            batches=changed,
+            late={**self.late, query: self.late.get(query, 0) + late},
+            skewed={**self.skewed, query: self.skewed.get(query, 0) + skewed},
+        )
+
+    def without_old(self, now_us: int) -> "LiveManifest":
+        kept = {
+            query: {number: batch for number, batch in batches.items() if batch.published_us >= now_us - KEPT_US}
+            for query, batches in self.batches.items()
+        }
+        return replace(self, batches=kept)
+
+    def packed(self) -> bytes:
+        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True).encode()
+
+
+def _changed(batches: Batches, query: str, more: Mapping[str, LiveBatch]) -> Batches:
+    return {**batches, query: {**batches.get(query, {}), **more}}
+
+
+def read_live(target: Target) -> LiveManifest | None:
+    """Of the folder `live` of results; None where nothing was published yet. Raises OSError, BadUseError."""
+    try:
+        with target.file_system.open_input_stream(LIVE_MANIFEST) as file:
+            read = json.loads(file.read())
+    except FileNotFoundError:
+        return None
+    found = read.pop("format", None)
+    if found != FORMAT:
+        raise BadUseError(f"the live results have format {found}, and this is for format {FORMAT}: give another folder")
+    batches = {
+        query: {number: LiveBatch(**{**batch, "files": tuple(batch["files"])}) for number, batch in told.items()}
+        for query, told in read.pop("batches").items()
+    }
+    return LiveManifest(batches=batches, **read)
+
+
+def publish_live(target: Target, manifest: LiveManifest, gone: Iterable[str] = ()) -> None:
+    """From here on readers see this version; `gone` are files that the one before did not name any more."""
+    target.put(LIVE_MANIFEST, manifest.packed())
+    for path in gone:
+        target.delete(path)
