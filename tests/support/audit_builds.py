@@ -1,0 +1,91 @@
+"""Builds of results as tests make them, and results as a reader of the manifest finds them."""
+
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from audit_pipeline.jobs.build import BuildRequest, build
+from audit_pipeline.jobs.progress import Progress
+from audit_pipeline.published import Manifest, read_manifest, result_schema, table_of
+from audit_pipeline.results.settings import Settings
+from audit_pipeline.results.tables import result_tables
+from audit_pipeline.sources.landed import LandedSegments
+from audit_pipeline.targets import FolderTarget
+
+_POLL_S: Final = 0.05
+
+
+def built(spark: SparkSession, source: Path, results: Path, now_us: int, settings: Settings) -> Manifest:
+    request = BuildRequest(str(results), settings, now_us)
+    return build(
+        spark,
+        request,
+        lambda remembered: LandedSegments([str(source)], remembered, now_us),
+        Progress(time.monotonic),
+    )
+
+
+def published(results: Path) -> dict[str, pa.Table]:
+    """Every table as the manifest has it now."""
+    manifest = read_manifest(FolderTarget(results))
+    assert manifest is not None, "nothing was published"
+    return tables_of(results, manifest)
+
+
+def tables_of(results: Path, manifest: Manifest) -> dict[str, pa.Table]:
+    target = FolderTarget(results)
+    return {name: table_of(target, manifest, name, result_schema(name)).to_table() for name in result_tables()}
+
+
+class ManifestReader:
+    """Reads what is published over and over, from a thread of its own, for as long as the context lasts.
+
+    `versions` are the tables of each version that was seen. At the end whatever could not be read is raised.
+    """
+
+    def __init__(self, results: Path) -> None:
+        self._results = results
+        self._stopped = threading.Event()
+        self._has_read = threading.Condition()
+        self._thread = threading.Thread(target=self._read, name="reader of results")
+        self._error: BaseException | None = None
+        self.versions: dict[str, dict[str, pa.Table]] = {}
+        self.readings = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, _: TracebackType | None) -> None:
+        self._stopped.set()
+        self._thread.join()
+        if self._error is not None and value is None:
+            raise self._error
+
+    def read_again(self, within_s: float) -> bool:
+        """Whether everything has been read once more, from its beginning."""
+        with self._has_read:
+            wanted = self.readings + 2
+            return self._has_read.wait_for(lambda: self.readings >= wanted or self._error is not None, within_s)
+
+    def _read(self) -> None:
+        try:
+            while not self._stopped.wait(_POLL_S):
+                manifest = read_manifest(FolderTarget(self._results))
+                if manifest is not None:
+                    tables = tables_of(self._results, manifest)
+                    before = self.versions.setdefault(manifest.version, tables)
+                    counts = {name: table.num_rows for name, table in tables.items()}
+                    assert counts == {name: table.num_rows for name, table in before.items()}, manifest.version
+                    with self._has_read:
+                        self.readings += 1
+                        self._has_read.notify_all()
+        except BaseException as error:  # noqa: BLE001 - it is raised in the thread of the test
+            self._error = error
+            with self._has_read:
+                self._has_read.notify_all()
