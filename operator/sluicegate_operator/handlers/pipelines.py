@@ -7,7 +7,7 @@ from typing import Any
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPipelineStatus
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
-from sluicegate_operator.handlers.work_queue import Again
+from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import (
     AUDIT_PIPELINE,
@@ -37,7 +37,7 @@ from sluicegate_operator.resources.audit_spark import scheduled_application_meta
 from sluicegate_operator.resources.owner import why_not_ours
 
 NOT_FOUND = 404
-ENDING_S = 3.0
+ENDING_RETRY = Retry(2.0, 30.0)
 """Who owns a run says a moment after its pod's end what becomes of it, and only of the pod something is heard."""
 _SCHEDULED = {CRON_JOB: cron_job_metadata, SCHEDULED_SPARK_APPLICATION: scheduled_application_metadata}
 
@@ -57,13 +57,15 @@ class PipelineReconciler:
             return context.resync_s(cluster)
         plans = [(one, plan_pipeline(one, cluster, now(), snapshot.pipelines)) for one in snapshot.pipelines]
         waits_s = [await self._keep(pipeline, plan) for pipeline, plan in plans]
+        if any(wait_s is None for wait_s in waits_s):
+            return ENDING_RETRY
         if cluster is None or not waits_s:
             return None
         # Who runs SparkApplications tells nobody: they are looked at.
-        return min(context.resync_s(cluster), *waits_s)
+        return min(context.resync_s(cluster), *(wait_s for wait_s in waits_s if wait_s is not None))
 
-    async def _keep(self, pipeline: AuditPipeline, plan: PipelinePlan) -> float:
-        """In how many seconds something is due."""
+    async def _keep(self, pipeline: AuditPipeline, plan: PipelinePlan) -> float | None:
+        """In how many seconds something is due; None where a run is about to have ended."""
         runs, trouble, scheduled = await self._runs(pipeline), None, None
         if plan.places is not None and plan.schedule is not None:
             try:
@@ -80,7 +82,7 @@ class PipelineReconciler:
         if await self._context.write_status(pipeline, status):
             await self._say(pipeline, status)
         if any(run.pod_ended and not run.ended for run in runs):
-            return ENDING_S
+            return None
         return _until_next(plan.schedule, pipeline)
 
     async def _make(self, pipeline: AuditPipeline, plan: PipelinePlan) -> None:
