@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -148,7 +148,7 @@ def week_of(events: int) -> Week:
     """Nothing is spoiled: what is set aside would be read by one and not by the other."""
     week = Week(events=events, spoils=(), inventory_hours=6)
     segments = round(events / (week.clusters * week.brokers * week.days * SEGMENT_EVENTS))
-    return Week(events=events, spoils=(), inventory_hours=6, segments=max(2, segments))
+    return replace(week, segments=max(2, segments))
 
 
 def _measure(events: int, rounds: int, folder: Path) -> Size:
@@ -211,10 +211,10 @@ def _check(truth: Any, results: Path) -> None:
 def _lines(size: Size) -> Iterator[str]:
     yield f"load of the machine before: {size.load:.0f}"
     for name, measured in size.subjects.items():
-        memory = f"{measured.memory_mb:.0f} MB" + (f" and a JVM of {measured.jvm_mb:.0f} MB" * bool(measured.jvm_mb))
+        jvm = f" and a JVM of {measured.jvm_mb:.0f} MB" if measured.jvm_mb else ""
         yield (
             f"{name}: cold {measured.cold_s:.1f} s, warm {median(measured.warm_s):.1f} s, "
-            f"{median(measured.processor_s):.1f} s of processors, {memory}"
+            f"{median(measured.processor_s):.1f} s of processors, {measured.memory_mb:.0f} MB{jvm}"
         )
 
 

@@ -5,10 +5,12 @@ folder that the line names; DuckDB keeps its tables in memory. SUBJECT is spark 
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 from audit_pipeline.results.settings import Objective, Prices, Settings
 from tests.support.audit_weeks.week import Week
@@ -23,16 +25,19 @@ Rows = dict[str, int]
 def main(subject: str, segments: str, now_us: int) -> None:
     settings = Settings(PRICES, OBJECTIVES, Week().mirrors)
     serve = _spark if subject == "spark" else _duckdb
-    serve(segments, now_us, settings)
+    # What a JVM has to say on its standard output is no answer.
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        serve(segments, now_us, settings, answers)
 
 
-def _serve(build: Callable[[str], Rows]) -> None:
+def _serve(build: Callable[[str], Rows], answers: TextIO) -> None:
     for line in sys.stdin:
         rows = build(line.strip())
-        print(json.dumps({"rows": rows}), flush=True)
+        print(json.dumps({"rows": rows}), file=answers, flush=True)
 
 
-def _spark(segments: str, now_us: int, settings: Settings) -> None:
+def _spark(segments: str, now_us: int, settings: Settings, answers: TextIO) -> None:
     from audit_pipeline.jobs.build import BuildRequest, build  # noqa: PLC0415
     from audit_pipeline.jobs.progress import Progress  # noqa: PLC0415
     from audit_pipeline.jobs.session import spark_session  # noqa: PLC0415
@@ -51,17 +56,17 @@ def _spark(segments: str, now_us: int, settings: Settings) -> None:
             rows: Rows = manifest.summary["rows"]
             return rows
 
-        _serve(built)
+        _serve(built, answers)
 
 
-def _duckdb(segments: str, now_us: int, settings: Settings) -> None:
+def _duckdb(segments: str, now_us: int, settings: Settings, answers: TextIO) -> None:
     from tests.support.audit_oracle.oracle import audit_results  # noqa: PLC0415
 
     def built(_: str) -> Rows:
         tables = audit_results(Path(segments), now_us, settings, THREADS)
         return {name: table.num_rows for name, table in tables.items()}
 
-    _serve(built)
+    _serve(built, answers)
 
 
 if __name__ == "__main__":
