@@ -100,7 +100,7 @@ e2e: venv java kubernetes spark-crds  ## a real kube-apiserver, kopf, StatefulSe
 	$(PYTEST) -q -p no:randomly e2e
 
 .PHONY: demo
-demo: venv  ## three brokers, a storm, a limit that holds it back, an audit log of it; ends by itself
+demo: java  ## three brokers, a storm, a limit that holds it back, an audit log and a report of it; ends by itself
 	PYTHONPATH=.:operator $(BIN)/python -m demo
 
 .PHONY: audit-demo

@@ -1,1 +1,1 @@
-"""`make demo`: real brokers, a real client, a storm of connections and a limit that holds it back, all measured."""
+"""`make demo`: real brokers, a client, a storm of connections and a limit that holds it back, measured and reported."""

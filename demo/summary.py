@@ -7,6 +7,7 @@ from rich.table import Table
 
 from demo.audited import Audited
 from demo.checks import Held
+from demo.reported import Reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Summary:
     messages: tuple[int, int] = (0, 0)
     pids: tuple[list[int], list[int]] = ([], [])
     audited: Audited | None = None
+    reported: Reported | None = None
 
 
 def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
@@ -63,6 +65,11 @@ def print_summary(console: Console, summary: Summary, elapsed_s: float) -> None:
             highlight=False,
         )
         console.print(summary.audited.check_output.strip(), highlight=False, markup=False)
+    if summary.reported is not None:
+        for answer in summary.reported.answers:
+            console.print(answer, highlight=False, markup=False)
+        # On a line of its own that is not broken, so that it can be opened from there.
+        console.print(f"the report: {summary.reported.page}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _limits(summary: Summary) -> Table:

@@ -1,0 +1,74 @@
+"""What the report of the demo has to answer: who caused the storms. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from demo.checks import Expectations
+
+LEAST_SHARE = 0.9
+"""Of the connections of a storm so many have to be in the report: ten seconds that it only touches may be calm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The source of one storm and all connections that were let in meanwhile, as the report has them."""
+
+    listener: str
+    client_ip: str
+    client_id: str | None
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Where the report is, its answers as lines, and its storms."""
+
+    page: Path
+    is_complete: bool
+    answers: tuple[str, ...]
+    culprits: tuple[Culprit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Caused:
+    """What the demo knows of its storms: where they went, who made them, and how many connections at least came in."""
+
+    listener: str
+    client_id: str
+    sources: frozenset[str]
+    accepted: int
+
+
+def reported(page: Path, numbers: Mapping[str, Any]) -> Reported:
+    """From the JSON beside the page."""
+    complete, *_ = answers = numbers["answers"]
+    storms = numbers["subjects"]["storms"]["storms"]
+    return Reported(
+        page,
+        complete["answer"].startswith("Yes"),
+        tuple(f"{each['question']} {each['answer']}." for each in answers),
+        tuple(
+            Culprit(storm["listener"], storm["source_ip"], storm["source_client_id"], storm["accepted"])
+            for storm in storms
+        ),
+    )
+
+
+def expect_named(found: Reported, caused: Caused, expectations: Expectations) -> None:
+    """Every storm of the report has to be the demo's, and no connection of its storms may be lost on the way."""
+    expectations.expect(found.is_complete, f"the report does not call the audit log complete: {found.answers[0]}")
+    expectations.expect(bool(found.culprits), "the report knows of no storm")
+    for culprit in found.culprits:
+        is_ours = culprit.client_id == caused.client_id and culprit.client_ip in caused.sources
+        expectations.expect(
+            is_ours and culprit.listener == caused.listener,
+            f"the report says that {culprit.client_id} from {culprit.client_ip} caused a storm on {culprit.listener}; "
+            f"it was {caused.client_id} from {', '.join(sorted(caused.sources))} on {caused.listener}",
+        )
+    accepted = sum(culprit.accepted for culprit in found.culprits)
+    expectations.expect(
+        accepted >= LEAST_SHARE * caused.accepted,
+        f"{caused.accepted} connections of the storms were let in, and the report has {accepted} of them only",
+    )
