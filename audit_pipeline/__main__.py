@@ -19,14 +19,17 @@ _TARGET = "a folder, or a URI of an object store such as s3://bucket/path?region
 _FILE_BYTES = 128 * 1024 * 1024
 _INTERRUPTED = 130
 _SHORTEST_INTERVAL_S = 0.01
-_DAYS_MAX = 36_500
 _REPORT_DAYS_MAX = 366
 _GO_ON = ("follow", "land", "keep", "publish", "tail")
 """They end when they have finished what they are at; all others at once."""
 
 
 def main(arguments: Sequence[str] | None, stopped: Event) -> int:
-    """Returns the exit code: 1 when something is wrong with what was found, 2 for a request that makes no sense."""
+    """Returns the exit code.
+
+    1 when something is wrong with what was found, 2 for a request that makes no sense and for a place that does not
+    answer, 130 when interrupted.
+    """
     given = parser().parse_args(arguments)
     try:
         code: int = given.run(given, stopped, lambda: time.time_ns() // 1000)
@@ -120,7 +123,9 @@ def parser() -> argparse.ArgumentParser:
 def _upkeep_options(parser: argparse.ArgumentParser) -> None:
     size = _within(int, 1)
     parser.add_argument("--file-bytes", type=size, default=_FILE_BYTES, help="size of compacted files at most")
-    parser.add_argument("--retention-days", type=_within(int, 1, _DAYS_MAX), help="delete segments that are older")
+    parser.add_argument(
+        "--retention-days", type=_within(int, 1, commands.DAYS_MAX), help="delete segments that are older"
+    )
     parser.add_argument("--quota-bytes", type=size, help="delete the oldest segments beyond so many bytes")
 
 

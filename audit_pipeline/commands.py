@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 
 OK, FOUND_SOMETHING, BAD_USE = 0, 1, 2
 
+DAYS_MAX = 36_500
+"""Of retentions: beyond it no date is left to count from."""
+
 _POLL_S = 0.2
 _BROKER_POLL_S = 0.1
 _WAIT_FOR_LANDER_S = 1.0

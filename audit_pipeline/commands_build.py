@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any, Final
 
 from audit_pipeline.audit_topic import TopicPlace, is_topic
+from audit_pipeline.commands import DAYS_MAX, OK
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.published import Manifest, read_manifest
 from audit_pipeline.results.settings import (
@@ -26,7 +27,6 @@ from audit_pipeline.targets import open_target
 
 log = logging.getLogger(__name__)
 
-OK: Final = 0
 _SUMMARY_BYTES_MAX: Final = 4096
 """What Kubernetes takes as a container's termination message."""
 
@@ -47,7 +47,7 @@ def add_build(found: Any) -> None:
     build.add_argument("--objectives", type=Path, help="JSON: objectives (SLOs) of latency and errors")
     build.add_argument("--mirrors", type=Path, help="JSON: which cluster mirrors which")
     build.add_argument("--storms", type=Path, help="JSON: when connections are a storm")
-    build.add_argument("--retention-days", type=int, help="results of days before are dropped")
+    build.add_argument("--retention-days", type=int, help="results of days that are longer ago are dropped")
     build.add_argument("--summary", type=Path, help="a file for what became of it, as JSON, also when it failed")
     build.set_defaults(run=build_results)
 
@@ -80,8 +80,10 @@ def _build(given: argparse.Namespace, now_us: int) -> Manifest:
         StormLimits() if given.storms is None else read_storms(_text_of(given.storms)),
     )
     _require_sources(given.source)
-    if given.retention_days is not None and given.retention_days < 1:
-        raise BadUseError("--retention-days has to be at least 1: fewer would drop all results")
+    if given.retention_days is not None and not 1 <= given.retention_days <= DAYS_MAX:
+        raise BadUseError(
+            f"--retention-days has to be at least 1, fewer would drop all results, and at most {DAYS_MAX}"
+        )
     request = BuildRequest(given.results, settings, now_us, given.first, given.last, given.retention_days)
     former = read_manifest(open_target(given.results))
     progress = Progress(monotonic, former.summary.get("rows_per_s") if former else None)
@@ -127,8 +129,14 @@ def _outcome(given: argparse.Namespace, manifest: Manifest | None, began_s: floa
 
 
 def _write_summary(path: Path | None, outcome: Mapping[str, Any]) -> None:
-    if path is not None:
-        path.write_text(json.dumps(outcome)[:_SUMMARY_BYTES_MAX], encoding="utf-8")
+    """Only the error is cut where all of it would be too long: what is cut anywhere else is no JSON any more."""
+    if path is None:
+        return
+    text, error = json.dumps(outcome), outcome["error"]
+    while len(text) > _SUMMARY_BYTES_MAX and error:
+        error = error[: len(error) // 2]
+        text = json.dumps({**outcome, "error": error})
+    path.write_text(text, encoding="ascii")
 
 
 def _first_line(error: BaseException) -> str:

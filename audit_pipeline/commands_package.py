@@ -10,7 +10,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Final
 
-OK: Final = 0
+from audit_pipeline.commands import OK
+
 ARCHIVE: Final = "audit_pipeline.zip"
 PROGRAM: Final = "audit_build.py"
 _PROGRAM_TEXT = f'''"""A command of the audit pipeline: spark-submit --py-files {ARCHIVE} {PROGRAM} build ..."""

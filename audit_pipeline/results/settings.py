@@ -21,6 +21,9 @@ RESOURCES: Final = {
 """Of each resource that costs: its key in the price file, and how many of its units (bytes, requests, byte-hours,
 partition-hours) that price is for. A month has 730 hours."""
 
+WINDOW_DAYS: Final = 30
+"""Of an objective that does not say over how many days it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prices:
@@ -41,7 +44,7 @@ class Objective:
     api: str
     latency_ms: float
     target: float
-    window_days: int = 30
+    window_days: int = WINDOW_DAYS
     cluster_id: str | None = None
     topic: str | None = None
     principal: str | None = None
@@ -102,14 +105,16 @@ def read_objectives(text: str) -> tuple[Objective, ...]:
         target = _number(read, "target", where)
         if not 0 < target < 1:
             raise BadUseError(f"{where}: target is {target:g}, and has to be between 0 and 1, such as 0.999")
-        days = read.get("window_days", 30)
-        if not isinstance(days, int) or not 1 <= days <= 366:
+        days = read.get("window_days", WINDOW_DAYS)
+        if not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= 366:
             raise BadUseError(f"{where}: window_days has to be a whole number from 1 to 366")
         latency_ms = _number(read, "latency_ms", where)
         if latency_ms < 0.001:
             raise BadUseError(f"{where}: latency_ms has to be at least 0.001")
         name, api = _text(read, "name", where), _text(read, "api", where)
-        scope = {key: _text(read, key, where) for key in ("cluster_id", "topic", "principal") if read.get(key)}
+        scope = {
+            key: _text(read, key, where) for key in ("cluster_id", "topic", "principal") if read.get(key) is not None
+        }
         found.append(Objective(name, api, latency_ms, target, days, **scope))
     _distinct([objective.name for objective in found], "objectives")
     return tuple(found)

@@ -81,6 +81,20 @@ def test_a_retention_of_no_days_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert "at least 1" in capsys.readouterr().err
 
 
+def test_a_retention_beyond_all_dates_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        build("--source", str(tmp_path), "--results", str(tmp_path / "r"), "--retention-days", "999999999") == BAD_USE
+    )
+    assert "at most 36500" in capsys.readouterr().err
+
+
+def test_the_summary_of_an_error_that_is_long_is_still_read(tmp_path: Path) -> None:
+    summary, missing = tmp_path / "summary.json", "\N{SNOWMAN}" * 2000
+    assert build("--source", f"./{missing}/x", "--results", str(tmp_path / "r"), "--summary", str(summary)) != 0
+    assert summary.stat().st_size <= 4096
+    assert json.loads(summary.read_text())["error"]
+
+
 def test_what_is_missing_is_said_at_the_end() -> None:
     complete = Manifest("v1", 0, {}, {"2026-11-20": {}}, summary={"missing": 0, "holes": 0, "quarantinedFiles": 0})
     assert told(complete, 3.2) == [

@@ -1,9 +1,11 @@
 """Settings as people write them."""
 
+import json
+
 import pytest
 
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.results.settings import StormLimits, read_storms
+from audit_pipeline.results.settings import StormLimits, read_objectives, read_storms
 
 
 def test_what_storms_do_not_name_is_as_it_is_without_them() -> None:
@@ -23,3 +25,18 @@ def test_what_storms_do_not_name_is_as_it_is_without_them() -> None:
 def test_storms_that_make_no_sense_are_named(text: str, says: str) -> None:
     with pytest.raises(BadUseError, match=says):
         read_storms(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("window_days", True, "window_days has to be a whole number"),
+        ("window_days", 367, "window_days has to be a whole number"),
+        ("topic", False, "topic has to be a text"),
+        ("principal", "", "principal has to be a text that is not empty"),
+    ],
+)
+def test_what_an_objective_cannot_mean_is_named(key: str, value: object, says: str) -> None:
+    objective = {"name": "orders", "api": "Produce", "latency_ms": 50, "target": 0.999, key: value}
+    with pytest.raises(BadUseError, match=says):
+        read_objectives(json.dumps({"objectives": [objective]}))
