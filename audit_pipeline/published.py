@@ -3,6 +3,7 @@
     RESULTS/_manifest.json
     RESULTS/<table>/event_date=<date>/<version>-<part>.parquet     facts and daily results
     RESULTS/<table>/<version>-<part>.parquet                       whole results
+    RESULTS/_state/<version>.json                                  what the build has seen of its source
 
 Who reads takes the manifest first and then its files: all of one build, none of the next. Files that a manifest no
 longer names stay for GRACE_S, for those who are still reading them.
@@ -44,9 +45,9 @@ class Manifest:
     """One published version.
 
     `files`: of each table and event-day (ISO, WHOLE where there is none) its files. `days`: what is noted of each day:
-    built_us, settings (of its results) and late (rows that came when the day had been over). `pending`: days that were
-    outside of what was asked for, and have to be built. `superseded`: files of former versions, with the time since
-    1970 at which they were. `summary`: what the build has to say of itself.
+    built_us, settings (of its results) and late (rows of files that came when the day had been over). `pending`: days
+    that were outside of what was asked for, and have to be built. `superseded`: files of former versions, with the time
+    since 1970 at which they were. `summary`: rows that the build wrote, and what the log has and has not of all days.
     """
 
     version: str

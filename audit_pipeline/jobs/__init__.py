@@ -1,1 +1,1 @@
-"""Where Spark runs: the only modules that have a session."""
+"""Where Spark runs: only here a session is begun, elsewhere it is a parameter."""

@@ -144,12 +144,15 @@ class _Build:
                 self._write(facts(events, self._request.settings), days)
                 self._sure.update(days)
                 return
-            except (PySparkException, Py4JJavaError):
+            except (PySparkException, Py4JJavaError) as error:
                 # A file whose footer was fine may have a page that is not, and somebody may compact meanwhile.
                 if not looks_left or not source.look_again(days):
                     raise
                 # It may have found more of days that are built already: they are for the next build.
                 self._sure.clear()
+                log.warning(
+                    "events of %s could not all be read and are read again: %s", _shown(days), _first_line(error)
+                )
 
     def _days_to_compute(self, built: Collection[date], noted: Mapping[str, Mapping[str, Any]]) -> list[date]:
         """Those that were built now, and those whose results were computed with other settings."""
@@ -187,7 +190,6 @@ class _Build:
 
     def _write(self, frames: Frames, days: Collection[date]) -> None:
         """Each as files of this version, which take the place of those of these days."""
-
         for name, frame in frames.items():
             self._spark.sparkContext.setJobDescription(name)
             table = write_table(frame, name, self._request.results, self._version)
@@ -260,6 +262,10 @@ def _portions(days: Sequence[date], source: EventSource) -> Iterator[list[date]]
         rows += count
     if taken:
         yield taken
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _shown(days: Sequence[date]) -> str:

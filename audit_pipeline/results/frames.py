@@ -43,7 +43,7 @@ NUMBERED = ("cluster_id", "broker_id", "boot_id", "seq")
 
 
 class EventFrames(NamedTuple):
-    """Events as brokers have recorded them, cleaned: one frame for each table of the contract."""
+    """Events as brokers have recorded them: one frame for each table of the contract."""
 
     request: DataFrame
     partition: DataFrame

@@ -33,25 +33,28 @@ class LandedSegments:
 
     def __init__(self, sources: Sequence[str], remembered: bytes | None, now_us: int) -> None:
         self._targets: dict[str, Target] = {source: open_target(source) for source in sources}
-        former = msgspec.json.decode(remembered, type=list[SegmentEntry]) if remembered else []
-        self._former = former
+        self._former = msgspec.json.decode(remembered, type=list[SegmentEntry]) if remembered else []
+        self._counting = [entry for entry in self._former if entry.fault is None]
         self._now_us = now_us
         self._look()
 
     def _look(self) -> None:
         known = {(entry.source, entry.path, entry.size): entry for entry in self._former if entry.is_present}
         self._present, self._unread = look(self._targets, known, self._now_us)
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was concluded from the files that were there before."""
         for name in ("found", "touched", "holes"):
             self.__dict__.pop(name, None)
 
     @cached_property
     def found(self) -> Catalogue:
-        counting = [entry for entry in self._former if entry.fault is None]
-        return catalogue(self._present, counting, self._unread)
+        return catalogue(self._present, self._counting, self._unread)
 
     @cached_property
     def touched(self) -> set[date]:
-        return touched_days(self.found.entries, [entry for entry in self._former if entry.fault is None])
+        return touched_days(self.found.entries, self._counting)
 
     @property
     def lost(self) -> set[date]:
@@ -96,8 +99,7 @@ class LandedSegments:
         bad = damaged(wanted, self._targets)
         known = {(entry.source, entry.path): entry for entry in bad}
         self._present = [known.get((entry.source, entry.path), entry) for entry in self._present]
-        for name in ("found", "touched", "holes"):
-            self.__dict__.pop(name, None)
+        self._forget()
         return bool(bad)
 
     def remembered(self) -> bytes:

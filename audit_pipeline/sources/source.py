@@ -30,7 +30,7 @@ class EventSource(Protocol):
     def holes(self) -> Sequence[Hole]: ...
 
     def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
-        """About how many rows of these days there are, for estimates; a file of several days counts as a whole."""
+        """About how many rows of these days there are; a file of several days counts as a whole."""
         ...
 
     def events(self, spark: SparkSession, days: Collection[date]) -> EventFrames:
@@ -38,7 +38,10 @@ class EventSource(Protocol):
         ...
 
     def look_again(self, days: Collection[date]) -> bool:
-        """After reading failed: whether something was found that cannot be read, and was set aside."""
+        """After reading has failed: whether there is a reason that reading again would not meet.
+
+        What cannot be read is set aside by then, and what somebody has compacted is looked for anew.
+        """
         ...
 
     def remembered(self) -> bytes:
