@@ -299,17 +299,17 @@ class AuditPipelineStatus(Status):
     last_schedule_time: str | None = Field(default=None, max_length=32)
     """The time of the schedule that the operator last made a SparkApplication for; Jobs are made by Kubernetes."""
     last_window: AuditWindow | None = None
-    """The days that were computed."""
+    """The first and the last day that the results have, whichever of them the run computed."""
     events: int | None = None
-    """Events of the audit log that were read."""
+    """Events that the audit log has of these days."""
     rows: Annotated[dict[str, int], Field(max_length=TABLES_MAX)] | None = None
-    """Rows of each table of results."""
+    """Rows that the run wrote, by table: only of the days that it computed, where a table is by day."""
     missing: int | None = None
     """Events that the audit log itself says are missing in these days."""
     holes: int | None = None
-    """Segments that should be there and are not."""
+    """Numbers of events that nothing tells of in these days: the segments that had them are not there."""
     quarantined_files: int | None = None
-    """Segments that could not be read and were set aside."""
+    """Files of segments that were set aside: damaged, of an unknown version, or of a clock that is wrong."""
     complete: str = Field(default="", max_length=16)
     """True when nothing is missing, False when something is, Unknown before a run has said so."""
     report_location: str | None = Field(default=None, max_length=2048)
@@ -317,7 +317,7 @@ class AuditPipelineStatus(Status):
     last_error: str | None = Field(default=None, max_length=1024)
     """The first line of what went wrong in the newest run; absent when nothing has."""
     progress: str | None = Field(default=None, max_length=1024)
-    """How far a run is that goes on, and how long the one before it took."""
+    """Since when a run goes on, and how long the one before it took."""
     took_seconds: float | None = None
     """How long the last run that ended well took, as it says itself."""
 
