@@ -10,10 +10,12 @@ from sluicegate_operator.resources.owner import child_metadata
 
 COMPONENT = "audit-pipeline"
 FILES_PATH = "/etc/sluicegate-audit"
-PROGRAM = f"{FILES_PATH}/main.py"
+_PROGRAM_FILE = "main.py"
+PROGRAM = f"{FILES_PATH}/{_PROGRAM_FILE}"
 THEN = "--then"
 """Between two commands of one run."""
 PASSWD = "passwd"
+USER_ID = 10001
 
 _PROGRAM = f'''"""Runs commands of the audit pipeline one after the other until one fails; {THEN} stands between two."""
 
@@ -28,8 +30,8 @@ while words:
         sys.exit(code if code > 0 else 128 - code)
     words = words[end + 1 :]
 '''
-_PASSWD = """root:x:0:0:root:/root:/sbin/nologin
-sluicegate:x:10001:10001:sluicegate:/tmp:/sbin/nologin
+_PASSWD = f"""root:x:0:0:root:/root:/sbin/nologin
+sluicegate:x:{USER_ID}:{USER_ID}:sluicegate:/tmp:/sbin/nologin
 """
 """Hadoop's classes, which Spark needs, end at a user without a name, and an image need not have ours."""
 
@@ -47,5 +49,5 @@ def audit_files(pipeline: AuditPipeline) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": child_metadata(pipeline, audit_files_name(pipeline.name), labels(cluster, COMPONENT)),
-        "data": {"main.py": _PROGRAM, PASSWD: _PASSWD, **settings},
+        "data": {_PROGRAM_FILE: _PROGRAM, PASSWD: _PASSWD, **settings},
     }

@@ -7,10 +7,9 @@ in the store; a Job that is gone takes its pod with it and nothing else.
 from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline
-from sluicegate_operator.resources.audit_files import PROGRAM
+from sluicegate_operator.resources.audit_files import PROGRAM, USER_ID
 from sluicegate_operator.resources.audit_run import (
     TMP,
-    USER_ID,
     AuditPlaces,
     arguments,
     container_security,

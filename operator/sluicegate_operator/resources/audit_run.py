@@ -6,7 +6,7 @@ from typing import Any
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPlace
 from sluicegate_operator.api.metadata import GROUP
 from sluicegate_operator.api.quantities import amount
-from sluicegate_operator.resources.audit_files import COMPONENT, FILES_PATH, PASSWD, THEN, audit_files_name
+from sluicegate_operator.resources.audit_files import COMPONENT, FILES_PATH, PASSWD, THEN, USER_ID, audit_files_name
 from sluicegate_operator.resources.labels import labels
 
 PIPELINE_LABEL = f"{GROUP}/pipeline"
@@ -16,7 +16,6 @@ RESULTS_PATH = "/var/lib/sluicegate-results"
 SUMMARY = "/dev/termination-log"
 """Where Kubernetes looks for what a container says at its end; 4096 bytes of it reach the pod's status."""
 REPORT = "report.html"
-USER_ID = 10001
 TMP = "/tmp"
 _FILES, _SEGMENTS, _RESULTS, _TMP = "files", "segments", "results", "tmp"
 _HEAP_MIB = 1024
@@ -33,17 +32,17 @@ class AuditPlaces:
     results: AuditPlace
     secret_name: str | None
 
-    def source_word(self) -> str:
+    def source_argument(self) -> str:
         return self.source.uri or f"{SEGMENTS_PATH}/{self.cluster}"
 
-    def results_word(self, pipeline: str) -> str:
+    def results_argument(self, pipeline: str) -> str:
         return self.results.uri or f"{RESULTS_PATH}/{pipeline}.results"
 
     def report_location(self, pipeline: str) -> str:
         """For people: what lies on a claim has no address of its own."""
         if self.results.claim_name is not None:
             return f"claim {self.results.claim_name}: {pipeline}.results/{REPORT}"
-        return f"{self.results_word(pipeline).partition('?')[0].rstrip('/')}/{REPORT}"
+        return f"{self.results_argument(pipeline).partition('?')[0].rstrip('/')}/{REPORT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,8 @@ def memory_of(pipeline: AuditPipeline) -> Memory:
 
 def arguments(pipeline: AuditPipeline, places: AuditPlaces) -> list[str]:
     """Of the program in the ConfigMap."""
-    results, spec = places.results_word(pipeline.name), pipeline.spec
-    words = ["build", "--source", places.source_word(), "--results", results, "--summary", SUMMARY]
+    results, spec = places.results_argument(pipeline.name), pipeline.spec
+    words = ["build", "--source", places.source_argument(), "--results", results, "--summary", SUMMARY]
     for name in spec.settings_files():
         words += [f"--{name}", f"{FILES_PATH}/{name}.json"]
     if spec.retention_days is not None:

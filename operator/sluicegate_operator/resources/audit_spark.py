@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.metadata import GROUP
 from sluicegate_operator.resources.audit_files import PROGRAM
 from sluicegate_operator.resources.audit_run import (
     AuditPlaces,
@@ -28,7 +29,7 @@ EXECUTORS, ACCOUNT = 2, "spark"
 KEPT = 2
 """Of the SparkApplications that have ended; the Spark operator of kubeflow keeps one of each outcome."""
 RETRIES, RETRY_S = 1, 60
-RUN_LABEL = "sluicegate.dev/run"
+RUN_LABEL = f"{GROUP}/run"
 """Of a driver's pod: its SparkApplication."""
 _TIME = "%Y%m%d%H%M"
 
