@@ -1,4 +1,4 @@
-"""`python -m audit_pipeline land|keep|tail|query|check|upkeep|publish|build|report|package`: from spools to answers."""
+"""`python -m audit_pipeline COMMAND`: from spools to answers; `--help` has the commands."""
 
 import argparse
 import logging

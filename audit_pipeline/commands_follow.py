@@ -2,25 +2,25 @@
 
 import argparse
 import logging
+import math
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
-from typing import Any, Final
+from typing import Any
 
 from audit_pipeline.audit_topic import TopicPlace, is_topic
+from audit_pipeline.commands import OK
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.live import LIVE, LiveManifest
 
 log = logging.getLogger(__name__)
-
-OK: Final = 0
 
 
 def add_follow(found: Any) -> None:
     """`follow` among the commands of `found`, as argparse's add_subparsers returns it."""
     follow = found.add_parser("follow", help="roll up what has just come, by Spark's streaming, before `build` does")
     follow.add_argument("--source", required=True, help="a folder that `land` was given, or kafka:HOST:PORT/TOPIC")
-    follow.add_argument("--results", required=True, type=Path, help="the folder that results are published in")
+    follow.add_argument("--results", required=True, help="the folder that results are published in")
     follow.add_argument("--continuous", action="store_true", help="go on until SIGTERM; else all that is there now")
     follow.add_argument("--interval-s", type=float, default=30.0, help="with --continuous: time between two batches")
     follow.set_defaults(run=follow_events)
@@ -39,13 +39,14 @@ def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[]
             f"there is no folder {given.source}: follow reads the folder that `land` was given, or a topic; what is in "
             "an object store `build` reads"
         )
-    if "://" in str(given.results) or given.interval_s <= 0:
+    if "://" in given.results or not 0 < given.interval_s < math.inf:
         raise BadUseError("--results has to be a folder, and --interval-s more than 0")
-    request = FollowRequest(given.source, given.results, given.interval_s if given.continuous else None)
+    results = Path(given.results)
+    request = FollowRequest(given.source, results, given.interval_s if given.continuous else None)
     config = connector_config() if is_topic(given.source) else None
     with spark_session("sluicegate audit follow", config) as spark:
         live = follow(spark, request, stopped, now_us)
-    for line in told(live, given.results / LIVE):
+    for line in told(live, results / LIVE):
         log.info("%s", line)
     return OK
 

@@ -1,0 +1,29 @@
+"""What `follow` says of a request that makes no sense, before it starts Spark."""
+
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from audit_pipeline.__main__ import main
+
+BAD_USE = 2
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--source", "s3://audit/segments", "what is in an object store `build` reads"),
+        ("--source", "kafka:127.0.0.1:9092", "names no topic"),
+        ("--results", "s3://audit/results", "--results has to be a folder"),
+        ("--interval-s", "0", "--interval-s more than 0"),
+        ("--interval-s", "nan", "--interval-s more than 0"),
+    ],
+)
+def test_what_cannot_be_followed_is_named(
+    option: str, value: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"--source": str(tmp_path), "--results": str(tmp_path / "results"), option: value}
+    assert main(["follow", *(word for pair in given.items() for word in pair)], Event()) == BAD_USE
+    assert says in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
