@@ -1,31 +1,16 @@
 """Histograms of times by buckets of 4 percent: how they are counted, merged and asked for percentiles. Pure.
 
-Bucket b holds the times in microseconds up to 1.04 ^ b and above 1.04 ^ (b - 1); bucket 0 those up to 1. Engines agree
-on it: no whole number of microseconds below 13 hours is so near to a power of 1.04 that the last digit of a logarithm
-would matter.
+Engines agree on the bucket of a time (results.buckets): no whole number of microseconds below 13 hours is so near to a
+power of 1.04 that the last digit of a logarithm would matter.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import count, takewhile
 from math import floor, log
-from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-GAMMA: Final = 1.04
-_LARGEST: Final = 2**63 - 1
-
-
-def _power(bucket: int) -> int:
-    """round(1.04 ^ bucket), exactly."""
-    numerator: int = 26**bucket
-    denominator: int = 25**bucket
-    return (2 * numerator + denominator) // (2 * denominator)
-
-
-BUCKET_US: Final = tuple(takewhile(lambda value: value <= _LARGEST, map(_power, count())))
-"""What stands for the times of each bucket: where it ends, in whole microseconds. Engines round powers differently."""
+from audit_pipeline.results.buckets import BUCKET_US, GAMMA
 
 
 def bucket_of(us: Column) -> Column:
@@ -39,7 +24,7 @@ def last_bucket_within(us: float) -> int:
 
 
 def bucket_us(bucket: Column) -> Column:
-    """See BUCKET_US. A bucket that no broker can have counted is taken for the nearest that there is."""
+    """As buckets.end_us: a bucket that no broker can have counted is taken for the nearest that there is."""
     last = len(BUCKET_US) - 1
     known = F.when(bucket < 0, F.lit(0)).when(bucket > last, F.lit(last)).otherwise(bucket.cast("int"))
     ends = F.expr("array(" + ",".join(f"{value}L" for value in BUCKET_US) + ")")

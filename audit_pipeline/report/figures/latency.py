@@ -7,11 +7,11 @@ from itertools import accumulate
 
 from audit_pipeline.report.figures.scope import Scope
 from audit_pipeline.report.window import Span
+from audit_pipeline.results.buckets import end_us
 
 APIS = ("Produce", "Fetch")
 """Of these there is always a plot where there are numbers; of others where they have most requests."""
 APIS_MAX = 3
-_GAMMA = 1.04
 
 _BUCKETS = """
 SELECT api, {at} AS at_us, bucket, sum(measured)::BIGINT AS requests
@@ -72,7 +72,7 @@ def percentile_us(buckets: Mapping[int, int], percent: int) -> int:
     below = accumulate(buckets[bucket] for bucket in ordered)
     needed = sum(buckets.values()) * percent
     reached = next(bucket for bucket, number in zip(ordered, below, strict=True) if number * 100 >= needed)
-    return round(_GAMMA**reached)
+    return end_us(reached)
 
 
 def _point(at_us: int, buckets: Mapping[int, int]) -> LatencyPoint:

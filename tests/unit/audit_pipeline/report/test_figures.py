@@ -16,6 +16,7 @@ from audit_pipeline.report.figures.latency import percentile_us
 from audit_pipeline.report.figures.report import Report, Subjects, as_json, report_of
 from audit_pipeline.report.page import page
 from audit_pipeline.report.words import moment
+from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.targets import FolderTarget
 from tests.support.published_results import HOSTILE, MIRROR, SHOP, minutes_of_a_demo, publish_rows
 
@@ -178,3 +179,8 @@ def test_a_day_without_any_event_is_not_known_rather_than_quiet(tmp_path: Path) 
     unknown = {moment(point.at_us)[:10] for point in cluster.points if not point.covered_us}
     assert (known, unknown) == ({"2026-11-20", "2026-11-22"}, {"2026-11-21"})
     assert 'class="line line-0"' in page(report, answers_of(report))
+
+
+@pytest.mark.parametrize(("bucket", "us"), [(-1, 1), (32_767, BUCKET_US[-1])])
+def test_a_bucket_that_no_broker_can_have_counted_is_taken_for_the_nearest(bucket: int, us: int) -> None:
+    assert percentile_us({bucket: 1}, 50) == us

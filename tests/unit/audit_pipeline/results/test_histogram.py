@@ -6,8 +6,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 from pyspark.testing import assertDataFrameEqual
 
+from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.results.histogram import (
-    BUCKET_US,
     bucket_of,
     bucket_us,
     last_bucket_within,

@@ -1,7 +1,7 @@
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from audit_pipeline.results.histogram import BUCKET_US
+from audit_pipeline.results.buckets import BUCKET_US
 from audit_pipeline.results.latency import latency
 from tests.support.spark_frames import facts, results
 
