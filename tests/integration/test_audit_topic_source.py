@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, time_ns
+from time import time_ns
 from typing import Any
 
 import pytest
@@ -10,13 +10,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from audit_pipeline.audit_topic import TopicPlace
-from audit_pipeline.jobs.build import BuildRequest, build
-from audit_pipeline.jobs.progress import Progress
+from audit_pipeline.jobs.computing import facts
+from audit_pipeline.jobs.store import prepare, write_table
 from audit_pipeline.kafka_events import KafkaEvents
 from audit_pipeline.publish import publish, published_numbers
 from audit_pipeline.published import Manifest, result_schema, table_of
+from audit_pipeline.results.clean import of_days
 from audit_pipeline.results.settings import Settings
-from audit_pipeline.results.tables import result_tables
 from audit_pipeline.sources.named import named_source
 from audit_pipeline.targets import FolderTarget
 from tests.support.audit_weeks.week import Week, write_week
@@ -70,16 +70,22 @@ class torn:  # noqa: N801 - a topic
             raise OSError("the broker is gone")
 
 
-def results_of(spark: SparkSession, results: Path, source: str) -> dict[str, list[str]]:
-    """The rows of all results but the quarantine, which tells of files."""
-    request = BuildRequest(str(results), Settings(mirrors=WEEK.mirrors), WEEK.now_us)
-    manifest = build(spark, request, lambda told: named_source(spark, [source], told, WEEK.now_us), Progress(monotonic))
-    return {name: rows_of(results, manifest, name) for name in result_tables() if name != "quarantine"}
-
-
-def rows_of(results: Path, manifest: Manifest, table: str) -> list[str]:
-    found = table_of(FolderTarget(results), manifest, table, result_schema(table)).to_table()
-    return sorted(map(str, found.to_pylist()))
+def facts_of(spark: SparkSession, source: str, written: Path) -> dict[str, list[str]]:
+    """All that results are made of: facts, holes, and what was set aside."""
+    found = named_source(spark, [source], None, WEEK.now_us)
+    days = found.touched
+    told = {
+        "days": sorted(map(str, days)),
+        "holes": list(map(str, found.holes)),
+        "apart": list(map(str, found.set_aside)),
+    }
+    prepare(spark)
+    for name, frame in facts(of_days(found.events(spark, days), days), Settings()).items():
+        files = write_table(frame, name, str(written), "1").files
+        manifest = Manifest("1", 0, {name: files})
+        rows = table_of(FolderTarget(written), manifest, name, result_schema(name)).to_table()
+        told[name] = sorted(map(str, rows.to_pylist()))
+    return told
 
 
 def test_results_from_the_topic_are_those_from_the_files(
@@ -91,8 +97,8 @@ def test_results_from_the_topic_are_those_from_the_files(
     with pytest.raises(OSError, match="the broker is gone"):
         publish(FolderTarget(segments), torn(topic, 300), published_numbers(FolderTarget(segments), topic), now_ms())
     publish_all(segments, source)
-    of_files = results_of(spark, tmp_path / "of-files", str(segments))
-    found = results_of(spark, tmp_path / "of-topic", source)
+    of_files = facts_of(spark, str(segments), tmp_path / "of-files")
+    found = facts_of(spark, source, tmp_path / "of-topic")
     assert {table: len(rows) for table, rows in found.items()} == {table: len(rows) for table, rows in of_files.items()}
     assert found == of_files
     assert found["rollup"]
