@@ -26,7 +26,7 @@ _ALWAYS: Final = {
     # Which files there are is known, one by one: no job has to look for them.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
-_LOCALLY: Final = {
+LOCAL_CONFIG: Final = {
     "spark.driver.memory": HEAP,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -55,7 +55,7 @@ def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) 
     builder = SparkSession.builder.appName(name)
     if not is_submitted:
         builder = builder.master(LOCAL)
-        builder = _with(builder, _LOCALLY)
+        builder = _with(builder, LOCAL_CONFIG)
     session = _with(_with(builder, _ALWAYS), config or {}).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.WARNING)

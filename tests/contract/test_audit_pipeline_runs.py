@@ -6,6 +6,7 @@ The seam is the pipeline's command line, the files that it is given, and the sum
 import argparse
 import json
 import re
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -14,8 +15,11 @@ from typing import Any
 import pytest
 
 from audit_pipeline.__main__ import main, parser
+from audit_pipeline.commands import DAYS_MAX
+from audit_pipeline.jobs.session import LOCAL, LOCAL_CONFIG
 from audit_pipeline.results.settings import (
     RESOURCES,
+    WINDOW_DAYS,
     Objective,
     StormLimits,
     read_mirrors,
@@ -24,7 +28,7 @@ from audit_pipeline.results.settings import (
     read_storms,
 )
 from sluicegate_operator.api import AuditPipeline, BrokerCluster, parse_resource
-from sluicegate_operator.api.audit_pipeline import AuditPrices
+from sluicegate_operator.api.audit_pipeline import AuditObjective, AuditPipelineSpec, AuditPrices, AuditStorms
 from sluicegate_operator.planning.pipelines import pipeline_children, plan_pipeline
 from sluicegate_operator.planning.run_summary import Summary, read_summary
 from sluicegate_operator.resources.audit_files import THEN
@@ -100,6 +104,26 @@ def test_the_pipeline_reads_what_people_say_as_they_mean_it() -> None:
 
 def test_every_price_that_the_pipeline_knows_can_be_said() -> None:
     assert AuditPrices.model_fields.keys() == {"currency", *(key for key, _ in RESOURCES.values())}
+
+
+def test_what_is_not_said_means_the_same_to_both() -> None:
+    assert AuditObjective.model_fields["window_days"].default == WINDOW_DAYS
+    for name, value in asdict(StormLimits()).items():
+        assert f"{value} when absent" in (AuditStorms.model_fields[name].description or "")
+    bounds = AuditPipelineSpec.model_fields["retention_days"].metadata
+    assert [bound.le for bound in bounds if hasattr(bound, "le")] == [DAYS_MAX]
+
+
+def test_spark_in_the_pod_of_a_job_is_set_as_on_a_laptop() -> None:
+    _, cron_job = children(pipeline())
+    [container] = cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    command = container["command"]
+    conf = dict(command[at + 1].split("=", 1) for at, word in enumerate(command) if word == "--conf")
+    assert command[:3] == ["spark-submit", "--master", LOCAL]
+    memory = command[command.index("--driver-memory") + 1]
+    assert (memory, LOCAL_CONFIG["spark.driver.memory"]) == ("1024m", "1g")
+    del conf["spark.local.dir"]
+    assert conf == {key: value for key, value in LOCAL_CONFIG.items() if key != "spark.driver.memory"}
 
 
 def test_the_operator_reads_the_summary_of_a_run_that_fails(tmp_path: Path) -> None:
