@@ -146,8 +146,8 @@ def _missing(status: AuditPipelineStatus) -> str:
     if status.complete == "True":
         return "nothing is missing"
     return (
-        f"{status.missing} events are missing, {status.holes} segments are not there, {status.quarantined_files} could"
-        " not be read: the report begins with them"
+        f"{status.missing} events are missing, nothing tells of {status.holes} more, {status.quarantined_files} files"
+        " were set aside: the report begins with them"
     )
 
 

@@ -295,7 +295,7 @@ def test_what_is_missing_is_a_condition_and_the_pipeline_ready_all_the_same() ->
     assert condition(status, "Complete") == ("False", "Incomplete")
     assert condition(status, "Ready") == ("True", "RunSucceeded")
     said = next(one["message"] for one in status["conditions"] if one["type"] == "Complete")
-    assert said.startswith("4 events are missing, 1 segments are not there, 0 could not be read")
+    assert said.startswith("4 events are missing, nothing tells of 1 more, 0 files were set aside")
 
 
 def test_what_the_api_server_refuses_is_said_with_what_runs_said_before() -> None:
