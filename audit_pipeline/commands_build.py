@@ -84,6 +84,7 @@ def _build(given: argparse.Namespace, now_us: int) -> Manifest:
         raise BadUseError(
             f"--retention-days has to be at least 1, fewer would drop all results, and at most {DAYS_MAX}"
         )
+    _require_beside(given.results, given.source)
     request = BuildRequest(given.results, settings, now_us, given.first, given.last, given.retention_days)
     former = read_manifest(open_target(given.results))
     progress = Progress(monotonic, former.summary.get("rows_per_s") if former else None)
@@ -100,6 +101,24 @@ def _require_sources(sources: Sequence[str]) -> None:
                 raise BadUseError("a topic is a source by itself: give one --source")
         elif "://" not in source and not Path(source).is_dir():
             raise BadUseError(f"there is no folder {source}: give the folder or URI that `land` was given")
+
+
+def _require_beside(results: str, sources: Sequence[str]) -> None:
+    """What is published would be taken for damaged segments there."""
+    for source in sources:
+        if _is_within(results, source):
+            raise BadUseError(f"the results {results} are within the source {source}: give a folder or URI beside it")
+
+
+def _is_within(place: str, other: str) -> bool:
+    """Both are folders, or URIs with or without options behind a question mark."""
+    places = [
+        Path(each.partition("?")[0])
+        if "://" in each and not each.startswith("file://")
+        else Path(each.removeprefix("file://")).resolve()
+        for each in (place, other)
+    ]
+    return places[0].is_relative_to(places[1])
 
 
 def told(manifest: Manifest, took_s: float) -> list[str]:

@@ -10,6 +10,7 @@ longer names stay for GRACE_S, for those who are still reading them.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -36,6 +37,8 @@ NOTE_PREFIX = "_written-"
 """Names of what tasks of a build tell its driver."""
 DRAFTS = "_drafts"
 """The folder of what a build is writing."""
+_OF_A_BUILD = re.compile(rf"\d{{8}}T\d{{6}}-[0-9a-f]{{8}}(-\d+{re.escape(SUFFIX)}|\.json)")
+"""Names that builds give: whatever else is in their folders is of somebody else."""
 _DAY_S = 86_400
 _US = 1_000_000
 
@@ -111,7 +114,8 @@ def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -
     kept = set() if manifest is None else manifest.named | manifest.superseded.keys()
     for path, _ in list(target.files()):
         table, _, name = path.partition("/")
-        is_of_a_build = bool(name) and (table in result_tables() or table == STATE_TABLE)
+        is_in_its_place = table in result_tables() or table == STATE_TABLE
+        is_of_a_build = is_in_its_place and _OF_A_BUILD.fullmatch(name.rpartition("/")[2]) is not None
         is_of_a_build = is_of_a_build or path.startswith(NOTE_PREFIX)
         if is_of_a_build and path not in kept and _is_left_behind(target, path, now_us):
             target.delete(path)

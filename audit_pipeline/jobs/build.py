@@ -93,6 +93,8 @@ class _Build:
         self._rows: dict[str, int] = {}
         self._sure: set[date] = set()
         """Days that have all that the last look has found."""
+        self._left_alone: set[date] = set()
+        """Days of which files went while this build was at work: they stay as they were built."""
 
     def run(self, make_source: MakeSource) -> Manifest:
         former = read_manifest(self._target)
@@ -104,6 +106,7 @@ class _Build:
         days = sorted(day for day in touched - source.lost if self._is_asked_for(day) and not self._is_too_old(day))
         noted = {day: dict(told) for day, told in former.days.items()} if former else {}
         self._build_days(source, days)
+        days = [day for day in days if day not in self._left_alone]
         for day in days:
             noted[day.isoformat()] = self._note(noted.get(day.isoformat()), source, day)
         self._drop_old(noted)
@@ -138,6 +141,7 @@ class _Build:
             self._progress.done(rows)
 
     def _build_facts(self, source: EventSource, days: Sequence[date]) -> None:
+        before = {table: dict(by_day) for table, by_day in self._files.items()}
         for looks_left in reversed(range(_LOOKS_MAX)):
             try:
                 events = of_days(source.events(self._spark, days), days)
@@ -153,6 +157,20 @@ class _Build:
                 log.warning(
                     "events of %s could not all be read and are read again: %s", _shown(days), _first_line(error)
                 )
+                gone = source.lost.intersection(days)
+                self._leave_alone(gone, before)
+                days = [day for day in days if day not in gone]
+                if not days:
+                    return
+
+    def _leave_alone(self, days: Collection[date], before: Mapping[str, Mapping[str, tuple[str, ...]]]) -> None:
+        """Some tables of them may have been written before another one could not be."""
+        self._left_alone.update(days)
+        for table, by_day in self._files.items():
+            for day in (each.isoformat() for each in days):
+                by_day.pop(day, None)
+                if day in before.get(table, {}):
+                    by_day[day] = before[table][day]
 
     def _days_to_compute(self, built: Collection[date], noted: Mapping[str, Mapping[str, Any]]) -> list[date]:
         """Those that were built now, and those whose results were computed with other settings."""

@@ -57,11 +57,13 @@ def _order(table: ResultTable) -> tuple[str, ...]:
 def _written_by_spark(frame: DataFrame, table: ResultTable, target: FolderTarget, version: str) -> list[PutFile]:
     draft = f"{DRAFTS}/{version}-{table.name}"
     folder = target.absolute(draft)
+    # As Spark takes it: of a URI it would decode nothing, and write what has a space in its name into another folder.
+    uri = f"file://{folder}"
     if table.is_by_day:
         by_day = frame.withColumn(_DAY, F.col("event_date")).sortWithinPartitions(_DAY, *_order(table)[1:])
-        by_day.write.mode("overwrite").partitionBy(_DAY).parquet(folder.as_uri())
+        by_day.write.mode("overwrite").partitionBy(_DAY).parquet(uri)
     else:
-        frame.sortWithinPartitions(*_order(table)).write.mode("overwrite").parquet(folder.as_uri())
+        frame.sortWithinPartitions(*_order(table)).write.mode("overwrite").parquet(uri)
     put = []
     for number, file in enumerate(sorted(folder.rglob(f"*{SUFFIX}"))):
         day = file.parent.name.partition("=")[2] if table.is_by_day else WHOLE

@@ -178,14 +178,23 @@ def _gone(present: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> It
 
 
 def _with_too_late(kept: Sequence[SegmentEntry], former: Iterable[SegmentEntry]) -> list[SegmentEntry]:
+    """Of files that were new then, or were merged of such: as long as what the day was built from is not back."""
     lost = days_that_lost(kept)
-    known = _ranges(former)
-    return [
-        entry
-        if entry.too_late_for or not is_new(entry, known)
-        else replace(entry, too_late_for=_sorted(entry.days() & lost))
-        for entry in kept
-    ]
+    before = list(former)
+    known = _ranges(before)
+    late = [entry for entry in before if entry.too_late_for]
+    return [replace(entry, too_late_for=_sorted(_may_be_late(entry, known, late) & lost)) for entry in kept]
+
+
+def _may_be_late(entry: SegmentEntry, known: Ranges, late: Iterable[SegmentEntry]) -> set[date]:
+    if is_new(entry, known):
+        return entry.days()
+    return {day for each in late if _has(entry, each) for day in each.too_late_for}
+
+
+def _has(entry: SegmentEntry, part: SegmentEntry) -> bool:
+    is_same_boot = (entry.table, entry.boot) == (part.table, part.boot)
+    return is_same_boot and entry.low <= part.low and part.high <= entry.high
 
 
 def _sorted(days: Iterable[date]) -> tuple[date, ...]:
@@ -213,9 +222,14 @@ def covers(ranges: Iterable[tuple[int, int]], low: int, high: int) -> bool:
 
 
 def touched_days(now: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> set[date]:
-    """Days that files which were not there before have events of; a merged file is none when its parts were there."""
-    known = _ranges(former)
-    return {day for entry in now if is_new(entry, known) for day in entry.days() if day not in entry.too_late_for}
+    """Days that files which were not there before have events of; a merged file is none when its parts were there.
+
+    And those that files came too late for, when what the days were built from is back.
+    """
+    before, present = list(former), list(now)
+    known = _ranges(before)
+    new = {day for entry in present if is_new(entry, known) for day in entry.days() if day not in entry.too_late_for}
+    return new | {day for entry in before for day in entry.too_late_for} - days_that_lost(present)
 
 
 def days_that_lost(entries: Iterable[SegmentEntry]) -> set[date]:

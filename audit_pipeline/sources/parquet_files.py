@@ -38,9 +38,8 @@ class WantedFile(NamedTuple):
 def frame_of(spark: SparkSession, uri: str, files: Sequence[WantedFile], schema: StructType) -> DataFrame:
     """Rows of these files of a source, in this schema; none of no file."""
     target = open_target(uri)
-    by_spark = isinstance(target, FolderTarget)
-    plain = [file for file in files if by_spark and file.ts_from is None]
-    others = [file for file in files if not by_spark or file.ts_from is not None]
+    plain = [file for file in files if isinstance(target, FolderTarget) and _is_plain(file)]
+    others = [file for file in files if not isinstance(target, FolderTarget) or not _is_plain(file)]
     frame = spark.createDataFrame([], schema)
     if plain and isinstance(target, FolderTarget):
         # Folders are named arrival_date=...: that makes no columns here.
@@ -52,6 +51,12 @@ def frame_of(spark: SparkSession, uri: str, files: Sequence[WantedFile], schema:
         rest = reader.option("files", json.dumps(others)).load()
         frame = frame.unionByName(rest) if plain else rest
     return frame
+
+
+def _is_plain(file: WantedFile) -> bool:
+    """Whether Spark's own reader has all of it, and no more: silently it leaves out files whose names begin so, as do
+    merged ones until the compaction that was interrupted goes on."""
+    return file.ts_from is None and file.path.rpartition("/")[2][:1] not in ("_", ".")
 
 
 def literally(path: Path) -> str:

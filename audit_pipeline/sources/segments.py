@@ -21,6 +21,10 @@ from audit_pipeline.tables import arrow_schema
 from audit_pipeline.targets import Target
 
 LOOKS_AT_ONCE: Final = 8
+_MAY_BE_MENDED: Final = ("corrupt", "version")
+"""Faults of files that are looked at anew: one may have been put back with the size it had, or its version be known."""
+_US_MAX: Final = 253_402_300_799_999_999 - CLOCK_AHEAD_US
+"""The end of the year 9999, which is as far as dates go."""
 _LOOKS_MAX: Final = 5
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _US = timedelta(microseconds=1)
@@ -68,11 +72,17 @@ def in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
 def _look(source: str, target: Target, known: Known, file: SegmentPath) -> SegmentEntry | SetAside | None:
     """None for a file that has gone meanwhile."""
     former = known.get((source, file.path, file.size))
-    if former is not None:
+    if former is not None and former.fault not in _MAY_BE_MENDED:
         return former
     try:
         metadata = _metadata(target, file.path)
-        return _entry(source, target, file, metadata, read_footer(metadata))
+        footer = read_footer(metadata)
+        _require_possible(footer)
+        entry = _entry(source, target, file, metadata, footer)
+        if former is not None and entry.fault is None:
+            # It was set aside because it could not be read to its end.
+            return next(iter(damaged([entry], {source: target})), entry)
+        return entry
     except FileNotFoundError:
         return None
     except NoSegmentError as error:
@@ -130,13 +140,37 @@ def _entry(source: str, target: Target, file: SegmentPath, metadata: pq.FileMeta
     return replace(entry, rows=entry.rows - clock_rows, ts_min=low, ts_max=high, clock_rows=clock_rows)
 
 
+def _require_possible(footer: Footer) -> None:
+    """Raises NoSegmentError: a footer has no checksum, and what it says is computed with."""
+    rows = footer.rows.values() if isinstance(footer.rows, dict) else [None]
+    numbers = [*footer.segments, footer.first_seq, footer.last_seq, *rows]
+    is_possible = (
+        all(isinstance(each, str) for each in (footer.cluster_id, footer.boot_id, footer.end))
+        and _are_within([footer.broker_id], 2**31 - 1)
+        and _are_within(numbers, 2**63 - 1)
+        and len(footer.segments) == 2
+        and footer.segments[0] <= footer.segments[1]
+        and _are_within([footer.opened_us, footer.closed_us], _US_MAX)
+    )
+    if not is_possible:
+        raise NoSegmentError("what its footer says is damaged: some number in it is impossible")
+
+
+def _are_within(numbers: Iterable[object], most: int) -> bool:
+    return all(isinstance(each, int) and 0 <= each <= most for each in numbers)
+
+
 def _times(metadata: pq.FileMetaData) -> tuple[int | None, int | None]:
     """Least and greatest ts by the statistics of all row groups; None where one has none."""
     place = metadata.schema.names.index("ts")
     found = [metadata.row_group(number).column(place).statistics for number in range(metadata.num_row_groups)]
     if any(each is None or not each.has_min_max for each in found):
         return None, None
-    return min(_us(each.min) for each in found), max(_us(each.max) for each in found)
+    try:
+        return min(_us(each.min) for each in found), max(_us(each.max) for each in found)
+    except OverflowError:
+        # Some are of a year that dates do not have: rows say which.
+        return None, None
 
 
 def _us(moment: datetime) -> int:

@@ -63,10 +63,11 @@ def test_a_source_that_is_not_there_is_told_and_is_in_the_summary(
 
 
 def test_results_of_another_format_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = tmp_path / "r"
+    source, results = tmp_path / "s", tmp_path / "r"
+    source.mkdir()
     results.mkdir()
     (results / "_manifest.json").write_text('{"format": 2}')
-    assert build("--source", str(tmp_path), "--results", str(results)) == BAD_USE
+    assert build("--source", str(source), "--results", str(results)) == BAD_USE
     assert "format 2, and this is for format 1" in capsys.readouterr().err
 
 
@@ -103,3 +104,19 @@ def test_what_is_missing_is_said_at_the_end() -> None:
     ]
     missing = Manifest("v1", 0, {}, summary={"missing": 1200, "holes": 0, "quarantinedFiles": 2})
     assert told(missing, 3)[1] == "the audit log is not complete: 1,200 events missing, 2 files set aside"
+
+
+@pytest.mark.parametrize("results", ["", "of/results"])
+def test_results_within_the_source_are_refused(
+    results: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build("--source", str(tmp_path), "--results", f"{tmp_path}/../{tmp_path.name}/{results}") == BAD_USE
+    assert "are within the source" in capsys.readouterr().err
+
+
+def test_the_summary_of_a_failure_is_json_however_long_its_error_is(tmp_path: Path) -> None:
+    summary = tmp_path / "summary.json"
+    missing = "/" + "\U0001f4a5" * 1500
+    assert build("--source", missing, "--results", str(tmp_path / "r"), "--summary", str(summary)) == BAD_USE
+    assert len(summary.read_bytes()) <= 4096
+    assert json.loads(summary.read_text())["error"]

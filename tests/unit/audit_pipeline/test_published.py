@@ -7,7 +7,7 @@ import pytest
 from pyarrow import fs
 
 from audit_pipeline.published import NOTE_PREFIX, Manifest, remove_unpublished
-from audit_pipeline.targets import StoreTarget
+from audit_pipeline.targets import FolderTarget, StoreTarget
 
 HOUR_US = 3_600_000_000
 BEGAN_US = int(datetime(2024, 5, 8, tzinfo=UTC).timestamp()) * 1_000_000
@@ -19,6 +19,7 @@ LEFT = (
 )
 NAMED = "rollup/event_date=2024-05-06/20240506T120000-600dcafe-00000.parquet"
 OTHERS = "report.html"
+SEGMENT = "rollup/arrival_date=2024-05-06/arrival_hour=05/c-1-b-00000001.parquet"
 
 
 @pytest.mark.parametrize(("hours", "stays"), [(23, True), (25, False)])
@@ -31,3 +32,12 @@ def test_what_a_killed_build_has_put_into_a_store_stays_for_a_day(tmp_path: Path
     remove_unpublished(target, manifest, BEGAN_US + hours * HOUR_US)
     found = {each.path for each in target.files()}
     assert found == {NAMED, OTHERS, *(LEFT if stays else ())}
+
+
+def test_what_no_build_has_written_is_never_removed_wherever_it_lies(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path)
+    others = {SEGMENT, "_state/notes.json", "traffic/mine.parquet"}
+    for path in (*others, *LEFT):
+        target.put(path, b"{}")
+    remove_unpublished(target, None, BEGAN_US)
+    assert {each.path for each in target.files()} == others

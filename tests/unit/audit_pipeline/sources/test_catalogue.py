@@ -145,3 +145,22 @@ def test_files_that_are_set_aside_leave_no_hole_in_numbers() -> None:
         entry(0), entry(1, fault="version", detail="2"), entry(2, fault="future", detail="x"), entry(3, end="stopped")
     )
     assert holes(of, {}) == []
+
+
+def test_what_came_too_late_counts_when_what_had_gone_is_back() -> None:
+    """A mount may have been empty, or files may have been listed while they were merged."""
+    before = found(entry(0)).entries
+    late = found(entry(1), former=before).entries
+    (remembered,) = (each for each in late if each.low == 1)
+    back = found(entry(0), remembered, former=late)
+    assert back.apart == ()
+    assert touched_days(back.entries, late) == {DAY}
+    assert touched_days(back.entries, back.entries) == set()
+
+
+def test_what_came_too_late_stays_told_when_it_is_merged_with_others() -> None:
+    before = found(entry(0), entry(1, day=1)).entries
+    late = found(entry(1, day=1), entry(2), former=before).entries
+    merged = found(entry(1, 2, ts_max=START_US + DAY_US + 5 * HOUR_US), former=late)
+    assert [(each.reason, each.event_date) for each in merged.apart] == [("expired", DAY)]
+    assert touched_days(merged.entries, late) == set()

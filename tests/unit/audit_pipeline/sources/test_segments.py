@@ -1,0 +1,90 @@
+"""What one look says of files: hostile ones are set aside, and mended ones count again."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from audit_pipeline.segment import FOOTER_KEY, Footer, packed
+from audit_pipeline.sources.catalogue import SegmentEntry, SetAside
+from audit_pipeline.sources.segments import look
+from audit_pipeline.tables import arrow_schema
+from audit_pipeline.targets import FolderTarget
+
+OPENED_US = 1_795_132_800_000_000
+NOW_US = OPENED_US + 3_600_000_000
+PATH = "gap/arrival_date=2026-11-20/arrival_hour=00/c-1-b-00000001.parquet"
+FOOTER = Footer(1, "c", 1, "b", (1, 1), 1, 2, OPENED_US, OPENED_US + 1_000_000, "next", {"gap": 2})
+
+
+def rows(*ts: int) -> pa.Table:
+    schema = arrow_schema("gap")
+    made = {field.name: pa.array([_value(field.type)] * len(ts), field.type) for field in schema}
+    made["ts"] = pa.array(ts, schema.field("ts").type)
+    return pa.table(made, schema=schema)
+
+
+def _value(of: pa.DataType) -> object:
+    return "x" if pa.types.is_string(of) else 1
+
+
+def looked_at(folder: Path, *known: SegmentEntry) -> SegmentEntry | SetAside:
+    told = {(each.source, each.path, each.size): each for each in known}
+    entries, unread = look({"s": FolderTarget(folder)}, told, NOW_US)
+    found: list[SegmentEntry | SetAside] = [*entries, *unread]
+    (one,) = found
+    return one
+
+
+def test_a_time_of_a_year_that_dates_do_not_have_is_an_impossible_one(tmp_path: Path) -> None:
+    FolderTarget(tmp_path).put(PATH, packed(rows(OPENED_US, 2**62), FOOTER))
+    found = looked_at(tmp_path)
+    assert isinstance(found, SegmentEntry)
+    assert (found.fault, found.rows, found.clock_rows, found.ts_max) == (None, 1, 1, OPENED_US)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"opened_us": "yesterday"},
+        {"closed_us": 2**62},
+        {"broker_id": 2**40},
+        {"segments": [2, 1]},
+        {"segments": [1]},
+        {"rows": {"gap": None}},
+        {"rows": 3},
+        {"cluster_id": None},
+    ],
+)
+def test_a_footer_with_impossible_numbers_is_set_aside(wrong: dict[str, object], tmp_path: Path) -> None:
+    data = rows(OPENED_US)
+    told = {name: getattr(FOOTER, name) for name in FOOTER.__slots__} | wrong
+    (tmp_path / PATH).parent.mkdir(parents=True)
+    pq.write_table(data.replace_schema_metadata({FOOTER_KEY: json.dumps(told).encode()}), tmp_path / PATH)
+    found = looked_at(tmp_path)
+    assert isinstance(found, SetAside)
+    assert found.reason == "corrupt"
+
+
+@pytest.mark.parametrize("fault", ["corrupt", "version"])
+def test_a_file_that_was_set_aside_counts_when_it_is_fine_now(fault: str, tmp_path: Path) -> None:
+    """What is restored has the size it had, and a later release may know its version."""
+    FolderTarget(tmp_path).put(PATH, packed(rows(OPENED_US), FOOTER))
+    found = looked_at(tmp_path)
+    assert isinstance(found, SegmentEntry)
+    again = looked_at(tmp_path, replace(found, fault=fault, detail="x"))
+    assert again == found
+
+
+def test_a_page_that_is_damaged_is_not_forgotten(tmp_path: Path) -> None:
+    data = bytearray(packed(rows(*range(OPENED_US, OPENED_US + 500)), FOOTER))
+    data[100] ^= 0xFF
+    FolderTarget(tmp_path).put(PATH, bytes(data))
+    found = looked_at(tmp_path)
+    assert isinstance(found, SegmentEntry)
+    again = looked_at(tmp_path, replace(found, fault="corrupt", detail="x"))
+    assert isinstance(again, SegmentEntry)
+    assert again.fault == "corrupt"
