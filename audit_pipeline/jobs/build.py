@@ -10,7 +10,7 @@ come in any order. Nothing counts before the manifest names it.
 import logging
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.jobs.computing import Frames, daily_results, facts, whole_results
+from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, note_of, results_mark
 from audit_pipeline.jobs.progress import Progress
 from audit_pipeline.jobs.store import prepare, write_table
 from audit_pipeline.published import (
@@ -46,8 +47,6 @@ _ROWS_AT_ONCE: Final = 20_000_000
 """Days are built together up to so many rows of events: a day alone may have more."""
 _LOOKS_MAX: Final = 5
 """How often a source is looked at again after reading it has failed."""
-_OVER_AFTER: Final = timedelta(minutes=15)
-"""A day that was built later than so long after its end was over: what comes then is late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,31 +101,26 @@ class _Build:
         self._files = {table: dict(by_day) for table, by_day in former.files.items()} if former else {}
         source = make_source(former.state(self._target) if former else None)
         pending = {date.fromisoformat(day) for day in former.pending} if former else set()
-        touched = source.touched | pending
-        days = sorted(day for day in touched - source.lost if self._is_asked_for(day) and not self._is_too_old(day))
         noted = {day: dict(told) for day, told in former.days.items()} if former else {}
+        settings, asked = self._request.settings, self._asked()
+        days = days_to_build(source.touched | pending, source.lost, noted, asked, settings)
         self._build_days(source, days)
-        days = [day for day in days if day not in self._left_alone]
-        for day in days:
-            noted[day.isoformat()] = self._note(noted.get(day.isoformat()), source, day)
-        self._drop_old(noted)
-        self._build_daily(self._days_to_compute(days, noted), noted)
+        for day in [day for day in days if day not in self._left_alone]:
+            new_rows, told = source.rows_of([day], only_new=True), noted.get(day.isoformat())
+            noted[day.isoformat()] = note_of(told, day, self._request.now_us, new_rows, settings)
+        dropped = self._drop_old(noted, asked)
+        self._build_daily(days_to_compute(noted, settings), noted)
         self._build_whole(source)
-        left = {day for day in source.touched | pending if day not in self._sure and not self._is_too_old(day)}
+        # Days beyond the retention, too: it may become longer.
+        left = (source.touched | pending | dropped) - self._sure
         return self._publish(former, source, noted, [day.isoformat() for day in sorted(left)])
 
-    def _is_asked_for(self, day: date) -> bool:
-        first, last = self._request.first, self._request.last
-        return (first is None or day >= first) and (last is None or day <= last)
-
-    def _is_too_old(self, day: date) -> bool:
-        oldest = self._oldest()
-        return oldest is not None and day < oldest
-
-    def _oldest(self) -> date | None:
-        """Days before it are beyond the retention."""
-        days = self._request.retention_days
-        return None if days is None else self._today() - timedelta(days=days)
+    def _asked(self) -> AskedDays:
+        request = self._request
+        oldest = None
+        if request.retention_days is not None:
+            oldest = self._today() - timedelta(days=request.retention_days)
+        return AskedDays(request.first, request.last, oldest)
 
     def _today(self) -> date:
         return datetime.fromtimestamp(self._request.now_us / 1_000_000, UTC).date()
@@ -172,23 +166,13 @@ class _Build:
                 if day in before.get(table, {}):
                     by_day[day] = before[table][day]
 
-    def _days_to_compute(self, built: Collection[date], noted: Mapping[str, Mapping[str, Any]]) -> list[date]:
-        """Those that were built now, and those whose results were computed with other settings."""
-        wanted = self._settings_mark()
-        others = {date.fromisoformat(day) for day, told in noted.items() if told.get("settings") != wanted}
-        return sorted(others | set(built))
-
-    def _settings_mark(self) -> str:
-        settings = asdict(self._request.settings)
-        return repr((settings["prices"], settings["objectives"]))
-
     def _build_daily(self, days: Sequence[date], noted: dict[str, dict[str, Any]]) -> None:
         if days:
             self._progress.step(f"results of {_shown(days)}", 0)
             stored = {table: self._stored(table, days) for table in ("rollup", "inventory_hours")}
             self._write(daily_results(stored, self._request.settings), days)
             for day in days:
-                noted[day.isoformat()]["settings"] = self._settings_mark()
+                noted[day.isoformat()]["settings"] = results_mark(self._request.settings)
 
     def _build_whole(self, source: EventSource) -> None:
         self._progress.step("results of all days", 0)
@@ -218,22 +202,13 @@ class _Build:
             by_day.update(table.files)
             self._rows[name] = self._rows.get(name, 0) + table.rows
 
-    def _note(self, former: Mapping[str, Any] | None, source: EventSource, day: date) -> dict[str, Any]:
-        """What the manifest says of a day that was built now: when, and how many rows came after it had been over."""
-        over_us = (
-            int((datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) + _OVER_AFTER).timestamp())
-            * 1_000_000
-        )
-        late = former.get("late", 0) if former else 0
-        if former and former["built_us"] >= over_us:
-            late += source.rows_of([day], only_new=True)
-        return {"built_us": self._request.now_us, "late": late}
-
-    def _drop_old(self, noted: dict[str, dict[str, Any]]) -> None:
-        for day in [day for day in noted if self._is_too_old(date.fromisoformat(day))]:
-            del noted[day]
+    def _drop_old(self, noted: dict[str, dict[str, Any]], asked: AskedDays) -> set[date]:
+        dropped = {day for day in map(date.fromisoformat, noted) if asked.drops(day)}
+        for day in dropped:
+            del noted[day.isoformat()]
             for by_day in self._files.values():
-                by_day.pop(day, None)
+                by_day.pop(day.isoformat(), None)
+        return dropped
 
     def _publish(
         self,
@@ -260,11 +235,14 @@ class _Build:
         return manifest
 
     def _counted(self) -> dict[str, int]:
-        """What the log has and has not, of all days."""
-        names = {"events": "events", "missing": "missing", "holes": "holes", "quarantinedFiles": "quarantined_files"}
-        complete = self._stored("completeness")
-        (row,) = complete.agg(*(F.sum(column).alias(name) for name, column in names.items())).collect()
-        return {name: row[name] or 0 for name in names}
+        """What the log has and has not, of all days; it is complete where the last three are 0.
+
+        quarantinedFiles are files of which anything was set aside, also those whose day is not known.
+        """
+        names = ("events", "missing", "holes")
+        (row,) = self._stored("completeness").agg(*(F.sum(name).alias(name) for name in names)).collect()
+        aside = self._stored("quarantine").where(F.col("reason") != "duplicate")
+        return {**{name: row[name] or 0 for name in names}, "quarantinedFiles": aside.select("path").distinct().count()}
 
 
 def _portions(days: Sequence[date], source: EventSource) -> Iterator[list[date]]:

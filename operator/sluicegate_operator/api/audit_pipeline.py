@@ -151,8 +151,8 @@ class AuditMirror(Model):
 
 
 class AuditStorms(Model):
-    """When ten seconds of a listener are called stormy; one of both is enough. A change counts for days that are
-    computed from then on."""
+    """When ten seconds of a listener are called stormy; one of both is enough. After a change all days
+    whose log is still there are computed anew."""
 
     connections: int | None = Field(default=None, ge=1, le=1_000_000_000)
     """So many connections, accepted or refused; 200 when absent."""
