@@ -14,22 +14,23 @@ log = logging.getLogger(__name__)
 def publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
     # The client library is loaded by the commands that need it.
     from audit_pipeline.kafka_events import KafkaEvents  # noqa: PLC0415
+    from audit_pipeline.publish import LandedFooters, published_numbers  # noqa: PLC0415
     from audit_pipeline.publish import publish as publish_segments  # noqa: PLC0415
-    from audit_pipeline.publish import published_numbers  # noqa: PLC0415
     from audit_pipeline.targets import open_target  # noqa: PLC0415
 
     place = TopicPlace.of(given.topic)
     require_source(given.source)
     target = open_target(given.source)
     topic = there = None
+    footers = LandedFooters()
     told: tuple[str, ...] = ()
     while True:
         code = OK
         try:
             if topic is None or there is None:
                 topic = KafkaEvents(place)
-                there = published_numbers(target, topic)
-            done = publish_segments(target, topic, there, now_us() // 1000)
+                there = published_numbers(target, topic, footers)
+            done = publish_segments(target, topic, there, now_us() // 1000, footers)
         except OSError as error:
             if not given.follow:
                 raise

@@ -83,10 +83,31 @@ class Published:
     problems: tuple[str, ...]
 
 
-def published_numbers(target: Target, topic: EventTopic) -> PublishedNumbers:
+class LandedFooters:
+    """Footers of a target's files by path and size, each read once for as long as its file is there."""
+
+    def __init__(self) -> None:
+        self._known: dict[SegmentPath, Footer] = {}
+
+    def of(self, target: Target, problems: list[str]) -> Iterator[tuple[SegmentPath, Footer]]:
+        """Of all files that are there; those that have none are told in `problems`."""
+        known, self._known = self._known, {}
+        for file in segment_paths(target):
+            try:
+                footer = known.get(file) or footer_at(file.path, target)
+            except FileNotFoundError:
+                continue
+            except NoSegmentError as error:
+                problems.append(str(error))
+                continue
+            self._known[file] = footer
+            yield file, footer
+
+
+def published_numbers(target: Target, topic: EventTopic, footers: LandedFooters | None = None) -> PublishedNumbers:
     """What is in the topic of that which the target has. Raises OSError."""
     found = PublishedNumbers()
-    opened_us = [footer.opened_us for footer, _ in _segments(target, [])]
+    opened_us = [footer.opened_us for footer, _ in _segments(target, footers or LandedFooters(), [])]
     # Records have times of events, and these may be of another clock's day.
     since_ms = min(opened_us) // 1000 - _DAY_MS if opened_us else 0
     for footer in topic.ends(max(0, since_ms)) if opened_us else ():
@@ -94,11 +115,16 @@ def published_numbers(target: Target, topic: EventTopic) -> PublishedNumbers:
     return found
 
 
-def publish(target: Target, topic: EventTopic, there: PublishedNumbers, now_ms: int) -> Published:
-    """Publish all segments that are not in the topic, and note them in `there`. Raises OSError."""
+def publish(
+    target: Target, topic: EventTopic, there: PublishedNumbers, now_ms: int, footers: LandedFooters | None = None
+) -> Published:
+    """Publish all segments that are not in the topic, and note them in `there`. Raises OSError.
+
+    Whoever comes again and again keeps `footers`.
+    """
     segments, events = 0, 0
     problems: list[str] = []
-    for footer, files in _segments(target, problems):
+    for footer, files in _segments(target, footers or LandedFooters(), problems):
         if there.has(footer):
             continue
         try:
@@ -111,17 +137,12 @@ def publish(target: Target, topic: EventTopic, there: PublishedNumbers, now_ms: 
     return Published(segments, events, tuple(problems))
 
 
-def _segments(target: Target, problems: list[str]) -> list[tuple[Footer, dict[str, SegmentPath]]]:
+def _segments(
+    target: Target, footers: LandedFooters, problems: list[str]
+) -> list[tuple[Footer, dict[str, SegmentPath]]]:
     """Whole ones, in the order of their boots and numbers."""
     found: dict[tuple[Boot, tuple[int, int]], tuple[Footer, dict[str, SegmentPath]]] = {}
-    for file in segment_paths(target):
-        try:
-            footer = footer_at(file.path, target)
-        except FileNotFoundError:
-            continue
-        except NoSegmentError as error:
-            problems.append(str(error))
-            continue
+    for file, footer in footers.of(target, problems):
         if footer.schema_version != contract().version:
             problems.append(f"{file.path} has schema version {footer.schema_version}, which is not known")
             continue

@@ -9,6 +9,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from audit_pipeline.jobs.java import require_java
+
 LOCAL: Final = "local[*]"
 HEAP: Final = "1g"
 
@@ -43,6 +45,7 @@ def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) 
 
     `config` is Spark's own, such as spark.master. Python workers are of the interpreter that runs this, but for a job
     that spark-submit has started: its executors are on other machines, where Spark's own settings say which it is.
+    Raises BadUseError where there is no Java that it can run on.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -50,6 +53,7 @@ def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) 
         return
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not is_submitted:
+        require_java(os.environ)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(name)

@@ -99,6 +99,8 @@ def _metadata(target: Target, path: str) -> pq.FileMetaData:
                 raise NoSegmentError("it is empty")
             return pq.read_metadata(opened)
         except (pa.ArrowException, OSError, ValueError) as error:
+            # Arrow says the same of a store that does not answer any more: then this does not answer either.
+            opened.read_at(1, 0)
             raise NoSegmentError(f"its footer cannot be read: {error}") from error
 
 

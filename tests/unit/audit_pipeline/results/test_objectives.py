@@ -23,9 +23,9 @@ def test_requests_that_were_good_and_those_that_were_not(spark: SparkSession) ->
         {**of_a, "requests": 100, "errors": 10, "latency": {0: 1, IN_TIME: 85, IN_TIME + 1: 4}},
         # Level rollup: they are.
         {**of_a, "requests": 100, "errors": 10, "latency": {5: 100}},
-        # Only errors need no histogram; requests that were answered do.
-        {**of_a, "requests": 2, "errors": 2},
-        {**of_a, "requests": 50, "errors": 49},
+        # Only errors need no histogram; of requests that have none elsewhere nothing counts.
+        {**of_a, "requests": 2, "errors": 2, "is_measured": True},
+        {**of_a, "requests": 50, "errors": 49, "is_measured": False},
         {**of_a, "requests": 7, "latency": {0: 7}, "is_follower": True},
         {**of_a, "requests": 7, "latency": {0: 7}, "api": "Fetch"},
         {**of_a, "requests": 0, "api": "Heartbeat"},
@@ -37,7 +37,8 @@ def test_requests_that_were_good_and_those_that_were_not(spark: SparkSession) ->
     expected = results(
         spark,
         "objectives",
-        (DAY, "c1", "produce", 202, 86 + 90, 26, 0.999, 26 / (202 * (1.0 - 0.999))),
+        # In time were 186, and no more than 202 - 22 were without an error.
+        (DAY, "c1", "produce", 202, 180, 22, 0.999, 22 / (202 * (1.0 - 0.999))),
         (DAY, "c2", "produce", 1, 0, 1, 0.999, 1 / (1.0 - 0.999)),
         (NEXT, "c1", "orders of a", 4, 1, 3, 0.9, 3 / (4 * (1.0 - 0.9))),
     )

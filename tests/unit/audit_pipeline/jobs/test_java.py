@@ -1,0 +1,34 @@
+"""Who has no Java is told what to do, before Spark starts."""
+
+from pathlib import Path
+
+import pytest
+
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.jobs.java import require_java
+
+
+def java(folder: Path, release: str) -> Path:
+    """A program that says of itself what a Java of that release does."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{release}\" 2025-04-15' >&2\n")
+    program.chmod(0o755)
+    return program
+
+
+def test_a_java_that_is_new_enough_is_taken_from_the_path_or_from_java_home(tmp_path: Path) -> None:
+    program = java(tmp_path / "new", "17.0.15")
+    require_java({"PATH": str(program.parent)})
+    require_java({"JAVA_HOME": str(tmp_path / "new"), "PATH": ""})
+    require_java({"PATH": str(java(tmp_path / "newer", "25").parent)})
+
+
+def test_no_java_and_an_old_one_are_told_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(BadUseError, match="java is not on the PATH; on Debian and Ubuntu: apt-get install"):
+        require_java({"PATH": str(tmp_path)})
+    with pytest.raises(BadUseError, match="there is no bin/java in it"):
+        require_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin"})
+    old = java(tmp_path / "old", "11.0.2")
+    with pytest.raises(BadUseError, match=r"and .*java is 11\.0\.2"):
+        require_java({"PATH": str(old.parent)})
