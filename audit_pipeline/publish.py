@@ -15,6 +15,7 @@ import pyarrow as pa
 from audit_pipeline.audit_topic import EventRecord, end_record, event_records
 from audit_pipeline.contract import contract
 from audit_pipeline.listing import SegmentPath, segment_paths
+from audit_pipeline.ranges import NumberRanges
 from audit_pipeline.segment import Footer, NoSegmentError
 from audit_pipeline.stored_segment import footer_at, row_groups_at
 from audit_pipeline.targets import Target
@@ -45,27 +46,19 @@ class EventTopic(Protocol):
 class PublishedNumbers:
     """Which numbers of each boot are in the topic, with an end behind them."""
 
-    _ranges: dict[Boot, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    _ranges: dict[Boot, NumberRanges] = field(default_factory=lambda: defaultdict(NumberRanges))
 
     def add(self, footer: Footer) -> None:
-        ranges = sorted([*self._ranges[footer.boot], (footer.first_seq, footer.last_seq)])
-        joined = ranges[:1]
-        for first, last in ranges[1:]:
-            if first <= joined[-1][1] + 1:
-                joined[-1] = (joined[-1][0], max(joined[-1][1], last))
-            else:
-                joined.append((first, last))
-        self._ranges[footer.boot] = joined
+        self._ranges[footer.boot].add(footer.first_seq, footer.last_seq)
 
     def has(self, footer: Footer) -> bool:
-        return any(
-            first <= footer.first_seq and footer.last_seq <= last for first, last in self._ranges.get(footer.boot, ())
-        )
+        ranges = self._ranges.get(footer.boot)
+        return ranges is not None and ranges.has(footer.first_seq, footer.last_seq)
 
     def without(self, rows: pa.Table, boot: Boot) -> pa.Table:
         """Those that are not there: a file may have been merged of segments of which some are."""
         ranges = self._ranges.get(boot)
-        if not ranges:
+        if ranges is None:
             return rows
         seq = rows["seq"].to_numpy()
         is_there = np.zeros(len(seq), bool)

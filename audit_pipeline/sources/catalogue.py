@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
+from audit_pipeline.ranges import NumberRanges
+
 DAY_US = 24 * 3_600_000_000
 CLOCK_BACK_US = 7 * DAY_US
 CLOCK_AHEAD_US = 5 * 60_000_000
 
 Boot = tuple[str, int, str]
-Ranges = dict[tuple[str, Boot], list[tuple[int, int]]]
-"""By table and boot: first and last spool of each file."""
+Ranges = dict[tuple[str, Boot], NumberRanges]
+"""By table and boot: the spools that files were made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ def _without_repeats(entries: Iterable[SegmentEntry]) -> tuple[list[SegmentEntry
 def _gone(present: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> Iterator[SegmentEntry]:
     ranges = _ranges(present)
     for entry in former:
-        if entry.fault is None and not covers(ranges.get((entry.table, entry.boot), ()), entry.low, entry.high):
+        if entry.fault is None and not _are_all_in(ranges, entry.table, entry):
             yield replace(entry, is_present=False)
 
 
@@ -202,23 +204,21 @@ def _sorted(days: Iterable[date]) -> tuple[date, ...]:
 
 
 def _ranges(entries: Iterable[SegmentEntry]) -> Ranges:
-    found: Ranges = defaultdict(list)
+    found: Ranges = defaultdict(NumberRanges)
     for entry in entries:
-        found[entry.table, entry.boot].append((entry.low, entry.high))
+        found[entry.table, entry.boot].add(entry.low, entry.high)
     return found
+
+
+def _are_all_in(ranges: Ranges, table: str, entry: SegmentEntry) -> bool:
+    """Whether files of this table were made of all the spools that the entry's was made of."""
+    of_boot = ranges.get((table, entry.boot))
+    return of_boot is not None and of_boot.has(entry.low, entry.high)
 
 
 def is_new(entry: SegmentEntry, known: Ranges) -> bool:
     """Whether the file is there, and these spools were not all known."""
-    return entry.is_present and not covers(known.get((entry.table, entry.boot), ()), entry.low, entry.high)
-
-
-def covers(ranges: Iterable[tuple[int, int]], low: int, high: int) -> bool:
-    """Whether these ranges have every number from low to high."""
-    for first, last in sorted(ranges):
-        if first <= low <= last:
-            low = last + 1
-    return low > high
+    return entry.is_present and not _are_all_in(known, entry.table, entry)
 
 
 def touched_days(now: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> set[date]:
@@ -268,8 +268,7 @@ def _missing_files(entry: SegmentEntry, names: Container[tuple[str, str]], range
     if entry.is_present:
         name = _name(entry.path)
         for table, rows in entry.siblings.items():
-            is_merged = covers(ranges.get((table, entry.boot), ()), entry.low, entry.high)
-            if (table, name) not in names and not is_merged:
+            if (table, name) not in names and not _are_all_in(ranges, table, entry):
                 yield rows
 
 

@@ -10,7 +10,6 @@ from audit_pipeline.sources.catalogue import (
     Hole,
     SegmentEntry,
     catalogue,
-    covers,
     days_that_lost,
     holes,
     touched_days,
@@ -106,13 +105,6 @@ def test_what_is_set_aside_counts_again_when_it_is_whole() -> None:
     assert (ranges(of), [each.reason for each in of.apart]) == ([], ["corrupt"])
     mended = found(entry(0, size=200), former=of.entries)
     assert touched_days(mended.entries, of.entries) == {DAY}
-
-
-def test_ranges_cover_each_number_or_they_do_not() -> None:
-    assert covers([(3, 4), (0, 2)], 0, 4)
-    assert covers([(0, 9), (2, 3)], 1, 9)
-    assert not covers([(0, 1), (3, 4)], 0, 4)
-    assert not covers([], 0, 0)
 
 
 def test_numbers_between_segments_are_holes_of_the_day_of_the_later_one() -> None:

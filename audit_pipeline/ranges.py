@@ -1,0 +1,33 @@
+"""Whole numbers as ranges of them: which are there. Pure."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+
+class NumberRanges:
+    """Ranges, each from its first number to its last one; those that meet are one.
+
+    Asking takes the logarithm of how many ranges there are, and so does adding behind them all.
+    """
+
+    def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        for first, last in sorted(ranges):
+            self.add(first, last)
+
+    def add(self, first: int, last: int) -> None:
+        begin = bisect_left(self._lasts, first - 1)
+        end = bisect_right(self._firsts, last + 1)
+        if begin < end:
+            first, last = min(first, self._firsts[begin]), max(last, self._lasts[end - 1])
+        self._firsts[begin:end] = [first]
+        self._lasts[begin:end] = [last]
+
+    def has(self, first: int, last: int) -> bool:
+        """Whether every number from first to last is there."""
+        place = bisect_right(self._firsts, first) - 1
+        return place >= 0 and last <= self._lasts[place]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._firsts, self._lasts, strict=True)
