@@ -126,6 +126,10 @@ class _ClientDoor:
         observed = self._served or not self._node.observers.loading
         return follower.applied_offset, follower.caught_up and fresh and observed
 
+    def knows_unfenced(self, epoch: int) -> bool:
+        me = self._node.image.brokers.get(self._node.settings.node_id)
+        return me is not None and me.epoch == epoch and not me.fenced
+
     def on_fenced(self, reason: str) -> None:
         self._fetches_when_fenced = self._follower.fetches_answered
         self._node.server.pause(self._listeners, reason)

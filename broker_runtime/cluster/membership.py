@@ -59,6 +59,10 @@ class ClientDoor(Protocol):
         """The metadata offset, and whether this broker knows enough to serve."""
         ...
 
+    def knows_unfenced(self, epoch: int) -> bool:
+        """Whether the metadata in force here has this broker unfenced, with this epoch."""
+        ...
+
     def on_fenced(self, reason: str) -> None: ...
 
     def on_unfenced(self) -> None: ...
@@ -274,8 +278,10 @@ class Membership:
             self._failures = 0
         before = self._lifecycle.phase
         self._released = self._released or answer.should_shut_down
-        # This broker may have fenced itself since it asked: what was good enough then is old now.
-        is_ready = ready and self._door.progress()[1]
+        # This broker may have fenced itself since it asked: what was good enough then is old now. And the answer comes
+        # before the record that it speaks of: a client let in meanwhile would be told of no broker at all, or of no
+        # leader, and one that forgets all brokers by that never comes back.
+        is_ready = ready and self._door.progress()[1] and self._door.knows_unfenced(self.epoch)
         self._lifecycle.heartbeat_answered(
             sent_s, self._clock.monotonic(), fenced=answer.is_fenced, released=answer.should_shut_down, ready=is_ready
         )

@@ -5,7 +5,7 @@ The producer is confluent-kafka's, idempotent, acks=all, in a thread. The check 
 
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from types import TracebackType
 from typing import Any, Self
 
@@ -78,6 +78,7 @@ class RunningConsumer:
         self._consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
         self.seen: dict[int, dict[int, bytes]] = {index: {} for index in range(partitions)}
         self.failures: list[str] = []
+        self.errors: deque[str] = deque(maxlen=10)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="running-consumer")
         self._thread.start()
@@ -93,6 +94,7 @@ class RunningConsumer:
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is not None:
+            self.errors.append(str(error))
             if error.code() in _GONE:
                 self.failures.append(str(error))
             return
@@ -102,6 +104,11 @@ class RunningConsumer:
                 f"partition {message.partition()}: offset {message.offset()} after {len(seen)} records"
             )
         seen[message.offset()] = message.value()
+
+    def standing(self, found: dict[int, dict[int, bytes]]) -> str:
+        """How far it is in each partition, and the errors that it was given: for who asks why it stands still."""
+        positions = {index: f"{len(self.seen[index])} of {len(there)}" for index, there in sorted(found.items())}
+        return f"read {positions}, last errors {list(self.errors)}, failures {self.failures}"
 
     def stop(self) -> None:
         self._stop.set()
@@ -214,7 +221,9 @@ class AcknowledgedWorkload:
             found = self.read_back(bootstrap or self._bootstrap)
             deadline = time.monotonic() + 60
             while any(len(self._consumer.seen[index]) < len(there) for index, there in found.items()):
-                assert time.monotonic() < deadline, "the running consumer does not come to the end"
+                assert time.monotonic() < deadline, (
+                    f"the running consumer does not come to the end: {self._consumer.standing(found)}"
+                )
                 self._finished.wait(0.05)
         finally:
             self._consumer.stop()

@@ -75,6 +75,7 @@ class Bench:
     controller: Controller = field(default_factory=Controller)
     vouched: Vouched = field(default_factory=Vouched)
     ready: bool = True
+    has_the_record: bool = True
     door: list[tuple[float, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -87,6 +88,9 @@ class Bench:
 
     def progress(self) -> tuple[int, bool]:
         return self.controller.epoch, self.ready
+
+    def knows_unfenced(self, epoch: int) -> bool:
+        return self.has_the_record and epoch == self.controller.epoch
 
     def on_fenced(self, reason: str) -> None:
         self.door.append((self.now_s, reason))
@@ -164,6 +168,20 @@ def test_it_wants_to_be_fenced_until_it_is_ready_and_never_after(bench: Bench) -
 
     bench.play(scene)
     assert [reason for _, reason in bench.door] == ["open"]
+
+
+def test_it_lets_nobody_in_before_its_own_metadata_has_it_unfenced(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        bench.has_the_record = False
+        await asyncio.sleep(0.5)
+        assert bench.door == []
+        bench.has_the_record = True
+        await asyncio.sleep(0.5)
+
+    bench.play(scene)
+    ((opened_s, what),) = bench.door
+    assert what == "open"
+    assert opened_s == pytest.approx(0.52, abs=0.05)
 
 
 def test_an_unreachable_controller_fences_it_after_a_session_and_no_sooner(bench: Bench) -> None:
