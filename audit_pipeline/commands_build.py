@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from audit_pipeline.audit_topic import TopicPlace, is_topic
 from audit_pipeline.commands import DAYS_MAX, OK
-from audit_pipeline.errors import BadUseError
+from audit_pipeline.errors import BadUseError, first_line
 from audit_pipeline.published import Manifest, read_manifest
 from audit_pipeline.results.settings import (
     Settings,
@@ -27,6 +27,7 @@ from audit_pipeline.targets import open_target
 
 log = logging.getLogger(__name__)
 
+_ERROR_CHARACTERS: Final = 1000
 _SUMMARY_BYTES_MAX: Final = 4096
 """What Kubernetes takes as a container's termination message."""
 
@@ -57,7 +58,9 @@ def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]
     try:
         manifest = _build(given, now_us())
     except BaseException as error:
-        _write_summary(given.summary, {**_outcome(given, None, began_s), "error": _first_line(error)})
+        _write_summary(
+            given.summary, {**_outcome(given, None, began_s), "error": first_line(error)[:_ERROR_CHARACTERS]}
+        )
         raise
     _write_summary(given.summary, _outcome(given, manifest, began_s))
     for line in told(manifest, monotonic() - began_s):
@@ -156,11 +159,6 @@ def _write_summary(path: Path | None, outcome: Mapping[str, Any]) -> None:
         error = error[: len(error) // 2]
         text = json.dumps({**outcome, "error": error})
     path.write_text(text, encoding="ascii")
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:1000]
 
 
 def _text_of(path: Path) -> str:

@@ -59,8 +59,12 @@ def contract() -> Contract:
 
 
 def _table(name: str, read: Mapping[str, Any]) -> Table:
-    fields = tuple(
+    return Table(name, read["meaning"], tuple(read["key"]), fields_of(read))
+
+
+def fields_of(table: Mapping[str, Any]) -> tuple[Field, ...]:
+    """Of a table as a schema's file has it."""
+    return tuple(
         Field(field["name"], field["type"], field["nullable"], field.get("unit", ""), field["meaning"])
-        for field in read["fields"]
+        for field in table["fields"]
     )
-    return Table(name, read["meaning"], tuple(read["key"]), fields)

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
-from audit_pipeline.errors import BadUseError
+from audit_pipeline.errors import BadUseError, first_line
 from audit_pipeline.jobs.computing import Frames, daily_results, facts, whole_results
 from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, note_of, results_mark
 from audit_pipeline.jobs.progress import Progress
@@ -149,7 +149,7 @@ class _Build:
                 # It may have found more of days that are built already: they are for the next build.
                 self._sure.clear()
                 log.warning(
-                    "events of %s could not all be read and are read again: %s", _shown(days), _first_line(error)
+                    "events of %s could not all be read and are read again: %s", _shown(days), first_line(error)
                 )
                 gone = source.lost.intersection(days)
                 self._leave_alone(gone, before)
@@ -258,10 +258,6 @@ def _portions(days: Sequence[date], source: EventSource) -> Iterator[list[date]]
         rows += count
     if taken:
         yield taken
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _shown(days: Sequence[date]) -> str:

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from audit_pipeline.contract import Field
+from audit_pipeline.contract import Field, fields_of
 
 UNKNOWN: Final = "(unknown)"
 """Stands for the client of a partition's row whose request is not there: its file was set aside."""
@@ -66,8 +66,4 @@ def result_tables() -> Mapping[str, ResultTable]:
 
 
 def _table(name: str, read: Mapping[str, Any]) -> ResultTable:
-    fields = tuple(
-        Field(field["name"], field["type"], field["nullable"], field.get("unit", ""), field["meaning"])
-        for field in read["fields"]
-    )
-    return ResultTable(name, Kind(read["kind"]), read["meaning"], tuple(read["key"]), fields)
+    return ResultTable(name, Kind(read["kind"]), read["meaning"], tuple(read["key"]), fields_of(read))
