@@ -18,6 +18,7 @@ _ANSWER_S = 30.0
 _POLL_S = 0.1
 _TAKEN = 10_000
 _QUEUED = 100_000
+_QUEUED_KB = 64 * 1024
 
 
 class TopicError(OSError):
@@ -131,6 +132,7 @@ class KafkaEvents:
                 "compression.type": "zstd",
                 "linger.ms": 20,
                 "queue.buffering.max.messages": _QUEUED,
+                "queue.buffering.max.kbytes": _QUEUED_KB,
                 "message.timeout.ms": int(_ANSWER_S * 1000),
                 "log_level": 3,
             },

@@ -24,6 +24,11 @@ partition-hours) that price is for. A month has 730 hours."""
 WINDOW_DAYS: Final = 30
 """Of an objective that does not say over how many days it is."""
 
+OBJECTIVES_MAX: Final = 50
+MIRRORS_MAX: Final = 20
+MIRROR_TOPICS_MAX: Final = 100
+"""Each is a part of one query; the resource AuditPipeline has the same bounds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prices:
@@ -98,7 +103,7 @@ def read_prices(text: str) -> Prices:
 def read_objectives(text: str) -> tuple[Objective, ...]:
     """{"objectives": [{"name": "orders", "api": "Produce", "latency_ms": 50, "target": 0.999, ...}]}."""
     found = []
-    for number, each in enumerate(_list(_json(text, "objectives"), "objectives")):
+    for number, each in enumerate(_list(_json(text, "objectives"), "objectives", OBJECTIVES_MAX)):
         where = f"objectives[{number}]"
         read = _object(each, where)
         _only(read, {field.name for field in fields(Objective)}, where)
@@ -123,7 +128,7 @@ def read_objectives(text: str) -> tuple[Objective, ...]:
 def read_mirrors(text: str) -> tuple[Mirror, ...]:
     """{"mirrors": [{"name": "eu", "source_cluster": "...", "mirror_cluster": "...", "prefix": "eu."}]}."""
     found = []
-    for number, each in enumerate(_list(_json(text, "mirrors"), "mirrors")):
+    for number, each in enumerate(_list(_json(text, "mirrors"), "mirrors", MIRRORS_MAX)):
         where = f"mirrors[{number}]"
         read = _object(each, where)
         _only(read, {field.name for field in fields(Mirror)}, where)
@@ -131,6 +136,10 @@ def read_mirrors(text: str) -> tuple[Mirror, ...]:
         topics = read.get("topics", [])
         if not isinstance(topics, list) or not all(isinstance(topic, str) and topic for topic in topics):
             raise BadUseError(f"{where}: topics has to be a list of names")
+        if len(topics) > MIRROR_TOPICS_MAX:
+            raise BadUseError(
+                f"{where}: {len(topics)} topics are more than {MIRROR_TOPICS_MAX}: name beginnings, such as orders.*"
+            )
         prefix = read.get("prefix", "")
         if not isinstance(prefix, str):
             raise BadUseError(f"{where}: prefix has to be a text")
@@ -164,10 +173,12 @@ def _object(read: Any, where: str) -> dict[str, Any]:
     return read
 
 
-def _list(read: Any, key: str) -> list[Any]:
+def _list(read: Any, key: str, most: int) -> list[Any]:
     found = _object(read, f"the file of {key}").get(key)
     if not isinstance(found, list) or len(read) != 1:
         raise BadUseError(f'the file of {key} has to be {{"{key}": [...]}}')
+    if len(found) > most:
+        raise BadUseError(f"the file of {key} has {len(found)}, and at most {most} are computed in one build")
     return found
 
 

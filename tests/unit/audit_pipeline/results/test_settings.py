@@ -5,7 +5,7 @@ import json
 import pytest
 
 from audit_pipeline.errors import BadUseError
-from audit_pipeline.results.settings import StormLimits, read_objectives, read_storms
+from audit_pipeline.results.settings import StormLimits, read_mirrors, read_objectives, read_storms
 
 
 def test_what_storms_do_not_name_is_as_it_is_without_them() -> None:
@@ -40,3 +40,16 @@ def test_what_an_objective_cannot_mean_is_named(key: str, value: object, says: s
     objective = {"name": "orders", "api": "Produce", "latency_ms": 50, "target": 0.999, key: value}
     with pytest.raises(BadUseError, match=says):
         read_objectives(json.dumps({"objectives": [objective]}))
+
+
+def test_more_than_one_build_can_compute_is_refused_with_the_bound() -> None:
+    objective = {"api": "Produce", "latency_ms": 50, "target": 0.999}
+    objectives = [{**objective, "name": f"o{number}"} for number in range(51)]
+    with pytest.raises(BadUseError, match="objectives has 51, and at most 50"):
+        read_objectives(json.dumps({"objectives": objectives}))
+    assert len(read_objectives(json.dumps({"objectives": objectives[1:]}))) == 50
+    mirror = {"name": "m", "source_cluster": "a", "mirror_cluster": "b"}
+    with pytest.raises(BadUseError, match=r"mirrors has 21, and at most 20"):
+        read_mirrors(json.dumps({"mirrors": [{**mirror, "name": f"m{number}"} for number in range(21)]}))
+    with pytest.raises(BadUseError, match=r"101 topics are more than 100: name beginnings"):
+        read_mirrors(json.dumps({"mirrors": [{**mirror, "topics": [f"t{number}" for number in range(101)]}]}))
