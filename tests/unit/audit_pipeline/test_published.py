@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from audit_pipeline.published import NOTE_PREFIX, Manifest, remove_unpublished
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.published import (
+    GRACE_S,
+    MANIFEST,
+    NOTE_PREFIX,
+    Manifest,
+    publish,
+    read_manifest,
+    remove_unpublished,
+    successor,
+)
 from audit_pipeline.targets import FolderTarget, StoreTarget
 
 HOUR_US = 3_600_000_000
@@ -41,3 +51,43 @@ def test_what_no_build_has_written_is_never_removed_wherever_it_lies(tmp_path: P
         target.put(path, b"{}")
     remove_unpublished(target, None, BEGAN_US)
     assert {each.path for each in target.files()} == others
+
+
+def test_what_is_published_is_read_as_it_was_written(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path)
+    assert read_manifest(target) is None
+    manifest = Manifest(
+        "20240506T120000-600dcafe",
+        BEGAN_US,
+        {"rollup": {"2024-05-06": (NAMED,)}},
+        days={"2024-05-06": {"late": 3}},
+        pending=("2024-05-07",),
+        superseded={"rollup/old.parquet": BEGAN_US},
+        summary={"events": 5},
+    )
+    publish(target, manifest)
+    assert read_manifest(target) == manifest
+    target.put(MANIFEST, b'{"format": 2}')
+    with pytest.raises(BadUseError, match="format 2, and this is for format 1: give another folder"):
+        read_manifest(target)
+
+
+def test_files_that_are_named_no_more_stay_for_those_who_are_reading_them_and_no_longer(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path)
+    paths = [f"rollup/event_date=2024-05-06/20240506T12000{number}-600dcafe-00000.parquet" for number in range(3)]
+    first, second, third = paths
+
+    def after(former: Manifest | None, path: str, seconds: int) -> Manifest:
+        built_us = BEGAN_US + seconds * 1_000_000
+        remove_unpublished(target, former, built_us)
+        target.put(path, b"{}")
+        return successor(former, Manifest(path[27:51], built_us, {"rollup": {"2024-05-06": (path,)}}))
+
+    two = after(after(None, first, 0), second, 10)
+    assert two.superseded == {first: BEGAN_US + 10_000_000}
+    three = after(two, third, 10 + GRACE_S)
+    assert set(three.superseded) == {first, second}
+    four = after(three, third, 11 + GRACE_S)
+    assert set(four.superseded) == {second}
+    remove_unpublished(target, four, BEGAN_US)
+    assert {each.path for each in target.files()} == {second, third}

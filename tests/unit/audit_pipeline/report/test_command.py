@@ -32,8 +32,17 @@ def test_both_can_be_put_beside_the_results(tmp_path: Path) -> None:
     assert {"report.html", "report.json"} <= {path.name for path in tmp_path.iterdir()}
 
 
-@pytest.mark.parametrize("more", [(), ("--days", "0"), ("--out", "page.json")])
-def test_what_makes_no_sense_is_said(tmp_path: Path, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ((), "there are no results yet: `build` makes them"),
+        (("--days", "0"), "--days"),
+        (("--out", "page.json"), "page.json"),
+    ],
+)
+def test_what_makes_no_sense_is_said(
+    tmp_path: Path, more: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     if more:
         publish_rows(tmp_path, {})
     try:
@@ -41,4 +50,4 @@ def test_what_makes_no_sense_is_said(tmp_path: Path, more: tuple[str, ...], caps
     except SystemExit as exit_:
         code = int(str(exit_.code))
     assert code == 2
-    assert capsys.readouterr().err
+    assert says in capsys.readouterr().err
