@@ -90,7 +90,8 @@ def _build(given: argparse.Namespace, now_us: int) -> Manifest:
     _require_beside(given.results, given.source)
     request = BuildRequest(given.results, settings, now_us, given.first, given.last, given.retention_days)
     former = read_manifest(open_target(given.results))
-    progress = Progress(monotonic, former.summary.get("rows_per_s") if former else None)
+    known = former.summary if former else {}
+    progress = Progress(monotonic, known.get("rows_per_s"), known.get("beside_s"))
     config = connector_config() if is_topic(given.source[0]) else None
     with spark_session("sluicegate audit build", config) as spark:
         return build(spark, request, lambda told: named_source(spark, given.source, told, now_us), progress)

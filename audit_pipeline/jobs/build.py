@@ -228,7 +228,12 @@ class _Build:
                 files=self._files,
                 days=noted,
                 pending=tuple(pending),
-                summary={"rows": self._rows, "rows_per_s": self._progress.rows_per_s, **self._counted()},
+                summary={
+                    "rows": self._rows,
+                    "rows_per_s": self._progress.rows_per_s,
+                    "beside_s": self._progress.beside_s,
+                    **self._counted(),
+                },
             ),
         )
         publish(self._target, manifest)

@@ -5,37 +5,48 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
-_START_ROWS_PER_S = 150_000.0
-
 
 class Progress:
-    """`monotonic` in seconds. The estimate is by the rows of events that are left and the rate so far, or `rows_per_s`
-    of the last build."""
+    """`monotonic` in seconds. What is left is estimated by the rows of events that are left, at the rate so far or at
+    that of the last build, and by what the last build needed beside reading events; of a first build nothing is known
+    before it has read some."""
 
-    def __init__(self, monotonic: Callable[[], float], rows_per_s: float | None = None) -> None:
+    def __init__(
+        self, monotonic: Callable[[], float], rows_per_s: float | None = None, beside_s: float | None = None
+    ) -> None:
         self._monotonic = monotonic
-        self._began_s = monotonic()
-        self._expected = rows_per_s or _START_ROWS_PER_S
+        self._began_s = self._step_s = monotonic()
+        self._former_rows_per_s = rows_per_s
+        self._former_beside_s = beside_s or 0.0
         self._rows = self._done = 0
+        self._reading_s = 0.0
 
     @property
-    def took_s(self) -> float:
-        return self._monotonic() - self._began_s
+    def rows_per_s(self) -> float | None:
+        """Of this build while it read events, of the former one where it had nothing to read; None when neither has."""
+        return self._done / self._reading_s if self._done and self._reading_s > 0 else self._former_rows_per_s
 
     @property
-    def rows_per_s(self) -> float:
-        """Of this build so far; what was expected where it had nothing to do."""
-        return self._done / self.took_s if self._done and self.took_s > 0 else self._expected
+    def beside_s(self) -> float:
+        """So far, other than reading events."""
+        return self._monotonic() - self._began_s - self._reading_s
 
     def begin(self, rows: int) -> None:
         """So many rows of events are to be read."""
         self._rows = rows
 
     def step(self, what: str, rows: int) -> None:
-        left_s = (self._rows - self._done) / self.rows_per_s
+        self._step_s = self._monotonic()
         told = f", {rows:,} rows" if rows else ""
-        more = f"; about {left_s:.0f} s left" if rows else ""
-        log.info("%s%s%s", what, told, more)
+        log.info("%s%s%s", what, told, self._left() if rows else "")
 
     def done(self, rows: int) -> None:
+        """The step before was reading so many rows of events."""
         self._done += rows
+        self._reading_s += self._monotonic() - self._step_s
+
+    def _left(self) -> str:
+        if self.rows_per_s is None:
+            return ""
+        left_s = (self._rows - self._done) / self.rows_per_s + max(self._former_beside_s - self.beside_s, 0)
+        return f"; about {left_s:.0f} s left"
