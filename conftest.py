@@ -8,7 +8,7 @@ import faulthandler
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.support.spark_session"]
+pytest_plugins = ["tests.support.spark_session", "tests.support.two_days"]
 
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True

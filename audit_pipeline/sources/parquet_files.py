@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from audit_pipeline.targets import FolderTarget, open_target
@@ -71,7 +72,7 @@ class _FilesSource(DataSource):
 
     def reader(self, schema: StructType) -> "_FilesReader":
         files = [WantedFile(*file) for file in json.loads(self.options["files"])]
-        return _FilesReader(self.options["uri"], files, [field.name for field in schema])
+        return _FilesReader(self.options["uri"], files, to_arrow_schema(schema, timezone="UTC"))
 
 
 class _Part(InputPartition):
@@ -80,10 +81,10 @@ class _Part(InputPartition):
 
 
 class _FilesReader(DataSourceReader):
-    def __init__(self, uri: str, files: Sequence[WantedFile], columns: Sequence[str]) -> None:
+    def __init__(self, uri: str, files: Sequence[WantedFile], schema: pa.Schema) -> None:
         self._uri = uri
         self._files = files
-        self._columns = list(columns)
+        self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         parts: list[InputPartition] = []
@@ -104,8 +105,9 @@ class _FilesReader(DataSourceReader):
                 parquet = pq.ParquetFile(opened, pre_buffer=True, page_checksum_verification=True)
                 # One at a time: all that is wanted of it is fetched at once, and held in memory.
                 for group in range(parquet.num_row_groups):
-                    for batch in parquet.iter_batches(_BATCH_ROWS, [group], self._columns):
-                        yield _within(batch, file).select(self._columns)
+                    for batch in parquet.iter_batches(_BATCH_ROWS, [group], self._schema.names):
+                        # Files that Spark has computed say of more columns that they may be null: it wants its schema.
+                        yield _within(batch, file).select(self._schema.names).cast(self._schema)
 
 
 def _within(batch: pa.RecordBatch, file: WantedFile) -> pa.RecordBatch:

@@ -15,12 +15,13 @@ from audit_pipeline.published import Manifest, read_manifest, result_schema, tab
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.sources.landed import LandedSegments
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.targets import FolderTarget, open_target
 
 _POLL_S: Final = 0.05
 
 
-def built(spark: SparkSession, source: Path, results: Path, now_us: int, settings: Settings) -> Manifest:
+def built(spark: SparkSession, source: Path | str, results: Path | str, now_us: int, settings: Settings) -> Manifest:
+    """Of folders or URIs."""
     request = BuildRequest(str(results), settings, now_us)
     return build(
         spark,
@@ -30,15 +31,15 @@ def built(spark: SparkSession, source: Path, results: Path, now_us: int, setting
     )
 
 
-def published(results: Path) -> dict[str, pa.Table]:
+def published(results: Path | str) -> dict[str, pa.Table]:
     """Every table as the manifest has it now."""
-    manifest = read_manifest(FolderTarget(results))
-    assert manifest is not None, "nothing was published"
+    manifest = read_manifest(open_target(str(results)))
+    assert manifest is not None, f"nothing is published in {results}"
     return tables_of(results, manifest)
 
 
-def tables_of(results: Path, manifest: Manifest) -> dict[str, pa.Table]:
-    target = FolderTarget(results)
+def tables_of(results: Path | str, manifest: Manifest) -> dict[str, pa.Table]:
+    target = open_target(str(results))
     return {name: table_of(target, manifest, name, result_schema(name)).to_table() for name in result_tables()}
 
 

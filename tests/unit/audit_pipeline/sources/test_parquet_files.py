@@ -1,0 +1,35 @@
+"""Files as Arrow reads them into frames: what Spark's own reader would leave out, and all of an object store."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, MapType, ShortType, StructField, StructType
+
+from audit_pipeline.sources.parquet_files import WantedFile, frame_of
+
+SCHEMA = StructType([StructField("n", LongType(), False), StructField("m", MapType(ShortType(), LongType()), False)])
+NAME = "_by-arrow.parquet"
+"""Spark takes no notice of files whose names begin so."""
+
+
+def write(folder: Path, numbers: list[int | None]) -> None:
+    """A file that says the opposite of SCHEMA of where nulls may be."""
+    of_map = pa.map_(pa.int16(), pa.field("value", pa.int64(), nullable=False))
+    columns = {"m": pa.array([[(1, 2)] for _ in numbers], of_map), "n": pa.array(numbers, pa.int64())}
+    pq.write_table(pa.table(columns), folder / NAME, store_schema=False)
+
+
+def test_what_a_file_says_of_nulls_does_not_matter(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path, [3, 4])
+    rows = frame_of(spark, str(tmp_path), [WantedFile(NAME, 0)], SCHEMA).collect()
+    assert [(row["n"], row["m"]) for row in rows] == [(3, {1: 2}), (4, {1: 2})]
+
+
+def test_a_null_where_none_may_be_is_no_number(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path, [3, None])
+    with pytest.raises(PySparkException, match="null values to non-nullable"):
+        frame_of(spark, str(tmp_path), [WantedFile(NAME, 0)], SCHEMA).collect()
