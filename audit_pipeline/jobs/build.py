@@ -81,7 +81,7 @@ def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, p
 
 class _Build:
     def __init__(self, spark: SparkSession, request: BuildRequest, target: Target, progress: Progress) -> None:
-        prepare(spark)
+        prepare(spark, request.results)
         self._spark = spark
         self._request = request
         self._target = target

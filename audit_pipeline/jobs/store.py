@@ -8,11 +8,13 @@ the end, and published with everything else of a build.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users write it
 
+from audit_pipeline.errors import BadUseError
 from audit_pipeline.jobs.store_sink import PutFile, put_rows, register
 from audit_pipeline.published import DRAFTS, WHOLE, result_file
 from audit_pipeline.results.tables import ResultTable, result_tables
@@ -20,6 +22,7 @@ from audit_pipeline.targets import SUFFIX, FolderTarget, open_target
 
 _DAY = "of_day"
 """The column that Spark makes folders of: event_date stays in the files."""
+_PROBE = f"{DRAFTS}/_probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,22 @@ class Written:
     rows: int
 
 
-def prepare(spark: SparkSession) -> None:
-    """Once, before the first `write_table` of a session."""
+def prepare(spark: SparkSession, results: str) -> None:
+    """Once, before the first `write_table` of a session.
+
+    Raises BadUseError where executors have another folder of that name: what they wrote there would be lost, and Spark
+    would not say so.
+    """
     register(spark)
+    target = open_target(results)
+    if isinstance(target, FolderTarget) and not (spark.sparkContext.master or "").startswith("local"):
+        tasks = 2 * spark.sparkContext.defaultParallelism
+        folder = target.absolute(_PROBE)
+        spark.range(0, tasks, 1, tasks).write.mode("overwrite").parquet(_as_spark_takes_it(folder))
+        found = sum(pq.read_metadata(file).num_rows for file in folder.rglob(f"*{SUFFIX}"))
+        target.remove_folder(DRAFTS)
+        if found != tasks:
+            raise BadUseError(f"executors do not write into {results}: give a folder that all machines have, or a URI")
 
 
 def write_table(frame: DataFrame, table: str, results: str, version: str) -> Written:
@@ -57,8 +73,7 @@ def _order(table: ResultTable) -> tuple[str, ...]:
 def _written_by_spark(frame: DataFrame, table: ResultTable, target: FolderTarget, version: str) -> list[PutFile]:
     draft = f"{DRAFTS}/{version}-{table.name}"
     folder = target.absolute(draft)
-    # As Spark takes it: of a URI it would decode nothing, and write what has a space in its name into another folder.
-    uri = f"file://{folder}"
+    uri = _as_spark_takes_it(folder)
     if table.is_by_day:
         by_day = frame.withColumn(_DAY, F.col("event_date")).sortWithinPartitions(_DAY, *_order(table)[1:])
         by_day.write.mode("overwrite").partitionBy(_DAY).parquet(uri)
@@ -75,6 +90,11 @@ def _written_by_spark(frame: DataFrame, table: ResultTable, target: FolderTarget
             put.append(PutFile(day, path, rows))
     target.remove_folder(draft)
     return put
+
+
+def _as_spark_takes_it(folder: Path) -> str:
+    """Of a URI it would decode nothing, and write what has a space in its name into another folder."""
+    return f"file://{folder}"
 
 
 def _sync(path: str) -> None:
