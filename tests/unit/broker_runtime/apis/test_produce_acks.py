@@ -8,11 +8,11 @@ from broker_runtime.apis import produce
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ErrorCode, ProtocolError
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.storage.batch import encode_batch
+from broker_runtime.storage.batch import NO_PRODUCER, ProducerStamp, encode_batch
 from broker_runtime.wire.messages import decode_response, frame_request
 from broker_runtime.wire.reply import PendingReply, Reply
 from tests.support.calls import handled
-from tests.support.logs import LogHouse
+from tests.support.logs import LogHouse, values_of
 from tests.support.manual_disk import ManualDisk
 from tests.support.replicas import LeadingNode, brokers, leading
 from tests.support.request_frames import encode_request
@@ -30,12 +30,22 @@ class Producer:
         self.leader = leading(self.house.log, 1, 2, 3, isr=isr or None)
         self.node = LeadingNode(self.leader, self.house.clock)
 
-    def send(self, acks: int = ALL, partitions: int = 1) -> Reply | PendingReply:
+    def send(
+        self, acks: int = ALL, partitions: int = 1, *, value: bytes = b"v", stamp: ProducerStamp = NO_PRODUCER
+    ) -> Reply | PendingReply:
         node: Any = self.node
-        return handled(produce.API, self.frame(acks, partitions), node)
+        return handled(produce.API, self.frame(acks, partitions, value=value, stamp=stamp), node)
 
-    def frame(self, acks: int, partitions: int, version: int = VERSION) -> memoryview:
-        records = encode_batch([(b"k", b"v")], self.house.clock.wall_ms())
+    def frame(
+        self,
+        acks: int,
+        partitions: int,
+        version: int = VERSION,
+        *,
+        value: bytes = b"v",
+        stamp: ProducerStamp = NO_PRODUCER,
+    ) -> memoryview:
+        records = encode_batch([(b"k", value)], self.house.clock.wall_ms(), stamp)
         content = {
             "transactional_id": None,
             "acks": acks,
@@ -119,6 +129,27 @@ def test_too_few_in_sync_replicas_take_nothing() -> None:
     assert parts_of(producer.send())[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert producer.house.log.log_end_offset == 0
     assert parts_of(producer.send(acks=1))[0].error_code == ErrorCode.NONE
+
+
+def test_a_producer_is_known_by_its_epoch_so_that_a_new_one_may_repeat_what_was_never_acknowledged() -> None:
+    """As with Apache Kafka, where librdkafka takes a new epoch when replicas come back between batches in flight."""
+    producer = Producer(1, 2, min_isr=2)
+
+    def code(sequence: int, epoch: int = 0) -> ErrorCode:
+        stamp = ProducerStamp(9, epoch, sequence)
+        return ErrorCode(parts_of(producer.send(value=b"%d" % sequence, stamp=stamp))[0].error_code)
+
+    Answer(producer.send(value=b"0", stamp=ProducerStamp(9, 0, 0))).pending.cancel()
+    producer.leader.update(Partition((1, 2, 3), (1,), 1, 0, 1), brokers(1, 2, 3), 0.0)
+    assert [code(0), code(1)] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+    producer.leader.update(Partition((1, 2, 3), (1, 2), 1, 0, 2), brokers(1, 2, 3), 0.0)
+    assert code(2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert code(0) == ErrorCode.NONE
+    assert values_of(producer.house.log) == [b"0"]
+    Answer(producer.send(value=b"0", stamp=ProducerStamp(9, 1, 0)))
+    producer.leader.on_fetch(2, -1, 2, 0.0)
+    assert values_of(producer.house.log) == [b"0", b"0"]
+    assert code(1) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_an_in_sync_set_that_shrinks_meanwhile_is_told() -> None:
