@@ -9,10 +9,11 @@ import pytest
 
 from tests.simulation.cluster.__main__ import explained, main
 from tests.simulation.cluster.cluster import simulate
-from tests.simulation.cluster.shape import DEPOSED
+from tests.simulation.cluster.shape import DEPOSED, PIPELINED
 
 SEEDS = 200
 DEPOSED_SEEDS = 8
+PIPELINED_SEEDS = 8
 BLOCK = 10
 ROOT = Path(__file__).parents[2]
 
@@ -30,6 +31,14 @@ def test_a_wrong_word_that_the_active_controller_is_gone_loses_nothing() -> None
         result = simulate(seed, DEPOSED)
         assert not result.problems, explained(result, 40)
         assert result.figures["terms ended"] > 1
+
+
+def test_nothing_is_repeated_or_out_of_order_with_several_batches_in_flight() -> None:
+    """Also when all brokers are killed at once, and batches arrive while replicas come back."""
+    for seed in range(PIPELINED_SEEDS):
+        result = simulate(seed, PIPELINED)
+        assert not result.problems, explained(result, 40)
+        assert result.figures["acknowledged"] > 0
 
 
 def test_a_seed_is_the_same_run_in_every_process() -> None:

@@ -14,6 +14,7 @@ from broker_runtime.config import TopicConfig
 from broker_runtime.controller import elections, partition_changes, registration
 from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
+from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.record import Record
@@ -25,10 +26,10 @@ from broker_runtime.storage.checkpoints import Checkpoints
 from broker_runtime.storage.loader import Promise, load_log
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.place import LogPlace
-from broker_runtime.storage.producers import ProducerStates
+from broker_runtime.storage.producers import ProducerStates, StoredBatch
 from broker_runtime.storage.recovery import RecoveryReport
 from tests.simulation.cluster.cluster import simulate
-from tests.simulation.cluster.shape import DEPOSED, HARSH, LOSSES, Shape
+from tests.simulation.cluster.shape import DEPOSED, HARSH, LOSSES, PIPELINED, Shape
 
 SEEDS = range(1_000, 1_080)
 REPLACED = replace(
@@ -212,6 +213,24 @@ def test_a_broken_rule_about_lost_data_is_found(break_it: Break) -> None:
 def test_a_broken_rule_about_syncs_is_found(break_it: Break, replicas: int) -> None:
     shape = replace(HARSH, faults=("power_loss",), flush_messages=1, replication_factor=replicas)
     _finds(break_it, replace(shape, min_insync_replicas=min(replicas, 2)))
+
+
+def take_any_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch is appended though another, which was refused, should come before it."""
+    real = ProducerStates.duplicate_or_check
+
+    def lenient(self: ProducerStates, *asked: int) -> StoredBatch | None:
+        try:
+            return real(self, *asked)
+        except KafkaError:
+            return None
+
+    monkeypatch.setattr(ProducerStates, "duplicate_or_check", lenient)
+
+
+def test_batches_in_flight_that_are_taken_out_of_order_are_found() -> None:
+    """1002."""
+    _finds(take_any_sequence, PIPELINED)
 
 
 def test_an_early_answer_to_a_deletion_is_found() -> None:

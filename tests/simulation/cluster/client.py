@@ -15,10 +15,10 @@ from broker_runtime.wire.versions import FETCH, INIT_PRODUCER_ID, PRODUCE
 from tests.simulation.cluster.connection import Address, ClusterView, Key, Unanswered
 
 _PRODUCE_TIMEOUT_MS = 2_000
-_PRODUCE_VERSION, _FETCH_VERSION, _INIT_VERSION = 9, 12, 4
+PRODUCE_VERSION, _FETCH_VERSION, _INIT_VERSION = 9, 12, 4
 _LOOKS_AGAIN = 0.05
 """How often a producer that hears nothing asks who leads."""
-_FATAL = (
+FATAL = (
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -42,7 +42,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Lane:
-    """What one producer sends to one partition, one batch at a time, each until it is acknowledged."""
+    """What one producer sends to one partition, each batch until it is acknowledged."""
 
     name: str
     key: Key
@@ -54,7 +54,7 @@ class Lane:
 
     @property
     def settled(self) -> bool:
-        return self.abandoned or not self.batches or self.acks == 0 or self.batches[-1].acknowledged
+        return self.abandoned or not self.batches or self.acks == 0 or all(batch.acknowledged for batch in self.batches)
 
 
 class Producer:
@@ -123,7 +123,7 @@ class Producer:
             if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 batch.acknowledged, batch.base_offset, batch.broker = True, base_offset, broker
                 return
-            if code in _FATAL and not self.lane.abandoned:
+            if code in FATAL and not self.lane.abandoned:
                 self._wrong(f"{self.lane.name}: batch {batch.values[0][:40]!r} was refused with {code.name}")
                 self.stopped = True
                 return
@@ -131,7 +131,7 @@ class Producer:
             await asyncio.sleep(self._view.random.uniform(0.02, 0.1))
 
     async def _attempt(self, batch: Sent) -> tuple[ErrorCode, int, int]:
-        answer, broker = await self._view.ask_leader(self.lane.key, PRODUCE, _PRODUCE_VERSION, self._request(batch))
+        answer, broker = await self._view.ask_leader(self.lane.key, PRODUCE, PRODUCE_VERSION, self._request(batch))
         part = answer.responses[0].partition_responses[0]
         return ErrorCode(int(part.error_code)), int(part.base_offset), broker
 
@@ -144,7 +144,7 @@ class Producer:
         batch.attempts = 1
         try:
             request = self._request(batch)
-            batch.connection = await self._view.tell_leader(self.lane.key, PRODUCE, _PRODUCE_VERSION, request)
+            batch.connection = await self._view.tell_leader(self.lane.key, PRODUCE, PRODUCE_VERSION, request)
         except Unanswered:
             await asyncio.sleep(rng.uniform(0.02, 0.1))
 

@@ -22,6 +22,7 @@ from tests.simulation.cluster.connection import Address, ClusterView, Key
 from tests.simulation.cluster.loop import Owner, SimulationError, VirtualLoop
 from tests.simulation.cluster.network import Network
 from tests.simulation.cluster.operator_word import Operator
+from tests.simulation.cluster.pipelined import PipelinedProducer
 from tests.simulation.cluster.process import Process, Surroundings, replaced_operating_system
 from tests.simulation.cluster.shape import Shape, shape_of
 from tests.simulation.cluster.trace import Trace
@@ -132,7 +133,7 @@ class Cluster:
             "controller.quorum.bootstrap.servers": quorum,
             "default.replication.factor": str(self.shape.replication_factor),
             "min.insync.replicas": str(self.shape.min_insync_replicas),
-            "log.segment.bytes": str(1024 * 1024),
+            "log.segment.bytes": str(self.shape.segment_bytes),
             "log.flush.interval.messages": str(self.shape.flush_messages),
         }
         return Process(self.around, f"broker-{number}", host, properties)
@@ -177,6 +178,8 @@ class Cluster:
             self.deletions[key] = Deletions()
             self._produce(Lane(f"idempotent-{name}-{index}", key, -1, True))
             self._produce(Lane(f"plain-{name}-{index}", key, -1, False))
+            if self.shape.pipelined:
+                self._produce(Lane(f"pipelined-{name}-{index}", key, -1, True), PipelinedProducer)
             self._consume(key)
         self._produce(Lane(f"leader-only-{name}-0", (topic, 0), 1, False))
         self._produce(Lane(f"unanswered-{name}-0", (topic, 0), 0, False))
@@ -202,9 +205,9 @@ class Cluster:
         for key in [key for key in self.deletions if key[0] == topic]:
             del self.deletions[key]
 
-    def _produce(self, lane: Lane) -> None:
+    def _produce(self, lane: Lane, kind: type[Producer] = Producer) -> None:
         owner, view = self.client(lane.name)
-        producer = Producer(lane, view, self.around.mistake, self.around.wall_ms, self.shape.pause_max_s)
+        producer = kind(lane, view, self.around.mistake, self.around.wall_ms, self.shape.pause_max_s)
         self.lanes.append(lane)
         self.producers.append(producer)
         self.run_as(owner, producer.run())

@@ -153,12 +153,17 @@ class ClusterView:
         return connection.address, connection.number
 
     def _to_leader(self, key: Key) -> tuple[int, Connection]:
+        leader, address = self.address_of_leader(key)
+        return leader, self._connection(address)
+
+    def address_of_leader(self, key: Key) -> tuple[int, Address]:
+        """Raises Unanswered where it is not known."""
         leader = self.leaders.get(key, -1)
         address = self._addresses.get(leader)
         if address is None:
             self.leaders.pop(key, None)
             raise Unanswered("no leader is known")
-        return leader, self._connection(address)
+        return leader, address
 
     def _connection(self, address: Address) -> Connection:
         return self._connections.setdefault(address, Connection(address))

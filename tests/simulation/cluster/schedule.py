@@ -66,6 +66,10 @@ async def _kill(cluster: "Cluster", rng: random.Random) -> None:
     await _kill_one(cluster, rng, rng.choice(cluster.brokers))
 
 
+async def _kill_all_brokers(cluster: "Cluster", rng: random.Random) -> None:
+    await asyncio.gather(*(_kill_one(cluster, rng, process) for process in cluster.brokers))
+
+
 async def _kill_controller(cluster: "Cluster", rng: random.Random) -> None:
     await _kill_one(cluster, rng, rng.choice(cluster.controllers))
 
@@ -192,6 +196,7 @@ _ACTIONS: dict[str, tuple[Callable[["Cluster", random.Random], Awaitable[None]],
     "elect_preferred": (topic_changes.elect_preferred, 1),
 }
 _BY_NAME = _ACTIONS | {
+    "kill_all_brokers": (_kill_all_brokers, 3),
     "refuse_controller": (_refuse_controller, 3),
     "lost_beginning": (damage.lost_beginning, 3),
     "damaged_end": (damage.damaged_end, 3),

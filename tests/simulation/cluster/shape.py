@@ -30,6 +30,9 @@ class Shape:
     """Of the network's usual 0.2 to 2 ms."""
     pause_max_s: float = 0.4
     """Of a producer between two batches."""
+    segment_bytes: int = 1 << 20
+    pipelined: bool = False
+    """Whether each partition has one more idempotent producer, with several batches in flight."""
     flush_messages: int = NEVER
     """With 1 any number of brokers may lose power at once."""
     operator_looks_s: float = 0.0
@@ -39,6 +42,16 @@ class Shape:
 
 
 HARSH = Shape(partitions=2, faults_s=20.0, fault_interval_s=0.5, pause_max_s=0.1, operator_looks_s=0.3)
+PIPELINED = replace(
+    HARSH,
+    pipelined=True,
+    faults=("kill_all_brokers", "kill", "reset", "pause", "cut_two", "elect_preferred"),
+    faults_s=10.0,
+    fault_interval_s=1.0,
+    segment_bytes=1 << 30,
+)
+"""As in Kafka, a snapshot of producers holds the last batch of each. Whoever sends an earlier one again after a broker
+has begun with a snapshot is refused for good: here segments do not end, and no broker is stopped in good order."""
 DEPOSED = replace(
     HARSH,
     controllers=3,
