@@ -63,7 +63,11 @@ def finish_interrupted(target: Target) -> None:
 
 
 def _segments(target: Target, before_us: int) -> Iterator[_Segment]:
-    """Whole ones; with others nothing is done."""
+    """Whole ones; with others nothing is done.
+
+    Nor with those that came again after they were merged: what was made of them and of others would share events with
+    what they are in already, and of two such files only one counts.
+    """
     found: dict[tuple[tuple[str, int, str], tuple[int, int]], _Segment] = {}
     hour = folder_of("", before_us)
     for file in segment_paths(target):
@@ -75,7 +79,21 @@ def _segments(target: Target, before_us: int) -> Iterator[_Segment]:
             # `check` tells of it.
             continue
         found.setdefault((footer.boot, footer.segments), _Segment(footer, {})).files[file.table] = file
-    return (segment for _, segment in sorted(found.items()) if segment.footer.rows.keys() == segment.files.keys())
+    merged: dict[tuple[str, int, str], list[tuple[int, int]]] = defaultdict(list)
+    for boot, (low, high) in found:
+        if high > low:
+            merged[boot].append((low, high))
+    return (
+        segment
+        for (boot, numbers), segment in sorted(found.items())
+        if segment.footer.rows.keys() == segment.files.keys() and not _is_in_wider(numbers, merged[boot])
+    )
+
+
+def _is_in_wider(numbers: tuple[int, int], merged: Iterable[tuple[int, int]]) -> bool:
+    """Whether any of these numbers is in a file that has more of them."""
+    low, high = numbers
+    return any(first <= high and low <= last and last - first > high - low for first, last in merged)
 
 
 def _runs(segments: Iterable[_Segment], bytes_max: int) -> Iterator[list[_Segment]]:

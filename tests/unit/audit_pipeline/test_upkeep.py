@@ -16,6 +16,7 @@ from audit_pipeline.compact import compact, finish_interrupted
 from audit_pipeline.land import land
 from audit_pipeline.query import Events
 from audit_pipeline.retention import RetentionLimits, expire
+from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.targets import FolderTarget, Stored
 from broker_runtime.storage.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
@@ -69,6 +70,23 @@ def test_compaction_leaves_a_file_for_each_table_and_hour_and_the_same_events(co
 
 def test_the_hour_that_is_not_over_is_left_alone(copied: Path) -> None:
     assert compact(FolderTarget(copied), BEGIN_US + HOUR_US, MANY_BYTES) < 36
+
+
+def test_a_segment_that_came_again_after_it_was_merged_is_not_merged_with_others(copied: Path) -> None:
+    """What it is in already and what it would be in then would share events, and only one of them could count."""
+    first, second = sorted({path.name.rpartition("-")[2] for path in copied.glob("request/**/*.parquet")})[:2]
+    before = all_rows(copied)
+    again = {path: path.read_bytes() for name in (first, second) for path in copied.rglob(f"*-{name}")}
+    for path in copied.rglob(f"*-{first}"):
+        path.unlink()
+    compact(FolderTarget(copied), LATER_US, MANY_BYTES)
+    for path, data in again.items():
+        path.write_bytes(data)
+    compact(FolderTarget(copied), LATER_US, MANY_BYTES)
+    assert {each.reason for each in LandedSegments([str(copied)], None, LATER_US).set_aside} == {"duplicate"}
+    for path in copied.rglob(f"*-{second}"):
+        path.unlink()
+    assert all_rows(copied) == before
 
 
 def test_compacted_files_have_a_limit(copied: Path) -> None:
