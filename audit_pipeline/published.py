@@ -23,7 +23,7 @@ from pyarrow import dataset
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.tables import schema_of
-from audit_pipeline.targets import SUFFIX, FolderTarget, Target
+from audit_pipeline.targets import SUFFIX, Target
 
 MANIFEST = "_manifest.json"
 FORMAT = 1
@@ -106,11 +106,10 @@ def successor(former: Manifest | None, manifest: Manifest) -> Manifest:
 def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -> None:
     """Files of builds that were killed, and those that were superseded long ago.
 
-    Of an object store nobody knows whether another build is at work: there, files of the last day stay.
+    Where nobody knows whether another build is at work, as in an object store, files of the last day stay.
     """
     target.clean()
-    if isinstance(target, FolderTarget):
-        target.remove_folder(DRAFTS)
+    target.remove_folder(DRAFTS)
     kept = set() if manifest is None else manifest.named | manifest.superseded.keys()
     for path, _ in list(target.files()):
         table, _, name = path.partition("/")
@@ -122,7 +121,7 @@ def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -
 
 
 def _is_left_behind(target: Target, path: str, now_us: int) -> bool:
-    if isinstance(target, FolderTarget):
+    if target.sees_others:
         return True
     began = path.rpartition("/")[2].removeprefix(NOTE_PREFIX).partition("-")[0]
     try:

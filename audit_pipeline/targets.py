@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 from pyarrow import fs
@@ -35,8 +35,25 @@ class Target(Protocol):
         """For readers; paths of the target are relative to its root."""
         ...
 
+    @property
+    def sees_others(self) -> bool:
+        """Whether `upkeep` knows of others that are at work."""
+        ...
+
+    def local_path(self, path: str) -> Path | None:
+        """For others that read and write files, such as Spark; None in an object store."""
+        ...
+
+    def make(self) -> None:
+        """Ready to be written to."""
+        ...
+
     def put(self, path: str, data: bytes) -> None:
         """Replaces a file of that name. It is durable when this returns."""
+        ...
+
+    def place(self, path: str, to: str) -> None:
+        """Give a file of somebody else its name, below any folder. It is durable under it when this returns."""
         ...
 
     def rename(self, path: str, to: str) -> None: ...
@@ -45,12 +62,16 @@ class Target(Protocol):
         """One that is gone already is no mistake."""
         ...
 
+    def remove_folder(self, path: str) -> None:
+        """With all that is in it; one that is not there is no mistake."""
+        ...
+
     def files(self, folder: str = "") -> Iterator[Stored]:
         """All files below a folder, by name; drafts too."""
         ...
 
     def upkeep(self) -> AbstractContextManager[bool]:
-        """Whether nobody else compacts or expires for as long as this lasts; an object store does not know."""
+        """Whether nobody else compacts, expires or builds for as long as this lasts; True where nobody can know."""
         ...
 
     def clean(self, unchanged_s: float = 0.0) -> None:
@@ -79,26 +100,17 @@ def open_target(uri: str) -> Target:
 class FolderTarget:
     """A folder of a local file system."""
 
+    sees_others: Final = True
+
     def __init__(self, root: Path) -> None:
         self._root = root
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())
 
-    def place(self, path: str, to: str) -> None:
-        """A file that is there already, under a name whose folder need not be there."""
-        self._make_folder((self._root / to).parent)
-        self.rename(path, to)
-
-    def remove_folder(self, path: str) -> None:
-        """With all that is in it; one that is not there is no mistake."""
-        shutil.rmtree(self._root / path, ignore_errors=not (self._root / path).exists())
+    def local_path(self, path: str) -> Path:
+        return self._root.absolute() / path
 
     def make(self) -> None:
-        """The folder, where it is not there yet."""
         self._make_folder(self._root)
-
-    def absolute(self, path: str) -> Path:
-        """For others that read files, such as Spark."""
-        return self._root.absolute() / path
 
     def put(self, path: str, data: bytes) -> None:
         target = self._root / path
@@ -111,14 +123,22 @@ class FolderTarget:
             file.flush()
             os.fsync(file.fileno())
         os.rename(draft, target)
-        _sync_folder(target.parent)
+        _sync(target.parent)
+
+    def place(self, path: str, to: str) -> None:
+        _sync(self._root / path)
+        self._make_folder((self._root / to).parent)
+        self.rename(path, to)
 
     def rename(self, path: str, to: str) -> None:
         os.rename(self._root / path, self._root / to)
-        _sync_folder((self._root / to).parent)
+        _sync((self._root / to).parent)
 
     def delete(self, path: str) -> None:
         (self._root / path).unlink(missing_ok=True)
+
+    def remove_folder(self, path: str) -> None:
+        shutil.rmtree(self._root / path, ignore_errors=not (self._root / path).exists())
 
     def files(self, folder: str = "") -> Iterator[Stored]:
         return _files(self.file_system, folder)
@@ -157,14 +177,22 @@ class FolderTarget:
             folder = folder.parent
         for each in reversed(missing):
             each.mkdir(exist_ok=True)
-            _sync_folder(each.parent)
+            _sync(each.parent)
 
 
 class StoreTarget:
     """An object store: an object appears when it has been uploaded as a whole."""
 
+    sees_others: Final = False
+
     def __init__(self, file_system: fs.FileSystem, root: str) -> None:
         self.file_system: fs.FileSystem = fs.SubTreeFileSystem(root, file_system)
+
+    def local_path(self, path: str) -> None:
+        return None
+
+    def make(self) -> None:
+        """There are no folders: names only look as if."""
 
     def upkeep(self) -> AbstractContextManager[bool]:
         return nullcontext(True)
@@ -176,6 +204,9 @@ class StoreTarget:
         with self.file_system.open_output_stream(path) as stream:
             stream.write(pa.py_buffer(data))
 
+    def place(self, path: str, to: str) -> None:
+        self.rename(path, to)
+
     def rename(self, path: str, to: str) -> None:
         self.file_system.move(path, to)
 
@@ -184,6 +215,10 @@ class StoreTarget:
             self.file_system.delete_file(path)
         except FileNotFoundError:
             return
+
+    def remove_folder(self, path: str) -> None:
+        for stored in self.files(path):
+            self.delete(stored.path)
 
     def files(self, folder: str = "") -> Iterator[Stored]:
         return _files(self.file_system, folder)
@@ -195,8 +230,9 @@ def _files(file_system: fs.FileSystem, folder: str) -> Iterator[Stored]:
     return (Stored(info.path, info.size) for info in sorted(found, key=lambda info: info.path))
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _sync(path: Path) -> None:
+    """A file, or which files a folder has."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -39,7 +39,7 @@ from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import Kind, result_tables
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 from audit_pipeline.sources.source import EventSource
-from audit_pipeline.targets import FolderTarget, Target, open_target
+from audit_pipeline.targets import Target, open_target
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +71,7 @@ def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, p
     Raises BadUseError when another build is at work on the same results, OSError when a place does not answer.
     """
     target = open_target(request.results)
-    if isinstance(target, FolderTarget):
-        target.make()
+    target.make()
     with target.upkeep() as is_alone:
         if not is_alone:
             raise BadUseError(f"another build is writing {request.results}: wait until it has ended")
@@ -81,7 +80,7 @@ def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, p
 
 class _Build:
     def __init__(self, spark: SparkSession, request: BuildRequest, target: Target, progress: Progress) -> None:
-        prepare(spark, request.results)
+        prepare(spark, target)
         self._spark = spark
         self._request = request
         self._target = target

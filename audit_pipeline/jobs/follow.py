@@ -65,7 +65,7 @@ def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: 
             raise BadUseError(f"somebody else follows into {folder}: wait until it has ended")
         for key, value in _STREAMING.items():
             spark.conf.set(key, value)
-        prepare(spark, str(folder))
+        prepare(spark, target)
         live = _Live(request, target, now_us)
         queries = [_Query("request", _requests), _Query("partition", _partitions), _Query("rollup", _intervals)]
         if request.interval_s is None:

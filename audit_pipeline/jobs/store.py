@@ -1,11 +1,10 @@
 """Writes a frame as Parquet files of a target, and tells which files these are. Shell.
 
-Into a folder Spark writes by itself. What it has written is synced and given its name afterwards, so that nothing has a
-name in the results that is not whole. Into an object store Arrow puts them (store_sink). Which files count is known at
-the end, and published with everything else of a build.
+Into a folder Spark writes by itself. What it has written is given its name afterwards, so that nothing has a name in
+the results that is not whole. Into an object store Arrow puts them (store_sink). Which files count is known at the end,
+and published with everything else of a build.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from audit_pipeline.errors import BadUseError
 from audit_pipeline.jobs.store_sink import PutFile, put_rows, register
 from audit_pipeline.published import DRAFTS, WHOLE, result_file
 from audit_pipeline.results.tables import ResultTable, result_tables
-from audit_pipeline.targets import SUFFIX, FolderTarget, open_target
+from audit_pipeline.targets import SUFFIX, Target, open_target
 
 _DAY = "of_day"
 """The column that Spark makes folders of: event_date stays in the files."""
@@ -33,30 +32,34 @@ class Written:
     rows: int
 
 
-def prepare(spark: SparkSession, results: str) -> None:
+def prepare(spark: SparkSession, target: Target) -> None:
     """Once, before the first `write_table` of a session.
 
     Raises BadUseError where executors have another folder of that name: what they wrote there would be lost, and Spark
     would not say so.
     """
     register(spark)
-    target = open_target(results)
-    if isinstance(target, FolderTarget) and not (spark.sparkContext.master or "").startswith("local"):
+    folder = target.local_path(_PROBE)
+    if folder is not None and not (spark.sparkContext.master or "").startswith("local"):
         tasks = 2 * spark.sparkContext.defaultParallelism
-        folder = target.absolute(_PROBE)
         spark.range(0, tasks, 1, tasks).write.mode("overwrite").parquet(_as_spark_takes_it(folder))
         found = sum(pq.read_metadata(file).num_rows for file in folder.rglob(f"*{SUFFIX}"))
         target.remove_folder(DRAFTS)
         if found != tasks:
-            raise BadUseError(f"executors do not write into {results}: give a folder that all machines have, or a URI")
+            raise BadUseError(
+                f"executors do not write into {target.local_path('')}: give a folder that all machines have, or a URI"
+            )
 
 
 def write_table(frame: DataFrame, table: str, results: str, version: str) -> Written:
     """The frame as files of that table; nobody reads them until they are published."""
     definition = result_tables()[table]
     target = open_target(results)
-    if isinstance(target, FolderTarget):
-        put = _written_by_spark(frame, definition, target, version)
+    draft = f"{DRAFTS}/{version}-{table}"
+    folder = target.local_path(draft)
+    if folder is not None:
+        _write_by_spark(frame, definition, folder)
+        put = _placed(definition, target, draft, folder, version)
     else:
         put = put_rows(frame.sortWithinPartitions(*_order(definition)), table, results, version)
     files: dict[str, list[str]] = {}
@@ -70,23 +73,24 @@ def _order(table: ResultTable) -> tuple[str, ...]:
     return table.key[:2] if table.is_by_day else table.key
 
 
-def _written_by_spark(frame: DataFrame, table: ResultTable, target: FolderTarget, version: str) -> list[PutFile]:
-    draft = f"{DRAFTS}/{version}-{table.name}"
-    folder = target.absolute(draft)
+def _write_by_spark(frame: DataFrame, table: ResultTable, folder: Path) -> None:
     uri = _as_spark_takes_it(folder)
     if table.is_by_day:
         by_day = frame.withColumn(_DAY, F.col("event_date")).sortWithinPartitions(_DAY, *_order(table)[1:])
         by_day.write.mode("overwrite").partitionBy(_DAY).parquet(uri)
     else:
         frame.sortWithinPartitions(*_order(table)).write.mode("overwrite").parquet(uri)
+
+
+def _placed(table: ResultTable, target: Target, draft: str, folder: Path, version: str) -> list[PutFile]:
+    """What Spark has written into the draft, which is that folder, by the names that it has in the results."""
     put = []
     for number, file in enumerate(sorted(folder.rglob(f"*{SUFFIX}"))):
         day = file.parent.name.partition("=")[2] if table.is_by_day else WHOLE
         rows = pq.read_metadata(file).num_rows
         if rows:
             path = result_file(table.name, day, version, number)
-            _sync(str(file))
-            target.place(str(file.relative_to(target.absolute(""))), path)
+            target.place(f"{draft}/{file.relative_to(folder)}", path)
             put.append(PutFile(day, path, rows))
     target.remove_folder(draft)
     return put
@@ -95,11 +99,3 @@ def _written_by_spark(frame: DataFrame, table: ResultTable, target: FolderTarget
 def _as_spark_takes_it(folder: Path) -> str:
     """Of a URI it would decode nothing, and write what has a space in its name into another folder."""
     return f"file://{folder}"
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

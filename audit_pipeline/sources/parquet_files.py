@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from audit_pipeline.targets import FolderTarget, open_target
+from audit_pipeline.targets import open_target
 
 _BATCH_ROWS = 65_536
 _FORMAT = "sluicegate_files"
@@ -39,13 +39,17 @@ class WantedFile(NamedTuple):
 def frame_of(spark: SparkSession, uri: str, files: Sequence[WantedFile], schema: StructType) -> DataFrame:
     """Rows of these files of a source, in this schema; none of no file."""
     target = open_target(uri)
-    plain = [file for file in files if isinstance(target, FolderTarget) and _is_plain(file)]
-    others = [file for file in files if not isinstance(target, FolderTarget) or not _is_plain(file)]
+    plain, others = [], []
+    for file in files:
+        path = target.local_path(file.path)
+        if path is not None and _is_plain(file):
+            plain.append(literally(path))
+        else:
+            others.append(file)
     frame = spark.createDataFrame([], schema)
-    if plain and isinstance(target, FolderTarget):
+    if plain:
         # Folders are named arrival_date=...: that makes no columns here.
-        reader = spark.read.schema(schema).option("recursiveFileLookup", "true")
-        frame = reader.parquet(*(literally(target.absolute(file.path)) for file in plain))
+        frame = spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*plain)
     if others:
         spark.dataSource.register(_FilesSource)
         reader = spark.read.format(_FORMAT).schema(schema).option("uri", uri)

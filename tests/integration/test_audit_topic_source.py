@@ -79,7 +79,7 @@ def facts_of(spark: SparkSession, source: str, written: Path) -> dict[str, list[
         "holes": list(map(str, found.holes)),
         "apart": list(map(str, found.set_aside)),
     }
-    prepare(spark, str(written))
+    prepare(spark, FolderTarget(written))
     for name, frame in facts(of_days(found.events(spark, days), days), Settings()).items():
         files = write_table(frame, name, str(written), "1").files
         manifest = Manifest("1", 0, {name: files})

@@ -1,0 +1,95 @@
+"""Where segments and results are kept: a folder and an object store keep the same promises."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from audit_pipeline.targets import FolderTarget, StoreTarget, Target, open_target
+from tests.support.s3_server import S3Server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with S3Server(tmp_path_factory.mktemp("objects")) as running:
+        yield running
+
+
+@pytest.fixture(params=["folder", "store"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
+    """One in which nothing is yet."""
+    if request.param == "folder":
+        return open_target(str(tmp_path / "a" / "folder"))
+    server: S3Server = request.getfixturevalue("server")
+    return open_target(server.uri.replace("/events?", f"/{tmp_path.name}?"))
+
+
+def names(target: Target, folder: str = "") -> list[str]:
+    return [stored.path for stored in target.files(folder)]
+
+
+def read(target: Target, path: str) -> bytes:
+    with target.file_system.open_input_stream(path) as file:
+        return bytes(file.read())
+
+
+def test_one_that_nobody_has_written_to_is_empty(target: Target) -> None:
+    assert names(target) == []
+    target.clean()
+    target.delete("day/a.parquet")
+    target.remove_folder("day")
+    target.make()
+    assert names(target) == []
+
+
+def test_what_is_put_is_there_as_a_whole_and_is_replaced(target: Target) -> None:
+    target.put("day/a.parquet", b"one")
+    target.put("day/a.parquet", b"another")
+    assert [tuple(stored) for stored in target.files()] == [("day/a.parquet", 7)]
+    assert read(target, "day/a.parquet") == b"another"
+    target.delete("day/a.parquet")
+    assert names(target) == []
+    with pytest.raises(FileNotFoundError):
+        read(target, "day/a.parquet")
+
+
+def test_files_are_found_by_name_in_a_folder_and_below_it(target: Target) -> None:
+    for path in ("b/2", "a/2", "a/1/1", "c"):
+        target.put(path, b"")
+    assert names(target) == ["a/1/1", "a/2", "b/2", "c"]
+    assert names(target, "a") == ["a/1/1", "a/2"]
+    assert names(target, "d") == []
+
+
+def test_a_file_is_placed_below_folders_that_are_not_there_yet(target: Target) -> None:
+    target.put("_drafts/new/part-0", b"rows")
+    target.place("_drafts/new/part-0", "table/event_date=2024-05-06/0")
+    assert names(target) == ["table/event_date=2024-05-06/0"]
+    target.rename("table/event_date=2024-05-06/0", "table/event_date=2024-05-06/1")
+    assert read(target, "table/event_date=2024-05-06/1") == b"rows"
+
+
+def test_a_folder_goes_with_all_that_is_in_it_and_nothing_else(target: Target) -> None:
+    for path in ("_drafts/one/0", "_drafts/two", "_drafts-of-mine", "table/0"):
+        target.put(path, b"")
+    target.remove_folder("_drafts")
+    assert names(target) == ["_drafts-of-mine", "table/0"]
+    assert names(target, "_drafts") == []
+
+
+def test_who_is_alone_is_told_so_and_whoever_else_comes_as_far_as_that_can_be_seen(target: Target) -> None:
+    target.make()
+    with target.upkeep() as first, target.upkeep() as second:
+        assert (first, second) == (True, not target.sees_others)
+    with target.upkeep() as third:
+        assert third
+
+
+def test_spark_reads_and_writes_by_itself_where_a_path_is_of_this_machine(target: Target) -> None:
+    target.put("day/a.parquet", b"one")
+    path = target.local_path("day/a.parquet")
+    assert (path is None) == isinstance(target, StoreTarget)
+    assert (path is not None) == isinstance(target, FolderTarget)
+    if path is not None:
+        assert path.is_absolute()
+        assert path.read_bytes() == b"one"
