@@ -117,6 +117,18 @@ class RunningConsumer:
         self._thread.join()
 
 
+def _end_of(consumer: Consumer, partition: TopicPartition) -> int:
+    """As consumers do by themselves, it asks again while the leader is new and its high watermark behind (KIP-207)."""
+    deadline, pause = time.monotonic() + 60, threading.Event()
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(partition, timeout=30)[1])
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.OFFSET_NOT_AVAILABLE or time.monotonic() > deadline:
+                raise
+        pause.wait(0.05)
+
+
 class AcknowledgedWorkload:
     def __init__(self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.001) -> None:
         self._bootstrap = bootstrap
@@ -195,10 +207,7 @@ class AcknowledgedWorkload:
         )
         found: dict[int, dict[int, bytes]] = defaultdict(dict)
         try:
-            ends = {
-                index: consumer.get_watermark_offsets(TopicPartition(self._topic, index), timeout=30)[1]
-                for index in range(self._partitions)
-            }
+            ends = {index: _end_of(consumer, TopicPartition(self._topic, index)) for index in range(self._partitions)}
             consumer.assign([TopicPartition(self._topic, index, 0) for index in ends])
             deadline = time.monotonic() + 60
             while any(len(found[index]) < end for index, end in ends.items()):
