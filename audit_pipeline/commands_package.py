@@ -20,7 +20,7 @@ import runpy
 
 runpy.run_module("audit_pipeline", run_name="__main__", alter_sys=True)
 '''
-_SUFFIXES = (".py", ".json", ".css", ".js")
+_SUFFIXES = (".py", ".json", ".css", ".js", ".properties")
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The same package makes the same file, byte by byte; zip knows no earlier time."""
 

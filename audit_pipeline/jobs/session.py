@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -37,6 +38,7 @@ LOCAL_CONFIG: Final = {
     "spark.sql.shuffle.partitions": "8",
 }
 """Where nobody has said otherwise: a job that spark-submit starts has its own."""
+_LOGGING: Final = "log4j2.properties"
 
 
 @contextmanager
@@ -60,6 +62,8 @@ def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) 
     if not is_submitted:
         builder = builder.master(LOCAL)
         builder = _with(builder, LOCAL_CONFIG)
+        logging_config = Path(__file__).absolute().with_name(_LOGGING).as_uri()
+        builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging_config}")
     session = _with(_with(builder, _ALWAYS), config or {}).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     logging.getLogger("py4j").setLevel(logging.WARNING)
