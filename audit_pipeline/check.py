@@ -57,7 +57,7 @@ def check(target: Target) -> Report:
 def _look(target: Target, paths: Iterable[SegmentPath]) -> Report:
     report = Report()
     by_segment: dict[tuple[Boot, tuple[int, int]], dict[str, tuple[str, Footer]]] = defaultdict(dict)
-    for table, path, _ in paths:
+    for table, path, *_ in paths:
         report.files += 1
         try:
             footer = footer_at(path, target)

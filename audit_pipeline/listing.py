@@ -30,6 +30,7 @@ class SegmentPath(NamedTuple):
     table: str
     path: str
     size: int
+    changed_ns: int | None = None
 
 
 def plan_path(broker: str) -> str:
@@ -53,14 +54,14 @@ def compaction_plans(target: Target, paths: Sequence[str]) -> dict[str, Compacti
 
 def segment_paths(target: Target) -> list[SegmentPath]:
     """Every event is in these files once."""
-    stored = {each.path: each.size for each in target.files()}
+    stored = {each.path: each for each in target.files()}
     plans = [plan for plan in compaction_plans(target, list(stored)).values() if plan.committed]
     left_out = {path for plan in plans for path in plan.originals}
     # In an object store a draft that was given its name may still be there under both.
     drafts = {draft for plan in plans for draft, name in plan.merged if name not in stored}
     return [
-        SegmentPath(path.partition("/")[0], path, size)
-        for path, size in stored.items()
+        SegmentPath(path.partition("/")[0], path, each.size, each.changed_ns)
+        for path, each in stored.items()
         if path.endswith(SUFFIX)
         and path not in left_out
         and (path in drafts or not path.rpartition("/")[2].startswith(DRAFT_PREFIX))

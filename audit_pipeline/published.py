@@ -111,7 +111,7 @@ def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -
     target.clean()
     target.remove_folder(DRAFTS)
     kept = set() if manifest is None else manifest.named | manifest.superseded.keys()
-    for path, _ in list(target.files()):
+    for path in [stored.path for stored in target.files()]:
         table, _, name = path.partition("/")
         is_in_its_place = table in result_tables() or table == STATE_TABLE
         is_of_a_build = is_in_its_place and _OF_A_BUILD.fullmatch(name.rpartition("/")[2]) is not None

@@ -23,8 +23,11 @@ DRAFT_PREFIX = "_"
 
 
 class Stored(NamedTuple):
+    """`changed_ns` is when it was written, where the store says so."""
+
     path: str
     size: int
+    changed_ns: int | None = None
 
 
 class Target(Protocol):
@@ -227,7 +230,7 @@ class StoreTarget:
 def _files(file_system: fs.FileSystem, folder: str) -> Iterator[Stored]:
     selector = fs.FileSelector(folder, allow_not_found=True, recursive=True)
     found = [info for info in file_system.get_file_info(selector) if info.type == fs.FileType.File]
-    return (Stored(info.path, info.size) for info in sorted(found, key=lambda info: info.path))
+    return (Stored(info.path, info.size, info.mtime_ns) for info in sorted(found, key=lambda info: info.path))
 
 
 def _sync(path: Path) -> None:

@@ -37,6 +37,7 @@ from audit_pipeline.results.clean import of_days
 from audit_pipeline.results.frames import result_schema
 from audit_pipeline.results.settings import Settings
 from audit_pipeline.results.tables import Kind, result_tables
+from audit_pipeline.sources.catalogue import LOST
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 from audit_pipeline.sources.source import EventSource
 from audit_pipeline.targets import Target, open_target
@@ -109,7 +110,7 @@ class _Build:
             noted[day.isoformat()] = note_of(told, day, self._request.now_us, new_rows, settings)
         dropped = self._drop_old(noted, asked)
         self._build_daily(days_to_compute(noted, settings), noted)
-        self._build_whole(source)
+        self._build_whole(source, asked)
         # Days beyond the retention, too: it may become longer.
         left = (source.touched | pending | dropped) - self._sure
         return self._publish(former, source, noted, [day.isoformat() for day in sorted(left)])
@@ -140,6 +141,7 @@ class _Build:
                 events = of_days(source.events(self._spark, days), days)
                 self._write(facts(events, self._request.settings), days)
                 self._sure.update(days)
+                source.settle(days)
                 return
             except (PySparkException, Py4JJavaError) as error:
                 # A file whose footer was fine may have a page that is not, and somebody may compact meanwhile.
@@ -173,13 +175,16 @@ class _Build:
             for day in days:
                 noted[day.isoformat()]["settings"] = results_mark(self._request.settings)
 
-    def _build_whole(self, source: EventSource) -> None:
+    def _build_whole(self, source: EventSource, asked: AskedDays) -> None:
         self._progress.step("results of all days", 0)
+        wrong = [each for each in source.set_aside if not (each.reason == LOST and asked.drops(each.event_date))]
+        if lost := len({each.path for each in wrong if each.reason == LOST}):
+            log.warning("%d files had gone before their days were built: quarantine has them as lost", lost)
         stored = {name: self._stored(name) for name, table in result_tables().items() if table.kind is not Kind.WHOLE}
         holes = self._spark.createDataFrame(
             [tuple(hole) for hole in source.holes], "event_date date, cluster_id string, broker_id int, holes bigint"
         )
-        apart = self._spark.createDataFrame([tuple(each) for each in source.set_aside], result_schema("quarantine"))
+        apart = self._spark.createDataFrame([tuple(each) for each in wrong], result_schema("quarantine"))
         self._write(whole_results(stored, holes, apart, self._request.settings), [])
 
     def _stored(self, table: str, days: Iterable[date] | None = None) -> DataFrame:

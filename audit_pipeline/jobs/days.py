@@ -31,9 +31,9 @@ class AskedDays:
             and not self.drops(day)
         )
 
-    def drops(self, day: date) -> bool:
+    def drops(self, day: date | None) -> bool:
         """Whether it is beyond the retention."""
-        return self.oldest is not None and day < self.oldest
+        return self.oldest is not None and day is not None and day < self.oldest
 
 
 def days_to_build(

@@ -96,7 +96,7 @@ class _Live:
         """Of batches that were killed."""
         self._target.remove_folder(DRAFTS)
         named = set(self.manifest.files)
-        for path, _ in list(self._target.files("rollup")):
+        for path in [stored.path for stored in self._target.files("rollup")]:
             if path not in named:
                 self._target.delete(path)
 

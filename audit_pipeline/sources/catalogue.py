@@ -14,6 +14,8 @@ from audit_pipeline.ranges import NumberRanges
 DAY_US = 24 * 3_600_000_000
 CLOCK_BACK_US = 7 * DAY_US
 CLOCK_AHEAD_US = 5 * 60_000_000
+LOST = "lost"
+"""The reason of `quarantine` of files that had gone before a day of theirs was built: `event_date` is that day."""
 
 Boot = tuple[str, int, str]
 Ranges = dict[tuple[str, Boot], NumberRanges]
@@ -52,8 +54,12 @@ class SegmentEntry:
     fault: str | None = None
     detail: str | None = None
     is_present: bool = True
-    too_late_for: tuple[date, ...] = ()
-    """Days that it has events of and that could not be built with them: files of them had gone before it came."""
+    unbuilt: tuple[date, ...] = ()
+    """Days that it has events of and that were not built with them yet, or never will be."""
+    counts: bool = True
+    """False of what was left out at the last look, such as a copy."""
+    changed_ns: int | None = None
+    """When the file was written, as its place says; None where it does not."""
 
     @property
     def boot(self) -> Boot:
@@ -110,11 +116,15 @@ def set_aside(entry: SegmentEntry, reason: str, detail: str | None, rows: int | 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All files that are known: `entries` count, of `apart` nothing does. `told`: all whose footer can be read."""
+    """All files that are known: `entries` count, of `apart` nothing does. `told`: all whose footer can be read.
+
+    `left_out` are those of which some events are in files that count and others are not.
+    """
 
     entries: tuple[SegmentEntry, ...]
     apart: tuple[SetAside, ...]
     told: tuple[SegmentEntry, ...]
+    left_out: tuple[SegmentEntry, ...] = ()
 
     def touching(self, days: Iterable[date]) -> list[SegmentEntry]:
         """Files that are there and may have events of these days."""
@@ -128,6 +138,7 @@ def catalogue(present: Sequence[SegmentEntry], former: Sequence[SegmentEntry], u
     `unread` are those whose footer says nothing. Files that have gone count as long as no other file has their events.
     """
     kept: list[SegmentEntry] = []
+    left_out: list[SegmentEntry] = []
     apart = list(unread)
     by_boot: dict[tuple[str, Boot], list[SegmentEntry]] = defaultdict(list)
     for entry in present:
@@ -135,72 +146,120 @@ def catalogue(present: Sequence[SegmentEntry], former: Sequence[SegmentEntry], u
             apart.append(set_aside(entry, entry.fault, entry.detail, entry.rows))
         else:
             by_boot[entry.table, entry.boot].append(entry)
+    damaged = {each.path for each in apart}
     for entries in by_boot.values():
         found, repeated = _without_repeats(entries)
         kept += found
-        apart += repeated
-    kept += _gone(kept, former)
-    kept = _with_too_late(kept, former)
+        apart += (told for _, told in repeated)
+        left_out += (entry for entry, told in repeated if told.reason != "duplicate")
+    kept += _gone([*kept, *left_out], former)
+    kept = _with_unbuilt(kept, former)
+    gone = [entry for entry in kept if not entry.is_present]
+    apart = _with_what_results_have(apart, gone)
+    apart += _without_results([entry for entry in kept if entry.path not in damaged], days_that_lost(kept))
     for entry in kept:
-        for day in entry.too_late_for:
-            detail = f"it came when other files with events of {day} had been deleted: that day stays as it was"
-            apart.append(set_aside(entry, "expired", detail, None)._replace(event_date=day))
         if entry.clock_rows:
             detail = f"{entry.clock_rows} of {entry.rows + entry.clock_rows} rows have an impossible time"
             apart.append(set_aside(entry, "clock", detail, entry.clock_rows))
-    gone = [entry for entry in kept if not entry.is_present]
-    ordered = tuple(sorted(apart, key=lambda each: (each.path, each.reason)))
-    return Catalogue(tuple(sorted(kept, key=_order)), ordered, (*present, *gone))
+    ordered = tuple(sorted(apart, key=lambda each: (each.path, each.reason, each.event_date or date.min)))
+    return Catalogue(tuple(sorted(kept, key=_order)), ordered, (*present, *gone), tuple(left_out))
 
 
-def _order(entry: SegmentEntry) -> tuple[str, Boot, int, int, str]:
-    return entry.table, entry.boot, entry.low, -entry.high, entry.path
+def _order(entry: SegmentEntry) -> tuple[str, Boot, int, int, str, str]:
+    return entry.table, entry.boot, entry.low, -entry.high, entry.path, entry.source
 
 
-def _without_repeats(entries: Iterable[SegmentEntry]) -> tuple[list[SegmentEntry], list[SetAside]]:
-    """The widest file of each range of spools counts: the others were merged into it, or are copies."""
+def _without_repeats(entries: Iterable[SegmentEntry]) -> tuple[list[SegmentEntry], list[tuple[SegmentEntry, SetAside]]]:
+    """From the first spool on, the widest file counts that shares none with one that counts already.
+
+    The others were merged into it, or are copies, or nobody knows: of a file only all rows count, or none.
+    """
     kept: list[SegmentEntry] = []
-    repeated = []
+    others: list[tuple[SegmentEntry, SegmentEntry]] = []
     for entry in sorted(entries, key=_order):
-        last = kept[-1] if kept else None
-        if last is None or entry.low > last.high:
+        if not kept or entry.low > kept[-1].high:
             kept.append(entry)
-        elif entry.high <= last.high:
-            repeated.append(set_aside(entry, "duplicate", f"its events are in {last.path}", entry.rows))
         else:
-            repeated.append(set_aside(entry, "corrupt", f"some of its events are in {last.path}, too", entry.rows))
-    return kept, repeated
+            others.append((entry, kept[-1]))
+    counting = NumberRanges((entry.low, entry.high) for entry in kept)
+    return kept, [(entry, _repeating(entry, other, counting)) for entry, other in others]
 
 
-def _gone(present: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> Iterator[SegmentEntry]:
-    ranges = _ranges(present)
+def _repeating(entry: SegmentEntry, other: SegmentEntry, counting: NumberRanges) -> SetAside:
+    if counting.has(entry.low, entry.high):
+        return set_aside(entry, "duplicate", f"its events are in {other.path}", entry.rows)
+    detail = f"some of its events are in {other.path}, too: it is left out, and what only it has is in no result"
+    return set_aside(entry, "corrupt", detail, entry.rows)
+
+
+def _gone(there: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> Iterator[SegmentEntry]:
+    ranges = _ranges(there)
     for entry in former:
         if entry.fault is None and not _are_all_in(ranges, entry.table, entry):
             yield replace(entry, is_present=False)
 
 
-def _with_too_late(kept: Sequence[SegmentEntry], former: Iterable[SegmentEntry]) -> list[SegmentEntry]:
-    """Of files that were new then, or were merged of such: as long as what the day was built from is not back."""
-    lost = days_that_lost(kept)
+def _with_unbuilt(kept: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> list[SegmentEntry]:
+    """Of files that are new all their days; of others those that were of what they are made of, or a part of."""
     before = list(former)
     known = _ranges(before)
-    late = [entry for entry in before if entry.too_late_for]
-    return [replace(entry, too_late_for=_sorted(_may_be_late(entry, known, late) & lost)) for entry in kept]
+    waiting: dict[tuple[str, Boot], list[SegmentEntry]] = defaultdict(list)
+    for entry in before:
+        if entry.unbuilt:
+            waiting[entry.table, entry.boot].append(entry)
+    found = []
+    for entry in kept:
+        days = entry.days()
+        if not is_new(entry, known):
+            days &= {
+                day
+                for each in waiting.get((entry.table, entry.boot), ())
+                if each.low <= entry.high and entry.low <= each.high
+                for day in each.unbuilt
+            }
+        found.append(replace(entry, unbuilt=tuple(sorted(days))))
+    return found
 
 
-def _may_be_late(entry: SegmentEntry, known: Ranges, late: Iterable[SegmentEntry]) -> set[date]:
-    if is_new(entry, known):
-        return entry.days()
-    return {day for each in late if _has(entry, each) for day in each.too_late_for}
+def built_with(entries: Iterable[SegmentEntry], days: Iterable[date]) -> list[SegmentEntry]:
+    """The entries when these days have been built with all of them that are there."""
+    built = set(days)
+    return [
+        replace(entry, unbuilt=tuple(day for day in entry.unbuilt if day not in built))
+        if entry.is_present and built.intersection(entry.unbuilt)
+        else entry
+        for entry in entries
+    ]
 
 
-def _has(entry: SegmentEntry, part: SegmentEntry) -> bool:
-    is_same_boot = (entry.table, entry.boot) == (part.table, part.boot)
-    return is_same_boot and entry.low <= part.low and part.high <= entry.high
+def _with_what_results_have(apart: Iterable[SetAside], gone: Iterable[SegmentEntry]) -> list[SetAside]:
+    """What is damaged now and was not when days were built with it is in their results, and its row says so."""
+    counted = {entry.path: sorted(entry.days().difference(entry.unbuilt)) for entry in gone}
+    return [
+        each._replace(
+            detail=f"{each.detail}; the results of {_shown(counted[each.path])} were built before and have it"
+        )
+        if counted.get(each.path)
+        else each
+        for each in apart
+    ]
 
 
-def _sorted(days: Iterable[date]) -> tuple[date, ...]:
-    return tuple(sorted(days))
+def _without_results(entries: Iterable[SegmentEntry], lost: Container[date]) -> Iterator[SetAside]:
+    """Files, by day, that came when others of the day had gone, and those that went before the day was built."""
+    for entry in entries:
+        for day in entry.unbuilt:
+            if not entry.is_present:
+                detail = f"it had gone before {day} was built: its events of that day are in no result"
+                rows = entry.rows if len(entry.days()) == 1 else None
+                yield set_aside(entry, LOST, detail, rows)._replace(event_date=day)
+            elif day in lost:
+                detail = f"it came when other files with events of {day} had been deleted: that day stays as it was"
+                yield set_aside(entry, "expired", detail, None)._replace(event_date=day)
+
+
+def _shown(days: Sequence[date]) -> str:
+    return f"{days[0]}" if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
 
 def _ranges(entries: Iterable[SegmentEntry]) -> Ranges:
@@ -221,20 +280,20 @@ def is_new(entry: SegmentEntry, known: Ranges) -> bool:
     return entry.is_present and not _are_all_in(known, entry.table, entry)
 
 
-def touched_days(now: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) -> set[date]:
-    """Days that files which were not there before have events of; a merged file is none when its parts were there.
+def touched_days(found: Catalogue, former: Iterable[SegmentEntry]) -> set[date]:
+    """Days that were not built with all files that are there, and those built with files that are left out now.
 
-    And those that files came too late for, when what the days were built from is back.
+    But for days whose files have gone: they stay as they are until these are back.
     """
-    before, present = list(former), list(now)
-    known = _ranges(before)
-    new = {day for entry in present if is_new(entry, known) for day in entry.days() if day not in entry.too_late_for}
-    return new | {day for entry in before for day in entry.too_late_for} - days_that_lost(present)
+    counted = {(entry.source, entry.path) for entry in former}
+    now_less = {day for each in found.left_out if (each.source, each.path) in counted for day in each.days()}
+    waiting = {day for entry in found.entries if entry.is_present for day in entry.unbuilt}
+    return (waiting | now_less) - days_that_lost(found.entries)
 
 
 def days_that_lost(entries: Iterable[SegmentEntry]) -> set[date]:
-    """Days that have events in files which have gone: built anew they would be less than they are."""
-    return {day for entry in entries if not entry.is_present for day in entry.days()}
+    """Days that were built with files which have gone: built anew they would be less than they are."""
+    return {day for entry in entries if not entry.is_present for day in entry.days().difference(entry.unbuilt)}
 
 
 def holes(found: Catalogue, deleted: Mapping[Boot, int]) -> list[Hole]:

@@ -29,6 +29,7 @@ from audit_pipeline.sources.catalogue import (
     Hole,
     SegmentEntry,
     SetAside,
+    built_with,
     catalogue,
     days_that_lost,
     holes,
@@ -84,6 +85,8 @@ class AuditTopic:
         bounds = records.bounds()
         self._low = {partition: low for partition, (low, _) in bounds.items()}
         self._high = {partition: high for partition, (_, high) in bounds.items()}
+        before = [each.entry for each in self._former.entries]
+        self._counting = [entry for entry in before if entry.fault is None and entry.counts]
         known = [self._still(each) for each in self._former.entries]
         self._entries = [
             replace(each, entry=in_the_future(each.entry, now_us)) for each in _widest([*known, *self._new()])
@@ -92,15 +95,11 @@ class AuditTopic:
     @cached_property
     def found(self) -> Catalogue:
         there = [each.entry for each in self._entries if each.entry.is_present]
-        return catalogue(there, self._counted_before, [])
-
-    @property
-    def _counted_before(self) -> list[SegmentEntry]:
-        return [each.entry for each in self._former.entries if each.entry.fault is None]
+        return catalogue(there, self._counting, [])
 
     @cached_property
     def touched(self) -> set[date]:
-        return touched_days(self.found.entries, self._counted_before)
+        return touched_days(self.found, self._counting)
 
     @property
     def lost(self) -> set[date]:
@@ -138,8 +137,17 @@ class AuditTopic:
         """Brokers have checked what is in a topic."""
         return False
 
+    def settle(self, days: Collection[date]) -> None:
+        self._counting = built_with(self.found.entries, days)
+        for name in ("found", "touched"):
+            self.__dict__.pop(name, None)
+
     def remembered(self) -> bytes:
-        return msgspec.json.encode(Remembered(self._high, tuple(self._entries)))
+        counting = {(entry.path, entry.table): replace(entry, counts=True) for entry in self.found.entries}
+        others = {(each.path, each.table): replace(each, counts=False) for each in (e.entry for e in self._entries)}
+        told = {**others, **counting}
+        entries = tuple(replace(each, entry=told[each.entry.path, each.entry.table]) for each in self._entries)
+        return msgspec.json.encode(Remembered(self._high, entries))
 
     def _still(self, each: TopicEntry) -> TopicEntry:
         """The topic's retention may have taken its rows, or some."""

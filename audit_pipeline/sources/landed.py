@@ -1,6 +1,7 @@
 """Landed segments as a source of events: folders, or object stores."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from audit_pipeline.sources.catalogue import (
     Hole,
     SegmentEntry,
     SetAside,
+    built_with,
     catalogue,
     days_that_lost,
     holes,
@@ -34,7 +36,7 @@ class LandedSegments:
     def __init__(self, sources: Sequence[str], remembered: bytes | None, now_us: int) -> None:
         self._targets: dict[str, Target] = {source: open_target(source) for source in sources}
         self._former = msgspec.json.decode(remembered, type=list[SegmentEntry]) if remembered else []
-        self._counting = [entry for entry in self._former if entry.fault is None]
+        self._counting = [entry for entry in self._former if entry.fault is None and entry.counts]
         self._now_us = now_us
         self._look()
 
@@ -54,7 +56,7 @@ class LandedSegments:
 
     @cached_property
     def touched(self) -> set[date]:
-        return touched_days(self.found.entries, self._counting)
+        return touched_days(self.found, self._counting)
 
     @property
     def lost(self) -> set[date]:
@@ -102,11 +104,17 @@ class LandedSegments:
         self._forget()
         return bool(bad)
 
+    def settle(self, days: Collection[date]) -> None:
+        self._counting = built_with(self.found.entries, days)
+        self._forget()
+
     def remembered(self) -> bytes:
         """The files that count, and those beside them that need not be read again."""
-        counting = {(entry.source, entry.path) for entry in self.found.entries}
-        others = [entry for entry in self._present if (entry.source, entry.path) not in counting]
-        return msgspec.json.encode([*self.found.entries, *others])
+        counting = [replace(entry, counts=True) for entry in self.found.entries]
+        # One that was damaged after it had counted is both: what results were built with, and what is to be told.
+        places = {(entry.source, entry.path) for entry in counting if entry.is_present}
+        others = [replace(each, counts=False) for each in self._present if (each.source, each.path) not in places]
+        return msgspec.json.encode([*counting, *others])
 
 
 def _wanted(entry: SegmentEntry) -> WantedFile:

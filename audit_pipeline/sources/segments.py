@@ -72,7 +72,7 @@ def in_the_future(entry: SegmentEntry, now_us: int) -> SegmentEntry:
 def _look(source: str, target: Target, known: Known, file: SegmentPath) -> SegmentEntry | SetAside | None:
     """None for a file that has gone meanwhile."""
     former = known.get((source, file.path, file.size))
-    if former is not None and former.fault not in _MAY_BE_MENDED:
+    if former is not None and former.fault not in _MAY_BE_MENDED and former.changed_ns == file.changed_ns:
         return former
     try:
         metadata = _metadata(target, file.path)
@@ -80,7 +80,7 @@ def _look(source: str, target: Target, known: Known, file: SegmentPath) -> Segme
         _require_possible(footer)
         entry = _entry(source, target, file, metadata, footer)
         if former is not None and entry.fault is None:
-            # It was set aside because it could not be read to its end.
+            # It could not be read to its end then, or was written again since.
             return next(iter(damaged([entry], {source: target})), entry)
         return entry
     except FileNotFoundError:
@@ -109,6 +109,7 @@ def _entry(source: str, target: Target, file: SegmentPath, metadata: pq.FileMeta
         source=source,
         path=file.path,
         size=file.size,
+        changed_ns=file.changed_ns,
         table=file.table,
         cluster_id=footer.cluster_id,
         broker_id=footer.broker_id,

@@ -44,6 +44,10 @@ class EventSource(Protocol):
         """
         ...
 
+    def settle(self, days: Collection[date]) -> None:
+        """These days have been built with all that is there of them."""
+        ...
+
     def remembered(self) -> bytes:
         """What the next look has to know of this one."""
         ...

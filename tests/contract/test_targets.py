@@ -45,7 +45,7 @@ def test_one_that_nobody_has_written_to_is_empty(target: Target) -> None:
 def test_what_is_put_is_there_as_a_whole_and_is_replaced(target: Target) -> None:
     target.put("day/a.parquet", b"one")
     target.put("day/a.parquet", b"another")
-    assert [tuple(stored) for stored in target.files()] == [("day/a.parquet", 7)]
+    assert [(stored.path, stored.size) for stored in target.files()] == [("day/a.parquet", 7)]
     assert read(target, "day/a.parquet") == b"another"
     target.delete("day/a.parquet")
     assert names(target) == []

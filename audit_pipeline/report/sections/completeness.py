@@ -30,7 +30,10 @@ def quarantine_section(found: Subjects) -> Markup:
     log = found.completeness
     if not log.reasons:
         return section("quarantine", "Quarantine", nothing("Nothing was set aside."))
-    text = said("What is set aside is in no result. A duplicate repeats another file, so nothing is missing for it.")
+    text = said(
+        "What is set aside is in no result, but for what was damaged after its day was built: that is said of it. "
+        "A duplicate repeats another file, so nothing is missing for it."
+    )
     reasons = table(
         "Why",
         (Column("reason"), Column("files", is_number=True), Column("rows, where known", is_number=True)),

@@ -67,7 +67,7 @@ def looked_through(folder: Path, now_us: int) -> list[File]:
             footer = _footer(path)
             found.append(File(name, table, footer, _damage(path, table, footer, now_us)))
     repeated = _repeated(file for file in found if file.reason is None)
-    return [file._replace(reason="duplicate") if file.path in repeated else file for file in found]
+    return [file._replace(reason=repeated.get(file.path, file.reason)) for file in found]
 
 
 def deleted(folder: Path) -> list[tuple[str, int, str, int]]:
@@ -100,16 +100,21 @@ def _damage(path: Path, table: str, footer: Footer | None, now_us: int) -> str |
     return None if read.schema.equals(arrow_schema(table)) else "corrupt"
 
 
-def _repeated(files: Iterable[File]) -> set[str]:
-    found = set()
+def _repeated(files: Iterable[File]) -> dict[str, str]:
+    """By path the reason of those that share segments with files that count."""
+    found = {}
     by_boot = defaultdict(list)
     for file in files:
         assert file.footer is not None
-        by_boot[(file.table, *file.footer[1:4])].append((file.footer.low, file.footer.high, file.path))
+        by_boot[(file.table, *file.footer[1:4])].append((file.footer.low, -file.footer.high, file.path))
     for members in by_boot.values():
-        for low, high, path in members:
-            for other_low, other_high, other in members:
-                is_larger = other_low <= low and high <= other_high and other_high - other_low > high - low
-                if is_larger or ((other_low, other_high) == (low, high) and other < path):
-                    found.add(path)
+        counted: set[int] = set()
+        left_out = []
+        for low, minus_high, path in sorted(members):
+            segments = set(range(low, 1 - minus_high))
+            if segments & counted:
+                left_out.append((path, segments))
+            else:
+                counted |= segments
+        found.update({path: "duplicate" if segments <= counted else "corrupt" for path, segments in left_out})
     return found

@@ -188,7 +188,7 @@ COMPLETENESS: Final = """
     WITH
     aside AS (
         SELECT event_date, cluster_id, broker_id, count(*) FILTER (reason = 'duplicate') AS duplicates,
-            count(*) FILTER (reason IN ('corrupt', 'version', 'future', 'expired')) AS files,
+            count(*) FILTER (reason IN ('corrupt', 'version', 'future', 'expired', 'lost')) AS files,
             coalesce(sum(rows) FILTER (reason <> 'duplicate'), 0) AS rows
         FROM quarantine
         WHERE event_date IS NOT NULL AND cluster_id IS NOT NULL AND broker_id IS NOT NULL

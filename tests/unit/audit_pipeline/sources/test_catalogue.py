@@ -3,19 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import permutations
+
+import pytest
 
 from audit_pipeline.sources.catalogue import (
     DAY_US,
     Catalogue,
     Hole,
     SegmentEntry,
+    SetAside,
+    built_with,
     catalogue,
     days_that_lost,
     holes,
     touched_days,
 )
 
-DAY = date(2026, 11, 20)
+DAY, NEXT_DAY = date(2026, 11, 20), date(2026, 11, 21)
 START_US = 1_795_132_800_000_000
 HOUR_US = 3_600_000_000
 
@@ -51,6 +56,11 @@ def found(*present: SegmentEntry, former: Sequence[SegmentEntry] = ()) -> Catalo
     return catalogue(present, former, [])
 
 
+def built(of: Catalogue) -> list[SegmentEntry]:
+    """What is remembered when all days that the files have events of were built."""
+    return built_with(of.entries, {day for each in of.entries for day in each.days()})
+
+
 def ranges(of: Catalogue) -> list[tuple[int, int]]:
     return [(each.low, each.high) for each in of.entries if each.is_present]
 
@@ -66,45 +76,141 @@ def test_a_copy_and_what_was_merged_into_another_file_are_duplicates() -> None:
     assert {each.rows for each in of.apart} == {10}
 
 
-def test_files_that_share_some_spools_only_are_not_both_counted() -> None:
+def test_of_files_that_share_some_spools_the_first_counts_and_the_others_are_told() -> None:
     of = found(entry(0, 2), entry(2, 3))
     assert ranges(of) == [(0, 2)]
-    assert [(each.reason, each.rows) for each in of.apart] == [("corrupt", 20)]
+    (told,) = of.apart
+    assert (told.reason, told.rows) == ("corrupt", 20)
+    assert (
+        told.detail
+        == f"some of its events are in {entry(0, 2).path}, too: it is left out, and what only it has is in no result"
+    )
+
+
+def test_a_file_whose_events_are_all_in_files_that_share_none_is_a_duplicate() -> None:
+    of = found(entry(0, 2), entry(2, 3), entry(3))
+    assert ranges(of) == [(0, 2), (3, 3)]
+    assert [(each.reason, each.path) for each in of.apart] == [("duplicate", entry(2, 3).path)]
+
+
+@pytest.mark.parametrize("order", list(permutations([(0, 2), (2, 3), (3, 5), (4, 4)])))
+def test_files_that_share_spools_come_to_the_same_in_whatever_order_builds_find_them(
+    order: Sequence[tuple[int, int]],
+) -> None:
+    """What was counted before and is left out now makes its days anew, though no file has gone."""
+    there: list[SegmentEntry] = []
+    former: list[SegmentEntry] = []
+    rows_of_day: set[tuple[int, int]] = set()
+    for low, high in order:
+        there.append(entry(low, high))
+        of = found(*there, former=former)
+        assert days_that_lost(of.entries) == set()
+        if DAY in touched_days(of, former):
+            rows_of_day = {(each.low, each.high) for each in of.touching([DAY])}
+        former = built(of)
+        assert touched_days(found(*there, former=former), former) == set()
+    assert rows_of_day == {(0, 2), (3, 5)}
+    assert [(each.reason, each.path) for each in of.apart] == [
+        ("duplicate", entry(2, 3).path),
+        ("duplicate", entry(4, 4).path),
+    ]
+
+
+def test_days_of_a_file_that_counted_and_is_left_out_now_are_built_again() -> None:
+    over_midnight = entry(2, 3, ts_max=START_US + DAY_US + 5)
+    before = built(found(over_midnight))
+    of = found(over_midnight, entry(0, 2), former=before)
+    assert ranges(of) == [(0, 2)]
+    assert touched_days(of, before) == {DAY, NEXT_DAY}
 
 
 def test_merging_touches_no_day_and_loses_none() -> None:
-    before = found(entry(0), entry(1)).entries
+    before = built(found(entry(0), entry(1)))
     of = found(entry(0, 1), former=before)
-    assert touched_days(of.entries, before) == set()
+    assert touched_days(of, before) == set()
     assert days_that_lost(of.entries) == set()
     assert ranges(of) == [(0, 1)]
 
 
 def test_a_file_that_was_not_there_touches_its_days() -> None:
-    before = found(entry(0)).entries
+    before = built(found(entry(0)))
     over_midnight = entry(1, ts_max=START_US + DAY_US + 5)
     of = found(entry(0), over_midnight, former=before)
-    assert touched_days(of.entries, before) == {DAY, date(2026, 11, 21)}
-    assert touched_days(found(entry(0), former=before).entries, before) == set()
+    assert touched_days(of, before) == {DAY, NEXT_DAY}
+    assert touched_days(found(entry(0), former=before), before) == set()
+
+
+def test_a_file_touches_a_day_until_it_was_built_with_it() -> None:
+    over_midnight = entry(1, ts_max=START_US + DAY_US + 5)
+    before = built_with(found(entry(0), over_midnight).entries, {DAY})
+    assert touched_days(found(entry(0), over_midnight, former=before), before) == {NEXT_DAY}
+    merged = found(entry(0, 1, ts_max=START_US + DAY_US + 5), former=before)
+    assert touched_days(merged, before) == {NEXT_DAY}
+
+
+def test_what_comes_back_in_other_pieces_touches_the_day_that_was_built_without_it() -> None:
+    before = built_with(found(entry(0, 1), entry(2)).entries, [])
+    after = built(found(entry(2), former=before))
+    back = found(entry(0), entry(1), entry(2), former=after)
+    assert (back.apart, touched_days(back, after)) == ((), {DAY})
 
 
 def test_a_day_whose_files_have_gone_stays_as_it_was_built() -> None:
-    before = found(entry(0), entry(1)).entries
+    before = built(found(entry(0), entry(1)))
     of = found(entry(1), entry(2), former=before)
     assert days_that_lost(of.entries) == {DAY}
-    assert touched_days(of.entries, before) == set()
+    assert touched_days(of, before) == set()
     (late,) = of.apart
     assert (late.reason, late.event_date) == ("expired", DAY)
-    again = found(entry(1), *(each for each in of.entries if each.low == 2), former=of.entries)
+    again = found(entry(1), entry(2), former=of.entries)
     assert [each.reason for each in again.apart] == ["expired"]
+
+
+def test_files_that_go_before_their_day_is_built_are_told_and_the_others_are_built() -> None:
+    before = built_with(found(entry(0), entry(1), entry(2, day=1)).entries, {NEXT_DAY})
+    of = found(entry(1), entry(2, day=1), former=before)
+    assert (days_that_lost(of.entries), touched_days(of, before)) == (set(), {DAY})
+    (told,) = of.apart
+    assert (told.path, told.reason, told.event_date, told.rows) == (entry(0).path, "lost", DAY, 10)
+    after = built(of)
+    again = found(entry(1), entry(2, day=1), former=after)
+    assert [each.reason for each in again.apart] == ["lost"]
+    assert touched_days(again, after) == set()
+    back = found(entry(0), entry(1), entry(2, day=1), former=after)
+    assert (back.apart, touched_days(back, after)) == ((), {DAY})
+
+
+def test_a_file_that_goes_when_one_of_its_days_was_built_is_lost_for_the_other_one() -> None:
+    over_midnight = entry(0, ts_max=START_US + DAY_US + 5)
+    before = built_with(found(over_midnight).entries, {DAY})
+    of = found(former=before)
+    assert days_that_lost(of.entries) == {DAY}
+    assert [(each.reason, each.event_date, each.rows) for each in of.apart] == [("lost", NEXT_DAY, None)]
+
+
+def test_a_file_that_is_damaged_when_its_day_was_built_stays_in_results_and_is_told() -> None:
+    before = built(found(entry(0), entry(1)))
+    damaged = replace(before[0], fault="corrupt", detail="a page does not match its checksum")
+    of = found(damaged, before[1], former=before)
+    assert (days_that_lost(of.entries), touched_days(of, before)) == ({DAY}, set())
+    assert [(each.reason, each.detail) for each in of.apart] == [
+        ("corrupt", f"a page does not match its checksum; the results of {DAY} were built before and have it")
+    ]
+    unread = SetAside(entry(0).path, "corrupt", DAY, "c", 1, "request", detail="its footer cannot be read")
+    of = catalogue([before[1]], before, [unread])
+    assert [each.detail for each in of.apart] == [
+        f"its footer cannot be read; the results of {DAY} were built before and have it"
+    ]
+    (told,) = catalogue([before[1]], found(entry(0), entry(1)).entries, [unread]).apart
+    assert told == unread
 
 
 def test_what_is_set_aside_counts_again_when_it_is_whole() -> None:
     torn = entry(0, fault="corrupt", detail="cut off")
     of = found(torn)
     assert (ranges(of), [each.reason for each in of.apart]) == ([], ["corrupt"])
-    mended = found(entry(0, size=200), former=of.entries)
-    assert touched_days(mended.entries, of.entries) == {DAY}
+    mended = found(entry(0, size=200), former=built(of))
+    assert touched_days(mended, of.entries) == {DAY}
 
 
 def test_numbers_between_segments_are_holes_of_the_day_of_the_later_one() -> None:
@@ -141,18 +247,18 @@ def test_files_that_are_set_aside_leave_no_hole_in_numbers() -> None:
 
 def test_what_came_too_late_counts_when_what_had_gone_is_back() -> None:
     """A mount may have been empty, or files may have been listed while they were merged."""
-    before = found(entry(0)).entries
+    before = built(found(entry(0)))
     late = found(entry(1), former=before).entries
-    (remembered,) = (each for each in late if each.low == 1)
-    back = found(entry(0), remembered, former=late)
+    back = found(entry(0), entry(1), former=late)
     assert back.apart == ()
-    assert touched_days(back.entries, late) == {DAY}
-    assert touched_days(back.entries, back.entries) == set()
+    assert touched_days(back, late) == {DAY}
+    after = built(back)
+    assert touched_days(found(entry(0), entry(1), former=after), after) == set()
 
 
 def test_what_came_too_late_stays_told_when_it_is_merged_with_others() -> None:
-    before = found(entry(0), entry(1, day=1)).entries
+    before = built(found(entry(0), entry(1, day=1)))
     late = found(entry(1, day=1), entry(2), former=before).entries
     merged = found(entry(1, 2, ts_max=START_US + DAY_US + 5 * HOUR_US), former=late)
     assert [(each.reason, each.event_date) for each in merged.apart] == [("expired", DAY)]
-    assert touched_days(merged.entries, late) == set()
+    assert touched_days(merged, late) == set()

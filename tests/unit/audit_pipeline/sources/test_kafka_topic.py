@@ -67,6 +67,9 @@ def test_the_topic_says_what_the_files_say(spark: SparkSession, tmp_path: Path) 
     publish_all(tmp_path, topic)
     first, first_files = look(spark, topic), files(tmp_path)
     assert first.touched == first_files.touched != set()
+    for each in (first, first_files):
+        each.settle(each.touched)
+        assert each.touched == set()
     for batch in batches[1:]:
         for file in batch:
             put(file, tmp_path)
@@ -80,6 +83,8 @@ def test_the_topic_says_what_the_files_say(spark: SparkSession, tmp_path: Path) 
         landed.rows_of(days),
         landed.rows_of(days, only_new=True),
     ]
+    assert look(spark, topic, found.remembered()).touched == days
+    found.settle(days)
     again = look(spark, topic, found.remembered())
     assert (again.touched, again.rows_of(days)) == (set(), found.rows_of(days))
 

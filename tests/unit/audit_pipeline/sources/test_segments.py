@@ -1,6 +1,7 @@
 """What one look says of files: hostile ones are set aside, and mended ones count again."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,3 +89,21 @@ def test_a_page_that_is_damaged_is_not_forgotten(tmp_path: Path) -> None:
     again = looked_at(tmp_path, replace(found, fault="corrupt", detail="x"))
     assert isinstance(again, SegmentEntry)
     assert again.fault == "corrupt"
+
+
+@pytest.mark.parametrize("changed_s", [0, 1])
+def test_a_file_that_is_written_again_is_read_again_to_its_end(changed_s: int, tmp_path: Path) -> None:
+    """Its size and its footer say nothing of a page."""
+    data = bytearray(packed(rows(*range(OPENED_US, OPENED_US + 500)), FOOTER))
+    FolderTarget(tmp_path).put(PATH, bytes(data))
+    counted = looked_at(tmp_path)
+    assert isinstance(counted, SegmentEntry)
+    assert looked_at(tmp_path, counted) == counted
+    data[100] ^= 0xFF
+    (tmp_path / PATH).write_bytes(bytes(data))
+    assert counted.changed_ns is not None
+    changed_ns = counted.changed_ns + changed_s * 1_000_000_000
+    os.utime(tmp_path / PATH, ns=(changed_ns, changed_ns))
+    again = looked_at(tmp_path, counted)
+    assert isinstance(again, SegmentEntry)
+    assert again.fault == ("corrupt" if changed_s else None)

@@ -1,0 +1,74 @@
+"""What one look at folders of segments says after another one, when files have changed between them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from audit_pipeline.sources.landed import LandedSegments
+from tests.support.audit_weeks.week import Week, write_week
+
+WEEK = Week(days=2, clusters=1, brokers=1, hours=1, segments=1, events=40, storm=0, topics=2, principals=2, spoils=())
+FIRST, SECOND = WEEK.first_day, WEEK.first_day.replace(day=WEEK.first_day.day + 1)
+
+
+def look(folder: Path, remembered: bytes | None = None) -> LandedSegments:
+    return LandedSegments([str(folder)], remembered, WEEK.now_us)
+
+
+def test_a_day_is_touched_until_it_is_settled_whatever_is_built_beside_it(tmp_path: Path) -> None:
+    write_week(WEEK, tmp_path)
+    first = look(tmp_path)
+    assert first.touched == {FIRST, SECOND}
+    first.settle([FIRST])
+    assert (first.touched, first.lost) == ({SECOND}, set())
+    assert look(tmp_path, first.remembered()).touched == {SECOND}
+
+
+def test_files_that_go_while_a_build_is_at_work_are_those_of_a_day_that_it_has_built(tmp_path: Path) -> None:
+    """Though no build before has seen them: made anew the day would be less."""
+    write_week(WEEK, tmp_path)
+    source = look(tmp_path)
+    source.settle([FIRST])
+    for path in tmp_path.rglob("*.parquet"):
+        path.unlink()
+    assert source.look_again([SECOND])
+    assert (source.lost, source.touched) == ({FIRST}, set())
+    after = look(tmp_path, source.remembered())
+    assert (after.lost, list(after.set_aside)) == ({FIRST}, list(source.set_aside))
+
+
+def test_a_file_that_is_damaged_after_its_day_was_built_is_told_by_each_look_from_then_on(tmp_path: Path) -> None:
+    write_week(WEEK, tmp_path)
+    first = look(tmp_path)
+    first.settle(first.touched)
+    path = min(tmp_path.glob(f"request/arrival_date={FIRST}/*/*.parquet"))
+    data = path.read_bytes()
+    column = pq.read_metadata(path).row_group(0).column(0)
+    last = column.data_page_offset + column.total_compressed_size - 1
+    path.write_bytes(data[:last] + bytes([data[last] ^ 0xFF]) + data[last + 1 :])
+    second = look(tmp_path, first.remembered())
+    third = look(tmp_path, second.remembered())
+    for source in (second, third):
+        assert (source.touched, source.lost) == (set(), {FIRST})
+        (told,) = source.set_aside
+        assert (told.path, told.reason) == (path.relative_to(tmp_path).as_posix(), "corrupt")
+        assert str(told.detail).endswith(f"the results of {FIRST} were built before and have it")
+    path.write_bytes(data)
+    mended = look(tmp_path, third.remembered())
+    assert (mended.touched, mended.lost, list(mended.set_aside)) == (set(), set(), [])
+
+
+def test_a_copy_that_was_left_out_is_nothing_that_results_were_built_of(tmp_path: Path) -> None:
+    write_week(WEEK, tmp_path)
+    path = min(tmp_path.glob(f"request/arrival_date={FIRST}/*/*.parquet"))
+    copy = path.parent.with_name("arrival_hour=23") / path.name
+    copy.parent.mkdir()
+    copy.write_bytes(path.read_bytes())
+    first = look(tmp_path)
+    assert [each.reason for each in first.set_aside] == ["duplicate"]
+    first.settle(first.touched)
+    copy.unlink()
+    second = look(tmp_path, first.remembered())
+    assert (second.touched, second.lost, list(second.set_aside)) == (set(), set(), [])
+    assert [replace(entry, counts=True) for entry in second.found.entries] == list(second.found.entries)
