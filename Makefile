@@ -92,8 +92,9 @@ integration: setup  ## real sockets, processes and clients; Apache Kafka beside 
 	$(PYTEST) -q -p no:randomly tests/contract tests/integration
 
 .PHONY: soak
-soak: setup  ## what takes long: brokers and landers of the audit log killed twenty times
-	SLUICEGATE_AUDIT_ROUNDS=20 $(PYTEST) -q -p no:randomly tests/integration/test_audit_kills.py
+soak: setup  ## what takes long: brokers, landers and builds of the audit log killed twenty times
+	SLUICEGATE_AUDIT_ROUNDS=20 $(PYTEST) -q -p no:randomly tests/integration/test_audit_kills.py \
+		tests/integration/test_audit_build_kills.py tests/integration/test_audit_arrivals.py
 
 .PHONY: e2e
 e2e: venv java kubernetes spark-crds  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from datetime import date
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -17,12 +18,20 @@ from audit_pipeline.results.tables import result_tables
 from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.targets import FolderTarget, open_target
 
-_POLL_S: Final = 0.05
+_POLL_S: Final = 0.2
 
 
-def built(spark: SparkSession, source: Path | str, results: Path | str, now_us: int, settings: Settings) -> Manifest:
-    """Of folders or URIs."""
-    request = BuildRequest(str(results), settings, now_us)
+def built(
+    spark: SparkSession,
+    source: Path | str,
+    results: Path | str,
+    now_us: int,
+    settings: Settings,
+    *,
+    last: date | None = None,
+) -> Manifest:
+    """Of folders or URIs; of days up to `last`, None for all."""
+    request = BuildRequest(str(results), settings, now_us, last=last)
     return build(
         spark,
         request,

@@ -1,6 +1,7 @@
 """One Spark session for all tests of a run that need one: it takes seconds to start, and a test a tenth of that."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,6 +12,13 @@ from tests.support.cache import ObtainError
 from tests.support.java import java
 from tests.support.spark_kafka import spark_kafka_libs
 
+FEW_ROWS: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For builds of a few thousand rows: compiling and planning anew would be most of their time."""
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
@@ -18,6 +26,20 @@ def spark() -> Iterator[SparkSession]:
     config = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **connector()}
     with spark_session("tests", config) as session:
         yield session
+
+
+@pytest.fixture(scope="module")
+def few_rows(spark: SparkSession) -> Iterator[SparkSession]:
+    """The same session, which neither compiles nor plans anew meanwhile: with few rows that is most of the time."""
+    before = {key: spark.conf.get(key) for key in FEW_ROWS}
+    for key, value in FEW_ROWS.items():
+        spark.conf.set(key, value)
+    yield spark
+    for key, former in before.items():
+        if former is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, former)
 
 
 def connector() -> dict[str, str]:
