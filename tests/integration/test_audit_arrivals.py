@@ -1,6 +1,7 @@
-"""In whatever pieces and order segments arrive, and whatever is merged meanwhile, days are built of the same ones.
+"""In whatever pieces and order segments arrive, and whatever is merged meanwhile, the same results are published.
 
-Which these are is decided before Spark is asked. SLUICEGATE_AUDIT_ROUNDS says how many ways are tried, by tens.
+SLUICEGATE_AUDIT_ROUNDS says how many ways are built; `make soak` builds twenty. Many more are only looked at: which
+segments a day is built of is decided before Spark is asked.
 """
 
 import os
@@ -8,21 +9,28 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from audit_pipeline.compact import compact
+from audit_pipeline.results.settings import RESOURCES, Prices, Settings, StormLimits
 from audit_pipeline.sources.catalogue import SegmentEntry
 from audit_pipeline.sources.landed import LandedSegments
 from audit_pipeline.targets import FolderTarget
+from tests.support.audit_builds import built, published
+from tests.support.audit_oracle.comparing import all_differences, differences
+from tests.support.audit_oracle.oracle import audit_results
 from tests.support.audit_weeks.spoiling import Landed
-from tests.support.audit_weeks.week import Week, arrivals, put
+from tests.support.audit_weeks.week import Week, arrivals, cluster_id, put
 
-LOOKED_AT = 10 * int(os.environ.get("SLUICEGATE_AUDIT_ROUNDS", "1"))
+EXAMPLES = int(os.environ.get("SLUICEGATE_AUDIT_ROUNDS", "1"))
+LOOKED_AT = 10 * EXAMPLES
 DAYS = Week(
     days=2,
     hours=1,
@@ -33,6 +41,8 @@ DAYS = Week(
     principals=4,
     spoils=("skewed", "torn", "late", "copied", "future"),
 )
+PRICES = Prices("EUR", {**dict.fromkeys(RESOURCES, 0.0), "storage": 1.0, "ingress": 2.0})
+SETTINGS = Settings(PRICES, (), DAYS.mirrors, StormLimits(15, 4))
 NO_SHRINKING = (Phase.explicit, Phase.generate)
 """Other drawn numbers are not simpler, only others."""
 HOUR_US = 3_600_000_000
@@ -79,6 +89,57 @@ def test_days_are_built_of_the_same_segments_in_whatever_pieces_they_come(drawn:
         assert built_of == once
         assert again.holes == at_once.holes
         assert _damaged(again) == _damaged(at_once)
+
+
+@settings(max_examples=EXAMPLES, phases=NO_SHRINKING)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_pieces_orders_repeats_delays_and_merges_change_no_result(
+    seed: int, few_rows: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    drawn = random.Random(seed)
+    source, results = tmp_path_factory.mktemp("landed"), tmp_path_factory.mktemp("results")
+    week = replace(DAYS, seed=drawn.randrange(1_000))
+    files = _files(week)
+    drawn.shuffle(files)
+    cut = drawn.randrange(len(files) // 4, len(files))
+    for file in files[:cut]:
+        put(file, source)
+    built(few_rows, source, results, week.now_us, SETTINGS)
+    _disturb(drawn, source, files[:cut])
+    for file in files[cut:]:
+        put(file, source)
+    built(few_rows, source, results, week.now_us, SETTINGS)
+    assert all_differences(audit_results(source, week.now_us, SETTINGS), published(results)) == []
+
+
+def test_files_that_go_before_their_day_is_built_are_told_and_the_others_are_built(
+    few_rows: SparkSession, tmp_path: Path
+) -> None:
+    """As retention takes them when a day was left out by --to, or landing them was undone."""
+    source, results = tmp_path / "landed", tmp_path / "results"
+    days = [DAYS.first_day, DAYS.first_day + timedelta(days=1)]
+    week = replace(DAYS, segments=2, spoils=())
+    for file in _files(week):
+        put(file, source)
+    manifest = built(few_rows, source, results, week.now_us, SETTINGS, last=days[0])
+    assert (list(manifest.days), manifest.pending) == ([str(days[0])], (str(days[1]),))
+    gone = sorted(source.glob(f"*/arrival_date={days[1]}/*/*{cluster_id(0)}-0-*"))
+    for path in gone:
+        path.unlink()
+    manifest = built(few_rows, source, results, week.now_us, SETTINGS)
+    assert (list(manifest.days), manifest.pending) == ([str(day) for day in days], ())
+    found, expected = published(results), audit_results(source, week.now_us, SETTINGS)
+    told = sorted((row["path"], row["reason"], row["event_date"]) for row in found["quarantine"].to_pylist())
+    assert told == [(path.relative_to(source).as_posix(), "lost", days[1]) for path in gone]
+    assert manifest.summary["quarantinedFiles"] == len(gone)
+    # What is left of the day is in the results, and who reads them is told that the day is not whole.
+    assert differences("traffic", expected["traffic"], found["traffic"]) == []
+    incomplete = {
+        (row["event_date"], row["broker_id"], row["quarantined_files"])
+        for row in found["completeness"].to_pylist()
+        if not row["is_complete"]
+    }
+    assert incomplete == {(days[1], 0, len(gone))}
 
 
 def _files(week: Week) -> list[Landed]:
