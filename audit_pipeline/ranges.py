@@ -29,5 +29,10 @@ class NumberRanges:
         place = bisect_right(self._firsts, first) - 1
         return place >= 0 and last <= self._lasts[place]
 
+    def touch(self, first: int, last: int) -> bool:
+        """Whether any number from first to last is there."""
+        place = bisect_left(self._lasts, first)
+        return place < len(self._firsts) and self._firsts[place] <= last
+
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return zip(self._firsts, self._lasts, strict=True)

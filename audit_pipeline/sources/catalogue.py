@@ -203,19 +203,18 @@ def _with_unbuilt(kept: Iterable[SegmentEntry], former: Iterable[SegmentEntry]) 
     """Of files that are new all their days; of others those that were of what they are made of, or a part of."""
     before = list(former)
     known = _ranges(before)
-    waiting: dict[tuple[str, Boot], list[SegmentEntry]] = defaultdict(list)
-    for entry in before:
-        if entry.unbuilt:
-            waiting[entry.table, entry.boot].append(entry)
+    unbuilt: dict[tuple[str, Boot, date], NumberRanges] = defaultdict(NumberRanges)
+    for entry in sorted(before, key=_order):
+        for day in entry.unbuilt:
+            unbuilt[entry.table, entry.boot, day].add(entry.low, entry.high)
     found = []
     for entry in kept:
         days = entry.days()
         if not is_new(entry, known):
-            days &= {
+            days = {
                 day
-                for each in waiting.get((entry.table, entry.boot), ())
-                if each.low <= entry.high and entry.low <= each.high
-                for day in each.unbuilt
+                for day in days
+                if (waiting := unbuilt.get((entry.table, entry.boot, day))) and waiting.touch(entry.low, entry.high)
             }
         found.append(replace(entry, unbuilt=tuple(sorted(days))))
     return found

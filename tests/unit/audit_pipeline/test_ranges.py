@@ -26,5 +26,7 @@ def test_they_have_what_was_added_in_any_order(ranges: list[tuple[int, int]], fi
         added.add(*each)
     numbers = {number for low, high in ranges for number in range(low, high + 1)}
     assert {number for low, high in added for number in range(low, high + 1)} == numbers
-    assert added.has(first, first + more) == numbers.issuperset(range(first, first + more + 1))
+    asked = range(first, first + more + 1)
+    assert added.has(first, first + more) == numbers.issuperset(asked)
+    assert added.touch(first, first + more) == (not numbers.isdisjoint(asked))
     assert list(added) == list(NumberRanges(ranges))
