@@ -8,7 +8,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cached_property
 from typing import Protocol
 
 import msgspec
@@ -20,23 +19,19 @@ from audit_pipeline.audit_topic import TopicPlace, end_of
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.kafka_events import TopicReader
+from audit_pipeline.listing import SegmentPath
 from audit_pipeline.results.frames import EventFrames
 from audit_pipeline.segment import Footer, folder_of, segment_name
 from audit_pipeline.sources.catalogue import (
     CLOCK_BACK_US,
     DAY_US,
-    Catalogue,
     Hole,
     SegmentEntry,
-    SetAside,
-    built_with,
-    catalogue,
-    days_that_lost,
     holes,
-    touched_days,
 )
 from audit_pipeline.sources.connector import COORDINATES
-from audit_pipeline.sources.segments import in_the_future
+from audit_pipeline.sources.look import SegmentsLook
+from audit_pipeline.sources.segments import entry_of, in_the_future
 from audit_pipeline.sources.topic_frames import counted, ends, events_of
 
 Offsets = Mapping[int, int]
@@ -75,7 +70,7 @@ class Remembered:
     entries: tuple[TopicEntry, ...] = ()
 
 
-class AuditTopic:
+class AuditTopic(SegmentsLook):
     """One look at a topic. Raises OSError when its brokers do not answer, BadUseError when it is none of ours."""
 
     def __init__(self, source: str, records: TopicRecords, remembered: bytes | None, now_us: int) -> None:
@@ -85,29 +80,12 @@ class AuditTopic:
         bounds = records.bounds()
         self._low = {partition: low for partition, (low, _) in bounds.items()}
         self._high = {partition: high for partition, (_, high) in bounds.items()}
-        before = [each.entry for each in self._former.entries]
-        self._counting = [entry for entry in before if entry.fault is None and entry.counts]
+        super().__init__([each.entry for each in self._former.entries])
         known = [self._still(each) for each in self._former.entries]
         self._entries = [
             replace(each, entry=in_the_future(each.entry, now_us)) for each in _widest([*known, *self._new()])
         ]
-
-    @cached_property
-    def found(self) -> Catalogue:
-        there = [each.entry for each in self._entries if each.entry.is_present]
-        return catalogue(there, self._counting, [])
-
-    @cached_property
-    def touched(self) -> set[date]:
-        return touched_days(self.found, self._counting)
-
-    @property
-    def lost(self) -> set[date]:
-        return days_that_lost(self.found.entries)
-
-    @property
-    def set_aside(self) -> Sequence[SetAside]:
-        return self.found.apart
+        self._see([each.entry for each in self._entries if each.entry.is_present])
 
     @property
     def holes(self) -> Sequence[Hole]:
@@ -136,11 +114,6 @@ class AuditTopic:
     def look_again(self, days: Collection[date]) -> bool:
         """Brokers have checked what is in a topic."""
         return False
-
-    def settle(self, days: Collection[date]) -> None:
-        self._counting = built_with(self.found.entries, days)
-        for name in ("found", "touched"):
-            self.__dict__.pop(name, None)
 
     def remembered(self) -> bytes:
         counting = {(entry.path, entry.table): replace(entry, counts=True) for entry in self.found.entries}
@@ -256,30 +229,8 @@ def entries_of(source: str, footer: Footer) -> Iterable[SegmentEntry]:
     number = f"{low:08d}" if low == high else f"{low:08d}-{high:08d}"
     name = segment_name(footer.cluster_id, footer.broker_id, footer.boot_id, number)
     for table, rows in footer.rows.items():
-        entry = SegmentEntry(
-            source=source,
-            path=f"{folder_of(table, footer.opened_us)}/{name}",
-            size=0,
-            table=table,
-            cluster_id=footer.cluster_id,
-            broker_id=footer.broker_id,
-            boot_id=footer.boot_id,
-            low=low,
-            high=high,
-            first_seq=footer.first_seq,
-            last_seq=footer.last_seq,
-            opened_us=footer.opened_us,
-            closed_us=footer.closed_us,
-            end=footer.end,
-            rows=rows,
-            ts_min=None,
-            ts_max=None,
-            siblings=footer.rows,
-        )
-        if footer.schema_version != contract().version:
-            text = f"version {footer.schema_version} of the schema is not known here, only {contract().version}"
-            entry = replace(entry, fault="version", detail=text)
-        yield entry
+        file = SegmentPath(table, f"{folder_of(table, footer.opened_us)}/{name}", size=0)
+        yield entry_of(source, file, footer, rows)
 
 
 def _widest(entries: Iterable[TopicEntry]) -> list[TopicEntry]:

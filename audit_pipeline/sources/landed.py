@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import cached_property
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -11,23 +10,14 @@ from pyspark.sql import SparkSession
 from audit_pipeline.contract import contract
 from audit_pipeline.results.frames import EventFrames, event_schema
 from audit_pipeline.retention import expired
-from audit_pipeline.sources.catalogue import (
-    Catalogue,
-    Hole,
-    SegmentEntry,
-    SetAside,
-    built_with,
-    catalogue,
-    days_that_lost,
-    holes,
-    touched_days,
-)
+from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes
+from audit_pipeline.sources.look import SegmentsLook
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
 from audit_pipeline.sources.segments import damaged, has_gone, look
 from audit_pipeline.targets import Target, open_target
 
 
-class LandedSegments:
+class LandedSegments(SegmentsLook):
     """One look at the segments of some targets, which `sources` names by their URIs.
 
     Raises OSError when one does not answer.
@@ -36,37 +26,15 @@ class LandedSegments:
     def __init__(self, sources: Sequence[str], remembered: bytes | None, now_us: int) -> None:
         self._targets: dict[str, Target] = {source: open_target(source) for source in sources}
         self._former = msgspec.json.decode(remembered, type=list[SegmentEntry]) if remembered else []
-        self._counting = [entry for entry in self._former if entry.fault is None and entry.counts]
+        super().__init__(self._former)
         self._now_us = now_us
         self._look()
 
     def _look(self) -> None:
         known = {(entry.source, entry.path, entry.size): entry for entry in self._former if entry.is_present}
-        self._present, self._unread = look(self._targets, known, self._now_us)
-        self._forget()
-
-    def _forget(self) -> None:
-        """What was concluded from the files that were there before."""
-        for name in ("found", "touched", "holes"):
-            self.__dict__.pop(name, None)
-
-    @cached_property
-    def found(self) -> Catalogue:
-        return catalogue(self._present, self._counting, self._unread)
-
-    @cached_property
-    def touched(self) -> set[date]:
-        return touched_days(self.found, self._counting)
+        self._see(*look(self._targets, known, self._now_us))
 
     @property
-    def lost(self) -> set[date]:
-        return days_that_lost(self.found.entries)
-
-    @property
-    def set_aside(self) -> Sequence[SetAside]:
-        return self.found.apart
-
-    @cached_property
     def holes(self) -> Sequence[Hole]:
         deleted: dict[tuple[str, int, str], int] = {}
         for target in self._targets.values():
@@ -100,13 +68,8 @@ class LandedSegments:
             return True
         bad = damaged(wanted, self._targets)
         known = {(entry.source, entry.path): entry for entry in bad}
-        self._present = [known.get((entry.source, entry.path), entry) for entry in self._present]
-        self._forget()
+        self._see([known.get((entry.source, entry.path), entry) for entry in self._present], self._unread)
         return bool(bad)
-
-    def settle(self, days: Collection[date]) -> None:
-        self._counting = built_with(self.found.entries, days)
-        self._forget()
 
     def remembered(self) -> bytes:
         """The files that count, and those beside them that need not be read again."""

@@ -104,7 +104,8 @@ def _metadata(target: Target, path: str) -> pq.FileMetaData:
             raise NoSegmentError(f"its footer cannot be read: {error}") from error
 
 
-def _entry(source: str, target: Target, file: SegmentPath, metadata: pq.FileMetaData, footer: Footer) -> SegmentEntry:
+def entry_of(source: str, file: SegmentPath, footer: Footer, rows: int) -> SegmentEntry:
+    """What the footer tells of a file; of times nothing."""
     entry = SegmentEntry(
         source=source,
         path=file.path,
@@ -121,7 +122,7 @@ def _entry(source: str, target: Target, file: SegmentPath, metadata: pq.FileMeta
         opened_us=footer.opened_us,
         closed_us=footer.closed_us,
         end=footer.end,
-        rows=metadata.num_rows,
+        rows=rows,
         ts_min=None,
         ts_max=None,
         siblings=footer.rows,
@@ -129,6 +130,13 @@ def _entry(source: str, target: Target, file: SegmentPath, metadata: pq.FileMeta
     if footer.schema_version != contract().version:
         text = f"version {footer.schema_version} of the schema is not known here, only {contract().version}"
         return replace(entry, fault="version", detail=text)
+    return entry
+
+
+def _entry(source: str, target: Target, file: SegmentPath, metadata: pq.FileMetaData, footer: Footer) -> SegmentEntry:
+    entry = entry_of(source, file, footer, metadata.num_rows)
+    if entry.fault is not None:
+        return entry
     if file.table not in contract().tables or not metadata.schema.to_arrow_schema().equals(arrow_schema(file.table)):
         return replace(entry, fault="corrupt", detail=f"it does not have the columns of the table {file.table}")
     if not metadata.num_rows:

@@ -1,0 +1,54 @@
+"""What one look at segments comes to, wherever they are: the part that all sources of them share."""
+
+from collections.abc import Collection, Sequence
+from datetime import date
+from functools import cached_property
+
+from audit_pipeline.sources.catalogue import (
+    Catalogue,
+    SegmentEntry,
+    SetAside,
+    built_with,
+    catalogue,
+    days_that_lost,
+    touched_days,
+)
+
+
+class SegmentsLook:
+    """Segments that are there now beside those that days were built with before (`former`)."""
+
+    def __init__(self, former: Sequence[SegmentEntry]) -> None:
+        self._counting = [entry for entry in former if entry.fault is None and entry.counts]
+        self._present: Sequence[SegmentEntry] = ()
+        self._unread: Sequence[SetAside] = ()
+
+    def _see(self, present: Sequence[SegmentEntry], unread: Sequence[SetAside] = ()) -> None:
+        """What is there now; `unread` are those whose footer says nothing."""
+        self._present, self._unread = present, unread
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was concluded from what was there, or was built, before."""
+        for name in ("found", "touched"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def found(self) -> Catalogue:
+        return catalogue(self._present, self._counting, self._unread)
+
+    @cached_property
+    def touched(self) -> set[date]:
+        return touched_days(self.found, self._counting)
+
+    @property
+    def lost(self) -> set[date]:
+        return days_that_lost(self.found.entries)
+
+    @property
+    def set_aside(self) -> Sequence[SetAside]:
+        return self.found.apart
+
+    def settle(self, days: Collection[date]) -> None:
+        self._counting = built_with(self.found.entries, days)
+        self._forget()
