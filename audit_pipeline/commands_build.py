@@ -143,11 +143,9 @@ def _outcome(given: argparse.Namespace, manifest: Manifest | None, began_s: floa
         "days": len(days),
         **{key: summary.get(key, 0) for key in ("events", "missing", "holes", "quarantinedFiles")},
         "rows": {name: count for name, count in summary.get("rows", {}).items() if name in result_tables()},
-        "report": None,
         "error": None,
         "version": manifest.version if manifest else None,
         "tookSeconds": round(monotonic() - began_s, 1),
-        "progress": None,
     }
 
 

@@ -144,10 +144,8 @@ SAYS = {
     "missing",
     "holes",
     "quarantinedFiles",
-    "report",
     "error",
     "tookSeconds",
-    "progress",
 }
 
 

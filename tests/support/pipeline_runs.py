@@ -6,8 +6,8 @@ from tests.support.bad_manifests import Json
 
 SUMMARY = (
     '{"window": {"from": "2026-11-20", "to": "2026-11-22"}, "events": 123, "rows": {"rollup": 10}, "missing": 0,'
-    ' "holes": 0, "quarantinedFiles": 0, "days": 3, "report": null, "error": null, "version": "0.1.0",'
-    ' "tookSeconds": 12.3, "progress": null}'
+    ' "holes": 0, "quarantinedFiles": 0, "days": 3, "error": null, "version": "0.1.0",'
+    ' "tookSeconds": 12.3}'
 )
 
 

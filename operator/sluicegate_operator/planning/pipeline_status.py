@@ -72,7 +72,7 @@ def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRu
             "quarantined_files": summary.quarantined_files,
             "complete": {True: "True", False: "False", None: "Unknown"}[summary.complete],
             "took_seconds": summary.took_s,
-            "report_location": _report(pipeline, plan, summary),
+            "report_location": _report(pipeline, plan),
         }
     told = old.model_copy(update=update)
     if not runs:
@@ -92,9 +92,9 @@ def _told(pipeline: AuditPipeline, plan: PipelinePlan, runs: Sequence[PipelineRu
     )
 
 
-def _report(pipeline: AuditPipeline, plan: PipelinePlan, summary: Summary) -> str | None:
+def _report(pipeline: AuditPipeline, plan: PipelinePlan) -> str | None:
     if not pipeline.spec.report or plan.places is None:
-        return summary.report
+        return None
     return plan.places.report_location(pipeline.name)
 
 

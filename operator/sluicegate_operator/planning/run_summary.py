@@ -23,9 +23,7 @@ class Summary:
     missing: int | None = None
     holes: int | None = None
     quarantined_files: int | None = None
-    report: str | None = None
     error: str | None = None
-    progress: str | None = None
     took_s: float | None = None
 
     @property
@@ -57,9 +55,7 @@ def read_summary(text: str) -> Summary | None:
         missing=_count(read, "missing"),
         holes=_count(read, "holes"),
         quarantined_files=_count(read, "quarantinedFiles"),
-        report=_text(read, "report"),
         error=_text(read, "error"),
-        progress=_text(read, "progress"),
         took_s=float(took) if isinstance(took, int | float) and not isinstance(took, bool) else None,
     )
 
