@@ -8,10 +8,11 @@ from audit_pipeline.report.figures.scope import Scope
 
 PRINCIPALS_MAX = 12
 
+# Floating-point numbers are added in one order: else the last digits of a sum would be others each time it is asked.
 _COST = """
 SELECT cluster_id, currency, principal,
   {quantities},
-  sum(amount) AS amount
+  sum(amount ORDER BY amount) AS amount
 FROM cost WHERE event_date BETWEEN $from_day AND $to_day
 GROUP BY cluster_id, currency, principal
 ORDER BY cluster_id, currency, principal IS NULL, amount DESC NULLS LAST, ingress + egress DESC, principal

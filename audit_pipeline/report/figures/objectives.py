@@ -9,7 +9,8 @@ OBJECTIVES_MAX = 50
 _BUDGETS = """
 SELECT cluster_id, objective, strftime(from_date, '%Y-%m-%d') AS from_day, strftime(to_date, '%Y-%m-%d') AS to_day,
   requests, bad, target, spent,
-  (SELECT arg_max(strftime(event_date, '%Y-%m-%d'), burn) FROM objectives WHERE {same} AND burn > 0) AS worst_day,
+  (SELECT arg_max(strftime(event_date, '%Y-%m-%d'), (burn, event_date)) FROM objectives WHERE {same} AND burn > 0)
+    AS worst_day,
   (SELECT max(burn) FROM objectives WHERE {same} AND burn > 0) AS worst_burn
 FROM error_budget AS budget ORDER BY spent DESC, objective, cluster_id
 """.format(

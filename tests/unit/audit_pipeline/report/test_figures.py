@@ -184,3 +184,10 @@ def test_a_day_without_any_event_is_not_known_rather_than_quiet(tmp_path: Path) 
 @pytest.mark.parametrize(("bucket", "us"), [(-1, 1), (32_767, BUCKET_US[-1])])
 def test_a_bucket_that_no_broker_can_have_counted_is_taken_for_the_nearest(bucket: int, us: int) -> None:
     assert percentile_us({bucket: 1}, 50) == us
+
+
+def test_the_same_results_are_the_same_report_to_the_last_digit(told: Path, report: Report) -> None:
+    """Floating-point numbers that are added in another order, by another thread, are another sum."""
+    for _ in range(10):
+        again = report_of(PublishedTables(FolderTarget(told)), 7)
+        assert as_json(again, []) == as_json(report, [])
