@@ -41,6 +41,7 @@ from broker_runtime.http_listener import (
 )
 from broker_runtime.limits import limits_to_controllers
 from broker_runtime.loop_watch import LoopWatch
+from broker_runtime.metadata.brokers import BrokerInfo
 from broker_runtime.metadata.figures import (
     ControllerFigures,
     OncePerState,
@@ -117,7 +118,7 @@ class _ClientDoor:
         record that fenced it is new, and so is the answer to the fetch after the one that was in flight. At the start
         the observers that it names are there, or have failed: no client comes before those who are to see all of them.
         """
-        follower, me = self._follower, self._node.image.brokers.get(self._node.settings.node_id)
+        follower, me = self._follower, self._registration
         fresh = (
             not self._served
             or (me is not None and me.fenced)
@@ -127,8 +128,13 @@ class _ClientDoor:
         return follower.applied_offset, follower.caught_up and fresh and observed
 
     def knows_unfenced(self, epoch: int) -> bool:
-        me = self._node.image.brokers.get(self._node.settings.node_id)
+        me = self._registration
         return me is not None and me.epoch == epoch and not me.fenced
+
+    @property
+    def _registration(self) -> BrokerInfo | None:
+        """This broker's own, as the metadata in force here has it."""
+        return self._node.image.brokers.get(self._node.settings.node_id)
 
     def on_fenced(self, reason: str) -> None:
         self._fetches_when_fenced = self._follower.fetches_answered
