@@ -28,6 +28,7 @@ from tests.support.audit_oracle.comparing import all_differences
 from tests.support.audit_oracle.oracle import audit_results
 from tests.support.audit_weeks.week import Week, arrivals, put
 from tests.support.broker_process import ROOT
+from tests.support.java import SHORT_LIVED
 from tests.support.spark_session import FEW_ROWS
 
 ROUNDS = int(os.environ.get("SLUICEGATE_AUDIT_ROUNDS", "3"))
@@ -36,8 +37,6 @@ END_S = 300.0
 PAUSE_S = 0.4
 """Builds are killed up to so long after the file was written: between two files, too."""
 POLL_S = 0.01
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""These builds do not live long enough for Java's second compiler to be worth its time."""
 
 
 @pytest.mark.timeout(900 + 120 * ROUNDS)
@@ -53,7 +52,7 @@ def test_builds_that_are_killed_leave_nothing_but_whole_versions(few_rows: Spark
     command = [sys.executable, "-m", "audit_pipeline", "build", "--source", str(source), "--results", str(results)]
     command += ["--mirrors", str(mirrors)]
     (tmp_path / "spark-defaults.conf").write_text("".join(f"{key} {value}\n" for key, value in FEW_ROWS.items()))
-    environment = os.environ | {"SPARK_CONF_DIR": str(tmp_path), "JAVA_TOOL_OPTIONS": JAVA_OPTIONS}
+    environment = os.environ | {"SPARK_CONF_DIR": str(tmp_path), "JAVA_TOOL_OPTIONS": SHORT_LIVED}
     now_us = time.time_ns() // 1_000
     first, *others = arrivals(week)[0]
     for file in first:

@@ -14,6 +14,8 @@ from tests.support.cache import ObtainError, main
 
 LEAST = 17
 PACKAGE = "openjdk-17-jre-headless"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a Java that does not live long enough to gain what its better compiler costs."""
 
 
 @cache

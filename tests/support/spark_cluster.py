@@ -10,7 +10,7 @@ from typing import Final, Self
 import pyspark
 
 from tests.support.broker_admin import until
-from tests.support.java import java
+from tests.support.java import SHORT_LIVED, java
 
 HOME: Final = Path(pyspark.__file__).parent
 LOOPBACK: Final = "127.0.0.1"
@@ -18,8 +18,6 @@ SUBMIT_S: Final = 300.0
 """A job that is not over then hangs."""
 _MASTER: Final = re.compile(r"Starting Spark master at (spark://\S+)")
 _EXECUTOR_MEMORY: Final = "512m"
-_SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""No job here lasts long enough to gain what a better compiler costs."""
 
 
 class SparkCluster:
@@ -72,8 +70,8 @@ class SparkCluster:
         for key, value in {
             "spark.driver.host": LOOPBACK,
             "spark.driver.bindAddress": LOOPBACK,
-            "spark.driver.extraJavaOptions": _SHORT_LIVED,
-            "spark.executor.extraJavaOptions": _SHORT_LIVED,
+            "spark.driver.extraJavaOptions": SHORT_LIVED,
+            "spark.executor.extraJavaOptions": SHORT_LIVED,
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             # No task begins before all executors are there.
@@ -111,6 +109,6 @@ class SparkCluster:
         """Returns the file of what it says."""
         said = self._folder / f"{name}.log"
         with said.open("wb") as output:
-            command = [java(), "-Xmx256m", *_SHORT_LIVED.split(), "-cp", str(HOME / "jars" / "*"), *words]
+            command = [java(), "-Xmx256m", *SHORT_LIVED.split(), "-cp", str(HOME / "jars" / "*"), *words]
             self._processes.append(subprocess.Popen(command, env=self._environment, stdout=output, stderr=output))
         return said
