@@ -8,7 +8,7 @@ or a missing one comes. What happened in between is seen by the listing that eac
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import kopf
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 2.0
 """For kinds that are not served yet."""
+LOOK_AGAIN_S = 10.0
+"""Whether all kinds are still served."""
 SILENCE_MAX_S = 10.0
 """A watch is asked again by then, from where it was: it may have been cut off without a word."""
 WATCH_S = 8
@@ -52,7 +54,7 @@ class KopfThread:
         try:
             while True:
                 served = await self._served()
-                why = await self._live([kind for kind in CUSTOM if kind in served], missing=set(NEEDED) - served)
+                why = await self._live(served)
                 lives = lives + 1 if why else 0
                 if why:
                     self._readiness.note(_READINESS, f"the watch has ended and is begun again: {why}")
@@ -79,17 +81,17 @@ class KopfThread:
             log.warning("%s", reason)
         self._readiness.note(_READINESS, reason)
 
-    async def _live(self, kinds: Sequence[Kind], missing: Collection[Kind]) -> str:
-        """One life of kopf; why it ended, empty when it was ended for a kind that is served now."""
+    async def _live(self, served: frozenset[Kind]) -> str:
+        """One life of kopf; why it ended, empty when it was ended since other kinds are served now."""
         registry = kopf.OperatorRegistry()
         kopf.on.startup(registry=registry)(configure)
         kopf.on.login(registry=registry)(login)
-        self._watch.register(registry, kinds)
+        self._watch.register(registry, [kind for kind in CUSTOM if kind in served])
         stop = threading.Event()
         ended = in_thread("kopf", lambda: run_kopf(registry, self._settings, stop))
-        coming = asyncio.ensure_future(self._any_served(missing))
+        changed = asyncio.ensure_future(self._others_served(served))
         try:
-            await asyncio.wait({ended, coming}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ended, changed}, return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
                 return ""
             error = ended.exception()
@@ -97,16 +99,18 @@ class KopfThread:
             return str(error or "kopf returned")
         finally:
             stop.set()
-            coming.cancel()
+            changed.cancel()
             await asyncio.wait({ended}, timeout=STOP_TIMEOUT_S)
             if ended.done() and (error := ended.exception()) is not None:
                 log.debug("kopf ended with %r", error)
 
-    async def _any_served(self, missing: Collection[Kind]) -> None:
+    async def _others_served(self, served: frozenset[Kind]) -> None:
+        """Until other kinds are served than `served`."""
+        all_there = served.issuperset(NEEDED)
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(LOOK_AGAIN_S if all_there else LOOK_EVERY_S)
             try:
-                if missing and await served_kinds(self._kube, missing):
+                if await served_kinds(self._kube, NEEDED) != served:
                     return
             except KubeError as error:
                 log.info("the API server does not say which kinds it serves: %s", error)

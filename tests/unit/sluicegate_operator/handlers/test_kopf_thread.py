@@ -131,3 +131,19 @@ async def test_a_crd_that_is_deleted_ends_the_watch_of_its_kind_and_nothing_else
     assert said[2] == ()
     every = {kind.plural for kind in CUSTOM}
     assert lives.watched == [every, every - {BROKER_CLUSTER.plural}, every]
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("gone", [TOPIC, BROKER_REGISTRATION], ids=lambda kind: kind.plural)
+async def test_a_crd_that_goes_before_kopf_has_looked_for_it_is_missed_all_the_same(lives: Lives, gone: Kind) -> None:
+    """kopf watches what it finds at its start, and does not fail for what it does not find."""
+    api = Api(*CUSTOM, BROKER_REGISTRATION)
+
+    def wait() -> None:
+        """A step in which nothing happens."""
+
+    said = await run_steps(api, lives, wait, lambda: api.served.discard(gone), wait, lambda: api.served.add(gone), wait)
+    assert said[2] == (f"waits for CRDs that are not there, apply crds/: {gone.crd}",)
+    assert said[4] == ()
+    every = {kind.plural for kind in CUSTOM}
+    assert lives.watched == [every, every - {gone.plural}, every]
