@@ -31,6 +31,7 @@ SIZES: Final = (5_000_000, 50_000_000)
 ROUNDS: Final = 3
 CORES: Final = 2
 HEAP: Final = "1g"
+DUCKDB_MEMORY: Final = "12GB"
 SEGMENT_EVENTS: Final = 115_000
 """As many as a spool of 16 MB has."""
 SUBJECTS: Final = ("spark", "duckdb")
@@ -222,8 +223,8 @@ def _table(sizes: Sequence[Size]) -> str:
     lines = [
         "# Building results: Spark beside DuckDB",
         "",
-        f"{_machine()}; local[{CORES}], {HEAP} of heap for Spark, {CORES} threads for DuckDB; medians of the warm "
-        "rounds, ratios within a round (least to greatest).",
+        f"{_machine()}; local[{CORES}], {HEAP} of heap for Spark, {CORES} threads and {DUCKDB_MEMORY} for DuckDB; "
+        "medians of the warm rounds, ratios within a round (least to greatest).",
         "",
         "| events | files | | cold | warm | events/s a core, warm | processor | memory | Spark / DuckDB, warm | cold |",
         "|---|---|---|---|---|---|---|---|---|---|",

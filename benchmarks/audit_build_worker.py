@@ -1,21 +1,25 @@
 """One of the two that benchmarks.audit_build compares: `python -m benchmarks.audit_build_worker SUBJECT DIR NOW_US`.
 
-For each line that it is told it builds results of DIR anew, and answers with a line of JSON. Spark publishes into the
-folder that the line names; DuckDB keeps its tables in memory. SUBJECT is spark or duckdb.
+For each line that it is told it builds results of DIR anew, and answers with a line of JSON. Both write their tables as
+Parquet into the folder that the line names. SUBJECT is spark or duckdb.
 """
 
 import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from audit_pipeline.results.settings import Objective, Prices, Settings
+from audit_pipeline.results.tables import result_tables
+from benchmarks.audit_build import DUCKDB_MEMORY, HEAP
 from tests.support.audit_weeks.week import Week
 
-MASTER, HEAP, THREADS = "local[2]", "1g", 2
+MASTER = "local[2]"
+DUCKDB: Final[Mapping[str, str | int]] = {"threads": 2, "memory_limit": DUCKDB_MEMORY}
+"""With its own limit, four fifths of the machine, 50 million events get it killed for want of memory."""
 PRICES = Prices("EUR", {"ingress": 0.02, "egress": 0.05, "requests": 0.2, "storage": 0.1, "partitions": 0.001})
 OBJECTIVES = (Objective("produce", "Produce", 5.0, 0.99), Objective("fetch", "Fetch", 50.0, 0.99))
 Rows = dict[str, int]
@@ -60,11 +64,18 @@ def _spark(segments: str, now_us: int, settings: Settings, answers: TextIO) -> N
 
 
 def _duckdb(segments: str, now_us: int, settings: Settings, answers: TextIO) -> None:
-    from tests.support.audit_oracle.oracle import audit_results  # noqa: PLC0415
+    from tests.support.audit_oracle.oracle import computed_results  # noqa: PLC0415
 
-    def built(_: str) -> Rows:
-        tables = audit_results(Path(segments), now_us, settings, THREADS)
-        return {name: table.num_rows for name, table in tables.items()}
+    def built(results: str) -> Rows:
+        folder = Path(results)
+        folder.mkdir()
+        config = {**DUCKDB, "temp_directory": str(folder / "spilled")}
+        with computed_results(Path(segments), now_us, settings, config) as asked:
+            rows = {}
+            for name in result_tables():
+                asked.execute(f"COPY {name} TO '{folder / name}.parquet' (FORMAT parquet, COMPRESSION zstd)")
+                ((rows[name],),) = asked.execute(f"SELECT count(*) FROM {name}").fetchall()
+            return rows
 
     _serve(built, answers)
 

@@ -3,7 +3,8 @@
 schemas/audit_result.v1.json is what both follow; nothing of audit_pipeline's results is used here. Sums are exact.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -48,17 +49,25 @@ _ASIDE = pa.schema([
 ])  # fmt: skip
 
 
-def audit_results(folder: Path, now_us: int, settings: Settings | None = None, threads: int = 2) -> dict[str, pa.Table]:
+def audit_results(folder: Path, now_us: int, settings: Settings | None = None) -> dict[str, pa.Table]:
     """Every table of the results by name, sorted by its key."""
-    settings = settings or Settings()
-    with duckdb.connect(config={"threads": threads}) as asked:
+    with computed_results(folder, now_us, settings or Settings(), {"threads": 2}) as asked:
+        return {name: _result(asked, name) for name in result_tables()}
+
+
+@contextmanager
+def computed_results(
+    folder: Path, now_us: int, settings: Settings, config: Mapping[str, str | int]
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB that has a table for each of the results; `config` is its own."""
+    with duckdb.connect(config=dict(config)) as asked:
         asked.execute(MACROS)
         _add_events(asked, folder, looked_through(folder, now_us))
         _add_settings(asked, settings)
         storms = asdict(settings.storms)
         for name, sql in {**FACTS, **RESULTS}.items():
             asked.execute(f"CREATE TABLE {name} AS {sql}", {key: storms[key] for key in storms if f"${key}" in sql})
-        return {name: _result(asked, name) for name in result_tables()}
+        yield asked
 
 
 def _add_events(asked: duckdb.DuckDBPyConnection, folder: Path, files: list[File]) -> None:
