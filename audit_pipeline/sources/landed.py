@@ -28,6 +28,7 @@ class LandedSegments(SegmentsLook):
         self._former = msgspec.json.decode(remembered, type=list[SegmentEntry]) if remembered else []
         super().__init__(self._former)
         self._now_us = now_us
+        self._all_by_arrow = False
         self._look()
 
     def _look(self) -> None:
@@ -55,7 +56,7 @@ class LandedSegments(SegmentsLook):
             frame = None
             for source in self._targets:
                 files = [_wanted(entry) for entry in wanted if (entry.source, entry.table) == (source, table)]
-                part = frame_of(spark, source, files, schema) if files else None
+                part = frame_of(spark, source, files, schema, all_by_arrow=self._all_by_arrow) if files else None
                 frame = part if frame is None else frame.unionByName(part) if part is not None else frame
             frames[table] = spark.createDataFrame([], schema) if frame is None else frame
         return EventFrames(**frames)
@@ -69,7 +70,11 @@ class LandedSegments(SegmentsLook):
         bad = damaged(wanted, self._targets)
         known = {(entry.source, entry.path): entry for entry in bad}
         self._see([known.get((entry.source, entry.path), entry) for entry in self._present], self._unread)
-        return bool(bad)
+        if bad or self._all_by_arrow:
+            return bool(bad)
+        # Nothing is wrong with them: somebody has written one in a way that Spark's own reader does not know.
+        self._all_by_arrow = True
+        return True
 
     def remembered(self) -> bytes:
         """The files that count, and those beside them that need not be read again."""

@@ -36,13 +36,15 @@ class WantedFile(NamedTuple):
     ts_to: int | None = None
 
 
-def frame_of(spark: SparkSession, uri: str, files: Sequence[WantedFile], schema: StructType) -> DataFrame:
+def frame_of(
+    spark: SparkSession, uri: str, files: Sequence[WantedFile], schema: StructType, *, all_by_arrow: bool = False
+) -> DataFrame:
     """Rows of these files of a source, in this schema; none of no file."""
     target = open_target(uri)
     plain, others = [], []
     for file in files:
         path = target.local_path(file.path)
-        if path is not None and _is_plain(file):
+        if path is not None and _is_plain(file) and not all_by_arrow:
             plain.append(literally(path))
         else:
             others.append(file)

@@ -4,6 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from audit_pipeline.sources.landed import LandedSegments
 from tests.support.audit_weeks.week import Week, write_week
@@ -72,3 +75,18 @@ def test_a_copy_that_was_left_out_is_nothing_that_results_were_built_of(tmp_path
     second = look(tmp_path, first.remembered())
     assert (second.touched, second.lost, list(second.set_aside)) == (set(), set(), [])
     assert [replace(entry, counts=True) for entry in second.found.entries] == list(second.found.entries)
+
+
+def test_a_file_that_spark_does_not_know_how_to_read_is_read_by_arrow(spark: SparkSession, tmp_path: Path) -> None:
+    write_week(WEEK, tmp_path)
+    path = min(tmp_path.glob(f"request/arrival_date={FIRST}/*/*.parquet"))
+    # Spark has no codec of that name.
+    pq.write_table(pq.read_table(path, partitioning=None), path, compression="brotli")
+    source = look(tmp_path)
+    with pytest.raises(Py4JJavaError, match="FAILED_READ_FILE"):
+        source.events(spark, [FIRST]).request.collect()
+    assert source.look_again([FIRST])
+    expected = sum(entry.rows for entry in source.found.touching([FIRST]) if entry.table == "request")
+    assert len(source.events(spark, [FIRST]).request.collect()) == expected > 0
+    assert list(source.set_aside) == []
+    assert not source.look_again([FIRST]), "there is no third way to read it"
