@@ -23,6 +23,15 @@ END_S = 120.0
 """For threads and processes that are still stopping."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Workers of xdist (`--dist loadgroup`) take a file as a whole, for what its tests share, and one of them takes all
+    that share the Spark session."""
+    for item in items:
+        shares_spark = "spark" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("spark" if shares_spark else item.nodeid.partition("::")[0]))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Python waits for threads that nobody has stopped, for ever.

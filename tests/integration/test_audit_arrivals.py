@@ -94,7 +94,7 @@ def test_days_are_built_of_the_same_segments_in_whatever_pieces_they_come(drawn:
 @settings(max_examples=EXAMPLES, phases=NO_SHRINKING)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_pieces_orders_repeats_delays_and_merges_change_no_result(
-    seed: int, few_rows: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    seed: int, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     drawn = random.Random(seed)
     source, results = tmp_path_factory.mktemp("landed"), tmp_path_factory.mktemp("results")
@@ -104,16 +104,16 @@ def test_pieces_orders_repeats_delays_and_merges_change_no_result(
     cut = drawn.randrange(len(files) // 4, len(files))
     for file in files[:cut]:
         put(file, source)
-    built(few_rows, source, results, week.now_us, SETTINGS)
+    built(spark, source, results, week.now_us, SETTINGS)
     _disturb(drawn, source, files[:cut])
     for file in files[cut:]:
         put(file, source)
-    built(few_rows, source, results, week.now_us, SETTINGS)
+    built(spark, source, results, week.now_us, SETTINGS)
     assert all_differences(audit_results(source, week.now_us, SETTINGS), published(results)) == []
 
 
 def test_files_that_go_before_their_day_is_built_are_told_and_the_others_are_built(
-    few_rows: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     """As retention takes them when a day was left out by --to, or landing them was undone."""
     source, results = tmp_path / "landed", tmp_path / "results"
@@ -121,12 +121,12 @@ def test_files_that_go_before_their_day_is_built_are_told_and_the_others_are_bui
     week = replace(DAYS, segments=2, spoils=())
     for file in _files(week):
         put(file, source)
-    manifest = built(few_rows, source, results, week.now_us, SETTINGS, last=days[0])
+    manifest = built(spark, source, results, week.now_us, SETTINGS, last=days[0])
     assert (list(manifest.days), manifest.pending) == ([str(days[0])], (str(days[1]),))
     gone = sorted(source.glob(f"*/arrival_date={days[1]}/*/*{cluster_id(0)}-0-*"))
     for path in gone:
         path.unlink()
-    manifest = built(few_rows, source, results, week.now_us, SETTINGS)
+    manifest = built(spark, source, results, week.now_us, SETTINGS)
     assert (list(manifest.days), manifest.pending) == ([str(day) for day in days], ())
     found, expected = published(results), audit_results(source, week.now_us, SETTINGS)
     told = sorted((row["path"], row["reason"], row["event_date"]) for row in found["quarantine"].to_pylist())

@@ -40,7 +40,7 @@ POLL_S = 0.01
 
 
 @pytest.mark.timeout(900 + 120 * ROUNDS)
-def test_builds_that_are_killed_leave_nothing_but_whole_versions(few_rows: SparkSession, tmp_path: Path) -> None:
+def test_builds_that_are_killed_leave_nothing_but_whole_versions(spark: SparkSession, tmp_path: Path) -> None:
     # Days that are over by the clock of whoever runs this.
     first_day = datetime.now(UTC).date() - timedelta(days=4)
     week = Week(
@@ -57,7 +57,7 @@ def test_builds_that_are_killed_leave_nothing_but_whole_versions(few_rows: Spark
     first, *others = arrivals(week)[0]
     for file in first:
         put(file, source)
-    built(few_rows, source, results, now_us, settings)
+    built(spark, source, results, now_us, settings)
     expected = [audit_results(source, now_us, settings)]
     for batch in others:
         for file in batch:
@@ -72,7 +72,7 @@ def test_builds_that_are_killed_leave_nothing_but_whole_versions(few_rows: Spark
         for moment in drawn.sample(moments, ROUNDS):
             killed_when_written(command, environment, results, moment, drawn.uniform(0, PAUSE_S))
             left_behind += len(_unpublished(results))
-        built(few_rows, source, results, now_us, settings)
+        built(spark, source, results, now_us, settings)
         assert reader.read_again(END_S)
     assert left_behind, "no build was killed while it wrote: choose other moments"
     assert _unpublished(results) == set()

@@ -45,10 +45,10 @@ class BuiltWeek:
 
 
 @pytest.fixture(scope="module")
-def week(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> BuiltWeek:
+def week(compiling_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> BuiltWeek:
     source, results = tmp_path_factory.mktemp("landed"), tmp_path_factory.mktemp("results")
     truth = write_week(WEEK, source)
-    manifest = built(spark, source, results, WEEK.now_us, SETTINGS)
+    manifest = built(compiling_spark, source, results, WEEK.now_us, SETTINGS)
     expected = audit_results(source, WEEK.now_us, SETTINGS)
     return BuiltWeek(truth, source, results, manifest, published(results), expected)
 
@@ -102,10 +102,12 @@ def test_lost_records_idle_topics_and_missing_events_are_found(week: BuiltWeek) 
     assert sums == [sum(week.truth.missing.values()), sum(week.truth.holes.values())]
 
 
-def test_a_segment_from_the_future_counts_when_its_time_has_come(spark: SparkSession, week: BuiltWeek) -> None:
+def test_a_segment_from_the_future_counts_when_its_time_has_come(
+    compiling_spark: SparkSession, week: BuiltWeek
+) -> None:
     """Each build looks at it again; what else was built before stays as it is."""
     later_us = WEEK.now_us + 4 * 86_400_000_000
-    built(spark, week.source, week.results, later_us, SETTINGS)
+    built(compiling_spark, week.source, week.results, later_us, SETTINGS)
     found = published(week.results)
     assert differences("quarantine", week.expected["quarantine"], found["quarantine"])
     assert all_differences(audit_results(week.source, later_us, SETTINGS), found) == []

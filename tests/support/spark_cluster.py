@@ -11,6 +11,7 @@ import pyspark
 
 from tests.support.broker_admin import until
 from tests.support.java import SHORT_LIVED, java
+from tests.support.spark_session import FEW_ROWS
 
 HOME: Final = Path(pyspark.__file__).parent
 LOOPBACK: Final = "127.0.0.1"
@@ -74,6 +75,7 @@ class SparkCluster:
             "spark.executor.extraJavaOptions": SHORT_LIVED,
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
+            **FEW_ROWS,
             # No task begins before all executors are there.
             "spark.cores.max": str(self._workers),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",

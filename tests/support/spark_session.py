@@ -20,26 +20,25 @@ FEW_ROWS: Final = {
 """For builds of a few thousand rows: compiling and planning anew would be most of their time."""
 
 
+_AS_SHIPPED: Final = dict(zip(FEW_ROWS, ("true", "true", "FALLBACK"), strict=True))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     java()
-    config = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **connector()}
+    config = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2", **FEW_ROWS, **connector()}
     with spark_session("tests", config) as session:
         yield session
 
 
 @pytest.fixture(scope="module")
-def few_rows(spark: SparkSession) -> Iterator[SparkSession]:
-    """The same session, which neither compiles nor plans anew meanwhile: with few rows that is most of the time."""
-    before = {key: spark.conf.get(key) for key in FEW_ROWS}
-    for key, value in FEW_ROWS.items():
+def compiling_spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """The same session as users have it: it compiles queries, and plans anew meanwhile."""
+    for key, value in _AS_SHIPPED.items():
         spark.conf.set(key, value)
     yield spark
-    for key, former in before.items():
-        if former is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, former)
+    for key, value in FEW_ROWS.items():
+        spark.conf.set(key, value)
 
 
 def connector() -> dict[str, str]:

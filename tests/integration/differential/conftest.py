@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.integration.differential import connections, static_limits
-from tests.integration.differential.play import Play, play
+from tests.integration.differential.play import Play, numbers, play
 from tests.integration.differential.play import Sequence as Script
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
@@ -34,9 +34,10 @@ class Pair:
 
     def play(self, sequence: Script) -> tuple[dict[str, Plain], dict[str, Plain]]:
         """The answers of both; they play at the same time, each alone with its own client."""
+        number = next(numbers)
         with ThreadPoolExecutor(2) as threads:
-            kafka = threads.submit(play, sequence, self.kafka)
-            ours = threads.submit(play, sequence, self.ours)
+            kafka = threads.submit(play, sequence, self.kafka, number)
+            ours = threads.submit(play, sequence, self.ours, number)
             return kafka.result(), ours.result()
 
 

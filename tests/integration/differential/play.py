@@ -3,6 +3,7 @@
 A sequence is a function that takes a `Play`. It must not look at which implementation answers.
 """
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from tests.support.wire_client import CLOSED, ConnectionEnded, Plain, WireClient
 
 Node = ApacheKafka | BrokerProcess
 PATIENCE_S = 60.0
+numbers = itertools.count(1)
+"""Of plays: two nodes that play the same have the same."""
 
 
 @dataclass
@@ -20,7 +23,10 @@ class Play:
     """`answers` maps each step's name to what came back; a name is used once."""
 
     node: Node
+    number: int = field(default_factory=numbers.__next__)
     answers: dict[str, Plain] = field(default_factory=dict)
+    marks: int = 0
+    """How often it was waited until the node knows of all changes."""
     _client: WireClient | None = None
 
     def address(self, listener: str = "PLAINTEXT") -> tuple[str, int]:
@@ -68,8 +74,8 @@ class Play:
 Sequence = Callable[[Play], None]
 
 
-def play(sequence: Sequence, node: Node) -> dict[str, Plain]:
-    on = Play(node)
+def play(sequence: Sequence, node: Node, number: int) -> dict[str, Plain]:
+    on = Play(node, number)
     try:
         sequence(on)
     finally:

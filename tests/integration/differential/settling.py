@@ -4,15 +4,14 @@ Kafka answers before its brokers have learnt of a change. A change of a marker t
 learnt of after them, or together with them.
 """
 
-from collections import Counter
-
-from tests.integration.differential.play import Node, Play
+from tests.integration.differential.play import Play
 from tests.support.wire_client import Plain
 
 TOPIC, BROKER = 2, 4
 SET = 0
 MARKERS = {BROKER: "log.flush.interval.messages", TOPIC: "flush.messages"}
-_marks: Counter[Node] = Counter()
+MARKS_MAX = 1_000
+"""Of one play: two nodes that have played the same have the same marker, whatever each did before."""
 
 
 def resource(kind: int, name: str, *changes: tuple[str, int, str | None]) -> Plain:
@@ -22,8 +21,9 @@ def resource(kind: int, name: str, *changes: tuple[str, int, str | None]) -> Pla
 
 def settle(on: Play, kind: int = BROKER, name: str = "") -> None:
     """Everything that came before is known, and the configuration of this resource is in force."""
-    _marks[on.node] += 1
-    value = str(1_000_000 + _marks[on.node])
+    on.marks += 1
+    assert on.marks < MARKS_MAX
+    value = str(1_000_000 + on.number * MARKS_MAX + on.marks)
     marker = resource(kind, name, (MARKERS[kind], SET, value))
     on.quietly("incremental_alter_configs", 1, resources=[marker], validate_only=False)
     wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": [MARKERS[kind]]}]
