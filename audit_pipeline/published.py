@@ -98,8 +98,8 @@ def read_manifest(target: Target) -> Manifest | None:
 def successor(former: Manifest | None, manifest: Manifest) -> Manifest:
     """The manifest with what it makes superseded."""
     gone = {} if former is None else {**dict.fromkeys(former.named, manifest.built_us), **former.superseded}
-    fresh_us = manifest.built_us - GRACE_S * _US
-    superseded = {path: us for path, us in gone.items() if path not in manifest.named and us >= fresh_us}
+    fresh_us, named = manifest.built_us - GRACE_S * _US, manifest.named
+    superseded = {path: us for path, us in gone.items() if path not in named and us >= fresh_us}
     return replace(manifest, superseded=superseded)
 
 

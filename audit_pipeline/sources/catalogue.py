@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 from typing import NamedTuple
 
 from audit_pipeline.ranges import NumberRanges
@@ -114,7 +115,7 @@ def set_aside(entry: SegmentEntry, reason: str, detail: str | None, rows: int | 
     return SetAside(entry.path, reason, day, entry.cluster_id, entry.broker_id, entry.table, rows, detail)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalogue:
     """All files that are known: `entries` count, of `apart` nothing does. `told`: all whose footer can be read.
 
@@ -128,8 +129,18 @@ class Catalogue:
 
     def touching(self, days: Iterable[date]) -> list[SegmentEntry]:
         """Files that are there and may have events of these days."""
-        wanted = set(days)
-        return [entry for entry in self.entries if entry.is_present and entry.days() & wanted]
+        found = {id(entry): entry for day in days for entry in self._present_by_day.get(day, ())}
+        return sorted(found.values(), key=_order)
+
+    @cached_property
+    def _present_by_day(self) -> Mapping[date, Sequence[SegmentEntry]]:
+        """A year has many files, and is asked for day by day."""
+        found: dict[date, list[SegmentEntry]] = defaultdict(list)
+        for entry in self.entries:
+            if entry.is_present:
+                for day in entry.days():
+                    found[day].append(entry)
+        return found
 
 
 def catalogue(present: Sequence[SegmentEntry], former: Sequence[SegmentEntry], unread: Sequence[SetAside]) -> Catalogue:

@@ -13,7 +13,7 @@ from audit_pipeline.retention import expired
 from audit_pipeline.sources.catalogue import Hole, SegmentEntry, holes
 from audit_pipeline.sources.look import SegmentsLook
 from audit_pipeline.sources.parquet_files import WantedFile, frame_of
-from audit_pipeline.sources.segments import damaged, has_gone, look
+from audit_pipeline.sources.segments import any_has_gone, damaged, look
 from audit_pipeline.targets import Target, open_target
 
 
@@ -26,6 +26,7 @@ class LandedSegments(SegmentsLook):
     def __init__(self, sources: Sequence[str], remembered: bytes | None, now_us: int) -> None:
         self._targets: dict[str, Target] = {source: open_target(source) for source in sources}
         self._former = msgspec.json.decode(remembered, type=list[SegmentEntry]) if remembered else []
+        self._known_files = {(entry.source, entry.path, entry.size) for entry in self._former}
         super().__init__(self._former)
         self._now_us = now_us
         self._all_by_arrow = False
@@ -43,7 +44,7 @@ class LandedSegments(SegmentsLook):
         return holes(self.found, deleted)
 
     def rows_of(self, days: Collection[date], *, only_new: bool = False) -> int:
-        old = {(entry.source, entry.path, entry.size) for entry in self._former} if only_new else ()
+        old = self._known_files if only_new else ()
         return sum(
             entry.rows for entry in self.found.touching(days) if (entry.source, entry.path, entry.size) not in old
         )
@@ -63,7 +64,7 @@ class LandedSegments(SegmentsLook):
 
     def look_again(self, days: Collection[date]) -> bool:
         wanted = self.found.touching(days)
-        if any(has_gone(entry, self._targets) for entry in wanted):
+        if any_has_gone(wanted, self._targets):
             # Somebody has compacted meanwhile: the same events are in other files.
             self._look()
             return True

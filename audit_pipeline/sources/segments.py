@@ -81,7 +81,7 @@ def _look(source: str, target: Target, known: Known, file: SegmentPath) -> Segme
         entry = _entry(source, target, file, metadata, footer)
         if former is not None and entry.fault is None:
             # It could not be read to its end then, or was written again since.
-            return next(iter(damaged([entry], {source: target})), entry)
+            return _damage(target, entry) or entry
         return entry
     except FileNotFoundError:
         return None
@@ -206,18 +206,27 @@ def _possible_times(entry: SegmentEntry, target: Target) -> tuple[int | None, in
 
 def damaged(entries: Iterable[SegmentEntry], sources: Mapping[str, Target]) -> list[SegmentEntry]:
     """Those of these files that are there and cannot be read to their end, with what is wrong with them."""
-    found = []
-    for entry in entries:
-        if has_gone(entry, sources):
-            continue
-        try:
-            for _ in row_groups_at(entry.path, entry.table, sources[entry.source]):
-                pass
-        except NoSegmentError as error:
-            found.append(replace(entry, fault="corrupt", detail=str(error)))
-    return found
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+        found = pool.map(lambda entry: _damage(sources[entry.source], entry), entries)
+        return [entry for entry in found if entry is not None]
 
 
-def has_gone(entry: SegmentEntry, sources: Mapping[str, Target]) -> bool:
-    """Whether its file is not there any more."""
-    return bool(sources[entry.source].file_system.get_file_info(entry.path).type == fs.FileType.NotFound)
+def _damage(target: Target, entry: SegmentEntry) -> SegmentEntry | None:
+    if _has_gone(target, entry):
+        return None
+    try:
+        for _ in row_groups_at(entry.path, entry.table, target):
+            pass
+    except NoSegmentError as error:
+        return replace(entry, fault="corrupt", detail=str(error))
+    return None
+
+
+def any_has_gone(entries: Iterable[SegmentEntry], sources: Mapping[str, Target]) -> bool:
+    """Whether a file of them is not there any more."""
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+        return any(pool.map(lambda entry: _has_gone(sources[entry.source], entry), entries))
+
+
+def _has_gone(target: Target, entry: SegmentEntry) -> bool:
+    return bool(target.file_system.get_file_info(entry.path).type == fs.FileType.NotFound)

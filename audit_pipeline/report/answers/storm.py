@@ -1,9 +1,14 @@
 """Who caused the last storm? Pure."""
 
+from typing import Final
+
 from audit_pipeline.report.answers.answer import Answer, Name, Sentence, Tone, of_cluster
 from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.figures.storms import Storm, Storms
 from audit_pipeline.report.words import count, latency, length, moment_utc, number_of, percent, three_digits
+
+_ONE_SOURCE: Final = 0.1
+"""An address that made less of a storm did not cause it alone."""
 
 
 def who_caused(storms: Storms, found: Subjects) -> Answer:
@@ -14,7 +19,9 @@ def who_caused(storms: Storms, found: Subjects) -> Answer:
         return Answer(
             question, ("There was none",), Tone.GOOD, ((f"No connection storm in the {days} that are kept.",),)
         )
-    verdict = (Name(storm.source_client_id or storm.source_principal), " from ", Name(storm.source_ip))
+    verdict: Sentence = (Name(storm.source_client_id or storm.source_principal), " from ", Name(storm.source_ip))
+    if storm.source_share < _ONE_SOURCE:
+        verdict = ("Many addresses, none of them more than ", percent(storm.source_share), " of it")
     return Answer(
         question,
         verdict,
@@ -26,7 +33,6 @@ def who_caused(storms: Storms, found: Subjects) -> Answer:
 def _storm(storm: Storm, found: Subjects) -> Sentence:
     client = ("client id ", Name(storm.source_client_id)) if storm.source_client_id is not None else ("no client id",)
     software = (", ", Name(storm.source_software)) if storm.source_software else ()
-    everybody = storm.accepted + storm.limited + storm.refused
     return (
         f"On {moment_utc(storm.started_us, seconds=True)}, for {length(storm.ended_us - storm.started_us)}, address ",
         Name(storm.source_ip),
@@ -35,7 +41,7 @@ def _storm(storm: Storm, found: Subjects) -> Sentence:
         *software,
         ", principal ",
         Name(storm.source_principal),
-        f") made {percent(storm.source_attempts / max(1, everybody))} of the connections to listener ",
+        f") made {percent(storm.source_share)} of the connections to listener ",
         Name(storm.listener),
         *of_cluster(storm.cluster_id, found),
         f", {three_digits(storm.peak_per_s)} a second at the peak; ",

@@ -63,6 +63,11 @@ class Storm:
         return self.peak_attempts * SECOND_US / BIN_US
 
     @property
+    def source_share(self) -> float:
+        """Of the connections, those of the address that made the most."""
+        return self.source_attempts / max(1, self.accepted + self.limited + self.refused)
+
+    @property
     def held_per_s(self) -> float | None:
         return None if self.held_accepted is None else self.held_accepted * SECOND_US / BIN_US
 

@@ -91,3 +91,18 @@ def test_files_that_are_named_no_more_stay_for_those_who_are_reading_them_and_no
     assert set(four.superseded) == {second}
     remove_unpublished(target, four, BEGAN_US)
     assert {each.path for each in target.files()} == {second, third}
+
+
+def test_what_is_named_is_gathered_once_however_many_files_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    gathered = []
+    of = Manifest.of
+
+    def counting(manifest: Manifest, table: str) -> list[str]:
+        gathered.append(table)
+        return of(manifest, table)
+
+    monkeypatch.setattr(Manifest, "of", counting)
+    days = {f"2024-05-{day:02}": (f"rollup/event_date=2024-05-{day:02}/one.parquet",) for day in range(1, 31)}
+    former = Manifest("1", 0, {"rollup": days})
+    assert len(successor(former, Manifest("2", 0, {"rollup": {}})).superseded) == 30
+    assert len(gathered) == 2

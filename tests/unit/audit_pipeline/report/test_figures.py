@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.report.answers.opening import answers_of
+from audit_pipeline.report.answers.storm import who_caused
 from audit_pipeline.report.asking import PublishedTables
 from audit_pipeline.report.figures.latency import percentile_us
 from audit_pipeline.report.figures.report import Report, Subjects, as_json, report_of
@@ -108,6 +110,14 @@ def test_who_caused_the_last_storm_is_told_in_one_sentence(report: Report) -> No
         "was 94 ms meanwhile, 11.4 ms before",
     ):
         assert part in text
+
+
+def test_no_address_is_named_for_a_storm_of_many(found: Subjects) -> None:
+    assert found.storms.last is not None
+    of_many = replace(found.storms.last, accepted=90_000, limited=10_000, refused=0, source_attempts=18)
+    answer = who_caused(replace(found.storms, storms=(of_many, *found.storms.storms)), found)
+    assert "".join(answer.verdict) == "Many addresses, none of them more than 0.018 % of it"
+    assert "address 10.4.8.77 (" in "".join(answer.sentences[0]), "who made the most is still told"
 
 
 def test_minutes_are_told_by_the_minute_from_rollup_alone(tmp_path: Path) -> None:
