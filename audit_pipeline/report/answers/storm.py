@@ -7,8 +7,8 @@ from audit_pipeline.report.figures.report import Subjects
 from audit_pipeline.report.figures.storms import Storm, Storms
 from audit_pipeline.report.words import count, latency, length, moment_utc, number_of, percent, three_digits
 
-_ONE_SOURCE: Final = 0.1
-"""An address that made less of a storm did not cause it alone."""
+_MOST: Final = 0.5
+"""What made less of a storm did not cause it alone."""
 
 
 def who_caused(storms: Storms, found: Subjects) -> Answer:
@@ -19,15 +19,21 @@ def who_caused(storms: Storms, found: Subjects) -> Answer:
         return Answer(
             question, ("There was none",), Tone.GOOD, ((f"No connection storm in the {days} that are kept.",),)
         )
-    verdict: Sentence = (Name(storm.source_client_id or storm.source_principal), " from ", Name(storm.source_ip))
-    if storm.source_share < _ONE_SOURCE:
-        verdict = ("Many addresses, none of them more than ", percent(storm.source_share), " of it")
     return Answer(
         question,
-        verdict,
+        _source(storm),
         Tone.BAD if found.windows.shown.from_us <= storm.ended_us else Tone.PLAIN,
         (_storm(storm, found),),
     )
+
+
+def _source(storm: Storm) -> Sentence:
+    client = Name(storm.source_client_id or storm.source_principal)
+    if storm.addresses == 1 or storm.source_share >= _MOST:
+        return (client, " from ", Name(storm.source_ip))
+    if storm.source_client_id is not None and storm.client_share >= _MOST:
+        return (client, f" from {count(storm.addresses)} addresses")
+    return (f"{count(storm.addresses)} addresses, most from ", Name(storm.source_ip))
 
 
 def _storm(storm: Storm, found: Subjects) -> Sentence:
@@ -44,7 +50,8 @@ def _storm(storm: Storm, found: Subjects) -> Sentence:
         f") made {percent(storm.source_share)} of the connections to listener ",
         Name(storm.listener),
         *of_cluster(storm.cluster_id, found),
-        f", {three_digits(storm.peak_per_s)} a second at the peak; ",
+        f", of {number_of(storm.addresses, 'address', 'addresses')} that took part; "
+        f"{three_digits(storm.peak_per_s)} a second at the peak, all together; ",
         *held_by(storm),
         f"; {for_others(storm)}.",
     )

@@ -15,8 +15,16 @@ BIN_US = 10 * SECOND_US
 _STORMS = f"""
 SELECT cluster_id, listener, epoch_us(started) AS started_us, epoch_us(ended) AS ended_us, accepted, limited, refused,
   peak_attempts, held_accepted, limit_met, source_ip, source_principal, source_client_id, source_software,
-  source_attempts, others_p99_before_us, others_p99_during_us
-FROM storms ORDER BY started DESC, accepted + limited + refused DESC, cluster_id, listener LIMIT {STORMS_MAX}
+  source_attempts, others_p99_before_us, others_p99_during_us, addresses, client_accepted
+FROM storms NATURAL JOIN (
+  SELECT cluster_id, listener, started, count(DISTINCT client_ip) AS addresses,
+    coalesce(
+      sum(taking_part.accepted) FILTER (taking_part.client_id IS NOT DISTINCT FROM named.source_client_id), 0
+    )::BIGINT AS client_accepted
+  FROM storm_sources AS taking_part JOIN storms AS named USING (cluster_id, listener, started)
+  GROUP BY ALL
+)
+ORDER BY started DESC, accepted + limited + refused DESC, cluster_id, listener LIMIT {STORMS_MAX}
 """
 
 _BINS = """
@@ -57,6 +65,10 @@ class Storm:
     source_attempts: int
     others_p99_before_us: int | None
     others_p99_during_us: int | None
+    addresses: int
+    """How many took part."""
+    client_accepted: int
+    """Connections of source_client_id that were let in, from any address: one that is held back tells no client id."""
 
     @property
     def peak_per_s(self) -> float:
@@ -64,8 +76,13 @@ class Storm:
 
     @property
     def source_share(self) -> float:
-        """Of the connections, those of the address that made the most."""
+        """Of all connections, those of the address that made the most."""
         return self.source_attempts / max(1, self.accepted + self.limited + self.refused)
+
+    @property
+    def client_share(self) -> float:
+        """Of the connections that were let in, those of the source's client id."""
+        return self.client_accepted / max(1, self.accepted)
 
     @property
     def held_per_s(self) -> float | None:

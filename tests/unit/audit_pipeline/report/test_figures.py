@@ -112,12 +112,17 @@ def test_who_caused_the_last_storm_is_told_in_one_sentence(report: Report) -> No
         assert part in text
 
 
-def test_no_address_is_named_for_a_storm_of_many(found: Subjects) -> None:
+@pytest.mark.parametrize(
+    ("client_accepted", "verdict"),
+    [(60_000, "loyalty-worker from 10,000 addresses"), (9, "10,000 addresses, most from 10.4.8.77")],
+)
+def test_no_address_is_named_alone_for_a_storm_of_many(found: Subjects, client_accepted: int, verdict: str) -> None:
     assert found.storms.last is not None
-    of_many = replace(found.storms.last, accepted=90_000, limited=10_000, refused=0, source_attempts=18)
+    storm = replace(found.storms.last, accepted=90_000, limited=10_000, refused=0, source_attempts=18)
+    of_many = replace(storm, addresses=10_000, client_accepted=client_accepted)
     answer = who_caused(replace(found.storms, storms=(of_many, *found.storms.storms)), found)
-    assert "".join(answer.verdict) == "Many addresses, none of them more than 0.018 % of it"
-    assert "address 10.4.8.77 (" in "".join(answer.sentences[0]), "who made the most is still told"
+    assert "".join(answer.verdict) == verdict
+    assert "made 0.018 % of the connections to listener EXTERNAL" in "".join(answer.sentences[0])
 
 
 def test_minutes_are_told_by_the_minute_from_rollup_alone(tmp_path: Path) -> None:
