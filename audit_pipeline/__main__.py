@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None, stopped: Event) -> int:
     try:
         code: int = given.run(given, stopped, lambda: time.time_ns() // 1000)
     except ModuleNotFoundError as error:
-        print(f"{error.name} is not installed: pip install 'sluicegate[audit]'", file=sys.stderr)
+        print(f"{error.name} is not installed: pip install '.[audit]' in this project's repository", file=sys.stderr)
         return commands.BAD_USE
     except BrokenPipeError:
         # Whoever was reading has seen enough (`| head`), and nothing may be written to it at the end either.
@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     keep = found.add_parser("keep", help="`land --follow` in a process that is begun again whenever it ends")
     keep.add_argument("--variables", type=Path, help="a folder whose files are variables of its environment")
     keep.add_argument("land", nargs=argparse.REMAINDER, help="the arguments of `land`")
-    keep.set_defaults(run=commands.keep)
+    keep.set_defaults(run=_keep)
 
     upkeep = found.add_parser("upkeep", help="compact hours that are over, and delete what is beyond the limits")
     upkeep.add_argument("target", help=_TARGET)
@@ -118,6 +118,12 @@ def parser() -> argparse.ArgumentParser:
     commands_follow.add_follow(found)
     commands_package.add_package(found)
     return made
+
+
+def _keep(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
+    # What `land` would refuse it refuses each time: it is refused here, once.
+    commands.require_upkeep_for_limits(parser().parse_args(["land", "--follow", *given.land]))
+    return commands.keep(given, stopped, now_us)
 
 
 def _upkeep_options(parser: argparse.ArgumentParser) -> None:

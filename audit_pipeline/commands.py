@@ -52,7 +52,7 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
                 return code
             stopped.wait(given.interval_s)
 
-    _require_upkeep_for_limits(given)
+    require_upkeep_for_limits(given)
     if given.follow:
         given.spools.mkdir(parents=True, exist_ok=True)
     _require_folders([given.spools])
@@ -215,7 +215,8 @@ def require_source(uri: str) -> None:
     _require_folders(_folders_of(uri))
 
 
-def _require_upkeep_for_limits(given: argparse.Namespace) -> None:
+def require_upkeep_for_limits(given: argparse.Namespace) -> None:
+    """Of the arguments of `land`."""
     if not given.upkeep and (given.retention_days, given.quota_bytes) != (None, None):
         raise BadUseError("--retention-days and --quota-bytes delete nothing without --upkeep: say that, too")
 

@@ -28,7 +28,7 @@ def keep(land: Sequence[str], variables: Path | None, stopped: Event) -> None:
     """Run `python -m audit_pipeline land --follow` with these arguments until `stopped`, and its end.
 
     `variables` is a folder, such as a mounted Secret: each file in it is a variable of the environment. One that comes
-    later or changes begins the process anew.
+    later or changes begins the process anew. The arguments are right: wrong ones would be refused for ever.
     """
     command = [sys.executable, "-m", "audit_pipeline", "land", "--follow", *land]
     pause_s = _FIRST_PAUSE_S
