@@ -12,10 +12,11 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from audit_pipeline.errors import BadUseError
+from audit_pipeline.errors import BadUseError, StoppedError
 from audit_pipeline.keep import keep as keep_landing
 from audit_pipeline.spool import OtherVersionError
 from audit_pipeline.tail import SpoolTail, as_json, as_line, follow, printable
+from audit_pipeline.upkeep import UPKEEP_S, HourlyUpkeep
 
 log = logging.getLogger(__name__)
 
@@ -27,30 +28,13 @@ DAYS_MAX = 36_500
 _POLL_S = 0.2
 _BROKER_POLL_S = 0.1
 _WAIT_FOR_LANDER_S = 1.0
-_UPKEEP_S = 3600.0
 _DAY_US = 24 * 3_600_000_000
 
 
 def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
     # pyarrow is loaded by the commands that need it.
-    from audit_pipeline.land import land as land_spools  # noqa: PLC0415
     from audit_pipeline.spool_folder import AlreadyLandingError, landing  # noqa: PLC0415
-    from audit_pipeline.targets import Target, open_target  # noqa: PLC0415
-
-    def passes(target: Target) -> int:
-        upkeep_at_us = now_us()
-        while True:
-            # Whoever is stopped lands what is complete by then: the spool of a broker that is stopped with it, too.
-            is_last = not given.follow or stopped.is_set()
-            if stopped.is_set():
-                _wait_for_brokers(given.spools, given.stop_s)
-            code = _one_pass(given.spools, target, land_spools, follows=given.follow)
-            if given.upkeep and given.ordinal == 0 and now_us() >= upkeep_at_us:
-                upkeep_at_us = now_us() + int(_UPKEEP_S * 1e6)
-                _upkeep(target, given, now_us())
-            if is_last:
-                return code
-            stopped.wait(given.interval_s)
+    from audit_pipeline.targets import open_target  # noqa: PLC0415
 
     require_upkeep_for_limits(given)
     if given.follow:
@@ -62,13 +46,30 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
                 target = open_target(given.target)
                 if not given.follow:
                     target.clean()
-                return passes(target)
+                return _passes(given, stopped, now_us, target)
         except AlreadyLandingError as error:
             if not given.follow:
                 print(error, file=sys.stderr)
                 return FOUND_SOMETHING
             if stopped.wait(_WAIT_FOR_LANDER_S):
                 return OK
+
+
+def _passes(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int], target: Any) -> int:
+    from audit_pipeline.land import land as land_spools  # noqa: PLC0415
+
+    with HourlyUpkeep(lambda is_to_stop: _upkeep(target, given, now_us(), is_to_stop), stopped) as upkeep:
+        while True:
+            # Whoever is stopped lands what is complete by then: the spool of a broker that is stopped with it, too.
+            is_last = not given.follow or stopped.is_set()
+            if stopped.is_set():
+                _wait_for_brokers(given.spools, given.stop_s)
+            code = _one_pass(given.spools, target, land_spools, follows=given.follow)
+            if given.upkeep and given.ordinal == 0:
+                upkeep.begin(now_us())
+            if is_last:
+                return max(code, upkeep.finish())
+            stopped.wait(given.interval_s)
 
 
 def keep(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int:
@@ -107,7 +108,7 @@ def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]
     return FOUND_SOMETHING if landed.problems else OK
 
 
-def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> int:
+def _upkeep(target: Any, given: argparse.Namespace, now_us: int, is_to_stop: Callable[[], bool]) -> int:
     from audit_pipeline.compact import compact  # noqa: PLC0415
     from audit_pipeline.retention import RetentionLimits, expire  # noqa: PLC0415
 
@@ -116,11 +117,14 @@ def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> int:
             if not is_alone:
                 log.info("somebody else compacts this target now")
                 return FOUND_SOMETHING
-            target.clean(_UPKEEP_S)
-            merged = compact(target, now_us, given.file_bytes)
+            target.clean(UPKEEP_S)
+            merged = compact(target, now_us, given.file_bytes, is_to_stop)
             days = given.retention_days
             limits = RetentionLimits(None if days is None else now_us - days * _DAY_US, given.quota_bytes)
-            deleted = expire(target, limits)
+            deleted = expire(target, limits, is_to_stop)
+    except StoppedError:
+        log.info("upkeep was stopped: what is left is done by the next one")
+        return OK
     except OSError as error:
         log.error("the target cannot be compacted now: %s", error)
         return FOUND_SOMETHING
@@ -128,11 +132,11 @@ def _upkeep(target: Any, given: argparse.Namespace, now_us: int) -> int:
     return OK
 
 
-def upkeep(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
+def upkeep(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
     from audit_pipeline.targets import open_target  # noqa: PLC0415
 
     _require_folders(_folders_of(given.target))
-    return _upkeep(open_target(given.target), given, now_us())
+    return _upkeep(open_target(given.target), given, now_us(), stopped.is_set)
 
 
 def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:

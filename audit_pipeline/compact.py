@@ -8,14 +8,16 @@ all. One process at a time may compact or expire what is in a target, see `Targe
 import io
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pyarrow as pa
 
+from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.listing import CompactionPlan, SegmentPath, compaction_plans, plan_path, segment_paths
-from audit_pipeline.segment import Footer, NoSegmentError, SegmentWriter, folder_of, segment_name
-from audit_pipeline.stored_segment import footer_at, row_groups_at
+from audit_pipeline.segment import Footer, NoSegmentError, SegmentWriter, folder_of, named_by, segment_name
+from audit_pipeline.stored_segment import footers_at, row_groups_at
 from audit_pipeline.targets import DRAFT_PREFIX, Target
 
 log = logging.getLogger(__name__)
@@ -35,13 +37,20 @@ class _Segment:
         return sum(file.size for file in self.files.values())
 
 
-def compact(target: Target, before_us: int, bytes_max: int) -> int:
-    """Merge segments that began before that moment's hour, to files of so many bytes at most; how many were merged."""
+def compact(target: Target, before_us: int, bytes_max: int, is_stopped: Callable[[], bool] = never) -> int:
+    """Merge segments that began before that moment's hour, to files of so many bytes at most; how many were merged.
+
+    Raises StoppedError between two files that it reads or writes, but not while originals are replaced.
+    """
     finish_interrupted(target)
     merged = 0
-    for run in _runs(_segments(target, before_us), bytes_max):
+    files = _mergeable(segment_paths(target), before_us, bytes_max)
+    for run in _runs(_segments(target, files, is_stopped), bytes_max):
         try:
-            _merge(run, target)
+            _merge(run, target, is_stopped)
+        except StoppedError:
+            finish_interrupted(target)
+            raise
         except NoSegmentError as error:
             log.error("segments of an hour stay as they are, one is damaged: %s", error)
             finish_interrupted(target)
@@ -62,23 +71,34 @@ def finish_interrupted(target: Target) -> None:
             target.delete(path)
 
 
-def _segments(target: Target, before_us: int) -> Iterator[_Segment]:
+def _mergeable(files: Iterable[SegmentPath], before_us: int, bytes_max: int) -> list[SegmentPath]:
+    """Files of boots' hours that have anything to merge, by what names and sizes say: each footer is a request."""
+    hours: dict[tuple[str, str], dict[tuple[int, int], list[SegmentPath]]] = defaultdict(lambda: defaultdict(list))
+    before = folder_of("", before_us).removeprefix("/")
+    for file in files:
+        name = named_by(file.path)
+        if name is not None and name.hour < before:
+            hours[name.hour, name.boot][name.low, name.high].append(file)
+    found = []
+    for segments in hours.values():
+        sizes = [sum(file.size for file in members) for _, members in sorted(segments.items())]
+        if any(size + following <= bytes_max for size, following in pairwise(sizes)):
+            found += [file for members in segments.values() for file in members]
+    return found
+
+
+def _segments(target: Target, files: Sequence[SegmentPath], is_stopped: Callable[[], bool]) -> Iterator[_Segment]:
     """Whole ones; with others nothing is done.
 
     Nor with those that came again after they were merged: what was made of them and of others would share events with
     what they are in already, and of two such files only one counts.
     """
     found: dict[tuple[tuple[str, int, str], tuple[int, int]], _Segment] = {}
-    hour = folder_of("", before_us)
-    for file in segment_paths(target):
-        if file.path.removeprefix(file.table) >= hour:
-            continue
-        try:
-            footer = footer_at(file.path, target)
-        except (FileNotFoundError, NoSegmentError):
-            # `check` tells of it.
-            continue
-        found.setdefault((footer.boot, footer.segments), _Segment(footer, {})).files[file.table] = file
+    footers = footers_at([file.path for file in files], target, is_stopped)
+    for file, footer in zip(files, footers, strict=True):
+        # Of one that has none `check` tells.
+        if isinstance(footer, Footer):
+            found.setdefault((footer.boot, footer.segments), _Segment(footer, {})).files[file.table] = file
     merged: dict[tuple[str, int, str], list[tuple[int, int]]] = defaultdict(list)
     for boot, (low, high) in found:
         if high > low:
@@ -115,7 +135,7 @@ def _runs(segments: Iterable[_Segment], bytes_max: int) -> Iterator[list[_Segmen
             yield run
 
 
-def _merge(run: Sequence[_Segment], target: Target) -> None:
+def _merge(run: Sequence[_Segment], target: Target, is_stopped: Callable[[], bool]) -> None:
     first, last = run[0].footer, run[-1].footer
     # All but the last one have rows, and the end of a boot is told by the footer of each file.
     tables = sorted({table for segment in run for table, rows in segment.footer.rows.items() if rows})
@@ -138,17 +158,21 @@ def _merge(run: Sequence[_Segment], target: Target) -> None:
     path = plan_path(f"{footer.cluster_id}-{footer.broker_id}")
     target.put(path, plan.packed())
     for table, (draft, _) in zip(tables, plan.merged, strict=True):
-        target.put(draft, _merged(table, run, footer, target))
+        target.put(draft, _merged(table, run, footer, target, is_stopped))
     committed = replace(plan, committed=True)
     target.put(path, committed.packed())
     _replace(committed, path, target)
 
 
-def _merged(table: str, run: Sequence[_Segment], footer: Footer, target: Target) -> bytes:
+def _merged(
+    table: str, run: Sequence[_Segment], footer: Footer, target: Target, is_stopped: Callable[[], bool]
+) -> bytes:
     sink = io.BytesIO()
     with SegmentWriter(sink, footer) as writer:
         waiting: list[pa.Table] = []
         for segment in run:
+            if is_stopped():
+                raise StoppedError
             if table not in segment.files:
                 continue
             for rows in row_groups_at(segment.files[table].path, table, target):
@@ -163,7 +187,8 @@ def _merged(table: str, run: Sequence[_Segment], footer: Footer, target: Target)
 
 def _replace(plan: CompactionPlan, path: str, target: Target) -> None:
     """May be begun again wherever it was interrupted."""
-    there = {stored.path for stored in target.files()}
+    folders = {draft.rpartition("/")[0] for draft, _ in plan.merged}
+    there = {stored.path for folder in folders for stored in target.files(folder)}
     if any(draft not in there and name not in there for draft, name in plan.merged):
         log.error("somebody else has compacted at the same time: the segments that were to be merged stay as they are")
         target.delete(path)

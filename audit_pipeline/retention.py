@@ -6,11 +6,13 @@ process at a time may compact or expire what is in a target, see `Target.upkeep`
 
 import json
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.listing import SegmentPath, segment_paths
-from audit_pipeline.segment import Footer, NoSegmentError, folder_of
-from audit_pipeline.stored_segment import footer_at
+from audit_pipeline.segment import Footer, SegmentName, boot_name, folder_of, named_by
+from audit_pipeline.stored_segment import footers_at
 from audit_pipeline.targets import Target
 
 _NOTE = "_expired.json"
@@ -36,38 +38,95 @@ def expired(target: Target) -> dict[Boot, int]:
     return {(cluster, broker, boot): seq for cluster, broker, boot, seq in noted}
 
 
-def expire(target: Target, limits: RetentionLimits) -> int:
-    """Delete what is beyond the limits; how many files that were. Of a boot all goes that is before what goes."""
+def expire(target: Target, limits: RetentionLimits, is_stopped: Callable[[], bool] = never) -> int:
+    """Delete what is beyond the limits; how many files that were. Of a boot all goes that is before what goes.
+
+    Raises StoppedError between two files.
+    """
     files = segment_paths(target)
-    left = sum(file.size for file in files)
-    hour = None if limits.before_us is None else folder_of("", limits.before_us)
-    segments: dict[tuple[Boot, tuple[int, int]], list[SegmentPath]] = defaultdict(list)
-    footers: dict[tuple[Boot, tuple[int, int]], Footer] = {}
-    for file in files:
-        try:
-            footer = footer_at(file.path, target)
-        except (FileNotFoundError, NoSegmentError):
-            # `check` tells of it.
-            continue
-        segments[footer.boot, footer.segments].append(file)
-        footers[footer.boot, footer.segments] = footer
     through = expired(target)
-    gone: list[SegmentPath] = []
+    gone = _half_deleted(files, through, target, is_stopped)
+    going = set(gone)
+    left = sum(file.size for file in files) - sum(file.size for file in gone)
+    before = None if limits.before_us is None else _hour_of(limits.before_us)
     kept: set[Boot] = set()
-    for key in sorted(segments, key=lambda key: (footers[key].opened_us, key)):
-        footer, members = footers[key], segments[key]
-        is_old = hour is not None and folder_of("", footer.opened_us) < hour
+    for hour, members in _by_hour([file for file in files if file not in going], target, is_stopped):
         is_too_much = limits.bytes_max is not None and left > limits.bytes_max
-        # Of one whose deletion was interrupted nothing may stay.
-        is_going = footer.last_seq <= through.get(footer.boot, 0)
-        if not is_going and (footer.boot in kept or not (is_old or is_too_much)):
-            kept.add(footer.boot)
-            continue
-        through[footer.boot] = max(through.get(footer.boot, 0), footer.last_seq)
-        gone += members
-        left -= sum(member.size for member in members)
+        # An hour that nothing is to go of is not read, nor is any that follows: each footer is a request.
+        if (before is None or hour >= before) and not is_too_much:
+            break
+        segments = _segments(members, target, is_stopped)
+        for footer, parts in sorted(
+            segments.values(), key=lambda each: (each[0].opened_us, each[0].boot, each[0].segments)
+        ):
+            is_old = before is not None and _hour_of(footer.opened_us) < before
+            is_too_much = limits.bytes_max is not None and left > limits.bytes_max
+            if footer.boot in kept or not (is_old or is_too_much):
+                kept.add(footer.boot)
+                continue
+            through[footer.boot] = max(through.get(footer.boot, 0), footer.last_seq)
+            gone += parts
+            left -= sum(part.size for part in parts)
     if gone:
         target.put(_NOTE, json.dumps(sorted([*boot, seq] for boot, seq in through.items())).encode())
         for file in gone:
+            if is_stopped():
+                raise StoppedError
             target.delete(file.path)
     return len(gone)
+
+
+def _half_deleted(
+    files: Iterable[SegmentPath], through: Mapping[Boot, int], target: Target, is_stopped: Callable[[], bool]
+) -> list[SegmentPath]:
+    """What a deletion that was interrupted has left: of each boot the first files, up to one that was to stay."""
+    noted = {boot_name(*boot): seq for boot, seq in through.items()}
+    boots: dict[str, list[tuple[SegmentName, SegmentPath]]] = defaultdict(list)
+    for file in files:
+        name = named_by(file.path)
+        if name is not None and name.boot in noted:
+            boots[name.boot].append((name, file))
+    found = []
+    for boot, members in boots.items():
+        for _, file in sorted(members, key=lambda each: (each[0].low, each[0].high)):
+            (footer,) = footers_at([file.path], target, is_stopped)
+            if not isinstance(footer, Footer):
+                # `check` tells of it.
+                continue
+            if footer.last_seq > noted[boot]:
+                break
+            found.append(file)
+    return found
+
+
+def _by_hour(
+    files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
+) -> list[tuple[str, list[SegmentPath]]]:
+    """From the oldest on. Of one that somebody has given another name its footer tells the hour."""
+    hours: dict[str, list[SegmentPath]] = defaultdict(list)
+    others = []
+    for file in files:
+        name = named_by(file.path)
+        if name is None:
+            others.append(file)
+        else:
+            hours[name.hour].append(file)
+    for file, footer in zip(others, footers_at([file.path for file in others], target, is_stopped), strict=True):
+        if isinstance(footer, Footer):
+            hours[_hour_of(footer.opened_us)].append(file)
+    return sorted(hours.items())
+
+
+def _hour_of(opened_us: int) -> str:
+    return folder_of("", opened_us).removeprefix("/")
+
+
+def _segments(
+    files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
+) -> dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]]:
+    found: dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]] = {}
+    for file, footer in zip(files, footers_at([file.path for file in files], target, is_stopped), strict=True):
+        # Of one that has none `check` tells.
+        if isinstance(footer, Footer):
+            found.setdefault((footer.boot, footer.segments), (footer, []))[1].append(file)
+    return found

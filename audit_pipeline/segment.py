@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,10 +64,14 @@ class SegmentFile:
     data: bytes
 
 
-def segment_name(cluster_id: str, broker_id: int, boot_id: str, segment: str) -> str:
+def boot_name(cluster_id: str, broker_id: int, boot_id: str) -> str:
     # Spark takes no notice of files whose names begin with _ or a dot, and ids of clusters may.
     shown = f"-{cluster_id}" if cluster_id[:1] in "_." else cluster_id
-    return f"{shown}-{broker_id}-{boot_id}-{segment}{SUFFIX}"
+    return f"{shown}-{broker_id}-{boot_id}"
+
+
+def segment_name(cluster_id: str, broker_id: int, boot_id: str, segment: str) -> str:
+    return f"{boot_name(cluster_id, broker_id, boot_id)}-{segment}{SUFFIX}"
 
 
 _PATH = re.compile(
@@ -84,6 +88,25 @@ def told_by_path(path: str) -> tuple[date, str, int] | None:
         return None if found is None else (date.fromisoformat(found[1]), found[2], int(found[3]))
     except ValueError:
         return None
+
+
+_HOUR = r"arrival_date=\d{4}-\d{2}-\d{2}/arrival_hour=\d{2}"
+_NAMED = re.compile(rf"[^/]+/({_HOUR})/(.+?)-(\d{{8,12}})(?:-(\d{{8,12}}))?{re.escape(SUFFIX)}")
+
+
+class SegmentName(NamedTuple):
+    """What a path says: `hour` as text that sorts by time, `boot` as `boot_name` has it, first and last spool."""
+
+    hour: str
+    boot: str
+    low: int
+    high: int
+
+
+def named_by(path: str) -> SegmentName | None:
+    """None for a path that nobody of us makes."""
+    found = _NAMED.fullmatch(path)
+    return None if found is None else SegmentName(found[1], found[2], int(found[3]), int(found[4] or found[3]))
 
 
 _ONE = re.compile(rf"(.*-)(\d+){re.escape(SUFFIX)}")

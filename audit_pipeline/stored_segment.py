@@ -1,13 +1,19 @@
 """What one file of a segment says, as it lies in a target. Damage is told in one way, whatever Arrow calls it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.segment import Footer, NoSegmentError, read_footer
 from audit_pipeline.tables import arrow_schema
 from audit_pipeline.targets import Target
+
+LOOKS_AT_ONCE: Final = 8
+"""A store takes its time for each request, and answers several."""
 
 _DAMAGED = (OSError, ValueError, pa.ArrowException)
 """Arrow says the same of a store that does not answer: who can should write the file again, and the store will tell."""
@@ -22,6 +28,23 @@ def footer_at(path: str, target: Target) -> Footer:
         raise
     except _DAMAGED as error:
         raise NoSegmentError(f"{path} cannot be read: {error}") from error
+
+
+def footers_at(
+    paths: Sequence[str], target: Target, is_stopped: Callable[[], bool] = never
+) -> list[Footer | FileNotFoundError | NoSegmentError]:
+    """Of each of these files its footer, or why there is none. Raises StoppedError."""
+
+    def read(path: str) -> Footer | FileNotFoundError | NoSegmentError:
+        if is_stopped():
+            raise StoppedError
+        try:
+            return footer_at(path, target)
+        except (FileNotFoundError, NoSegmentError) as error:
+            return error
+
+    with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+        return list(pool.map(read, paths))
 
 
 def row_groups_at(path: str, table: str, target: Target) -> Iterator[pa.Table]:

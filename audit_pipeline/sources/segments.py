@@ -16,11 +16,10 @@ from audit_pipeline.contract import contract
 from audit_pipeline.listing import SegmentPath, segment_paths
 from audit_pipeline.segment import Footer, NoSegmentError, read_footer, told_by_path
 from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAside
-from audit_pipeline.stored_segment import row_groups_at
+from audit_pipeline.stored_segment import LOOKS_AT_ONCE, row_groups_at
 from audit_pipeline.tables import arrow_schema
 from audit_pipeline.targets import Target
 
-LOOKS_AT_ONCE: Final = 8
 _MAY_BE_MENDED: Final = ("corrupt", "version")
 """Faults of files that are looked at anew: one may have been put back with the size it had, or its version be known."""
 _US_MAX: Final = 253_402_300_799_999_999 - CLOCK_AHEAD_US

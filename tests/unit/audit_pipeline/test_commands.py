@@ -2,12 +2,15 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
+from typing import NoReturn
 
 import pytest
 
 from audit_pipeline import __main__ as program
+from audit_pipeline.errors import StoppedError
 from audit_pipeline.spool_folder import is_written_to
 from broker_runtime.storage.filesystem import OsFileSystem
 from tests.support.audit import AuditBench
@@ -172,3 +175,68 @@ def test_a_spool_of_a_newer_broker_is_told_in_a_sentence(
     AuditBench(OsFileSystem(), tmp_path).log.close()
     assert run(["tail", str(tmp_path), "--from-start", "--once"]) == 2
     assert "schema version 2" in capsys.readouterr().err
+
+
+def test_spools_are_landed_while_upkeep_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker whose spools fill meanwhile drops events, and the upkeep of a store takes as long as it takes."""
+    spools, stopped = tmp_path / "spools", Event()
+    bench = AuditBench(OsFileSystem(), spools)
+    bench.request()
+    bench.log.close()
+    landed: list[bool] = []
+
+    def expires(*_: object) -> int:
+        later = AuditBench(OsFileSystem(), spools, boot_id="0002")
+        later.request()
+        later.log.close()
+        for _attempt in range(1200):
+            if not list(spools.glob("*.spool")):
+                break
+            Event().wait(0.05)
+        landed.append(not list(spools.glob("*.spool")))
+        stopped.set()
+        return 0
+
+    monkeypatch.setattr("audit_pipeline.retention.expire", expires)
+    command = ["land", str(spools), str(tmp_path / "segments"), "--follow", "--upkeep", "--interval-s", "0.01"]
+    assert program.main(command, stopped) == 0
+    assert landed == [True]
+
+
+def test_upkeep_of_a_lander_that_is_stopped_hears_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "spools").mkdir()
+    stopped = Event()
+
+    def expires(_: object, __: object, is_stopped: Callable[[], bool]) -> NoReturn:
+        assert not is_stopped()
+        stopped.set()
+        assert is_stopped()
+        raise StoppedError
+
+    monkeypatch.setattr("audit_pipeline.retention.expire", expires)
+    command = ["land", str(tmp_path / "spools"), str(tmp_path / "segments"), "--follow", "--upkeep"]
+    assert program.main(command, stopped) == 0
+    assert stopped.is_set()
+
+
+def test_a_mistake_in_upkeep_ends_landing_as_one_in_landing_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spools").mkdir()
+
+    def fails(*_: object) -> NoReturn:
+        raise ValueError("a plan that nobody has written")
+
+    monkeypatch.setattr("audit_pipeline.retention.expire", fails)
+    command = ["land", str(tmp_path / "spools"), str(tmp_path / "segments"), "--upkeep", "--interval-s", "0.01"]
+    for more in ([], ["--follow"]):
+        with pytest.raises(ValueError, match="nobody has written"):
+            run([*command, *more])
+
+
+def test_a_lander_says_by_its_exit_code_that_upkeep_failed(landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> NoReturn:
+        raise OSError("Input/output error")
+
+    monkeypatch.setattr("audit_pipeline.retention.expire", fails)
+    assert run(["land", str(landed / "spools"), str(landed / "segments"), "--upkeep"]) == 1

@@ -1,0 +1,56 @@
+"""Upkeep beside landing: a broker's spools are full in minutes, and a store may be looked after for longer. Shell."""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
+from types import TracebackType
+from typing import Final, Self
+
+log = logging.getLogger(__name__)
+
+UPKEEP_S: Final = 3600.0
+
+
+class HourlyUpkeep:
+    """Upkeep in a thread of its own, begun once an hour and never twice at a time.
+
+    `upkeep` is told by a function whether it is to stop, and returns an exit code. What it raises, `begin` and `finish`
+    raise.
+    """
+
+    def __init__(self, upkeep: Callable[[Callable[[], bool]], int], stopped: Event) -> None:
+        self._upkeep = upkeep
+        self._stopped = stopped
+        self._is_given_up = False
+        self._due_us = 0
+        self._running: Future[int] | None = None
+        self._pool = ThreadPoolExecutor(1, "upkeep")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        self._is_given_up = True
+        self._pool.shutdown()
+        failure = None if self._running is None else self._running.exception()
+        if failure is not None and failure is not error:
+            log.error("upkeep has failed, too: %r", failure)
+
+    def begin(self, now_us: int) -> None:
+        """If it is time, and the one before has ended."""
+        if self._running is not None:
+            if not self._running.done():
+                return
+            self._running.result()
+            self._running = None
+        if now_us >= self._due_us and not self._stopped.is_set():
+            self._due_us = now_us + int(UPKEEP_S * 1e6)
+            self._running = self._pool.submit(self._upkeep, self._is_to_stop)
+
+    def finish(self) -> int:
+        """Wait for the one that runs, if any: its exit code."""
+        return 0 if self._running is None else self._running.result()
+
+    def _is_to_stop(self) -> bool:
+        return self._is_given_up or self._stopped.is_set()
