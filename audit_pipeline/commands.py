@@ -207,7 +207,7 @@ def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int
         spools = SpoolTail(given.spools, from_start=given.from_start)
         if not given.once:
             print(f"following {', '.join(map(str, given.spools))}; Ctrl-C ends it", file=sys.stderr)
-        for line in follow(spools, given.table, show, lambda: given.once or stopped.wait(_POLL_S)):
+        for line in follow(spools, given.table, show, lambda: given.once or stopped.wait(_POLL_S), stopped.is_set):
             print(line, flush=True)
     except OtherVersionError as error:
         raise BadUseError(f"a spool cannot be read: {error}") from None

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from audit_pipeline.errors import never
 from audit_pipeline.events import Event, events_of
 from audit_pipeline.spool import HEAD_BYTES, SUFFIX, Damage, EventBlock, Header, read_header, whole_blocks
 
@@ -55,12 +56,18 @@ class SpoolTail:
 
 
 def follow(
-    tail: SpoolTail, tables: Collection[str], show: Callable[[str, Event], str], pause: Callable[[], bool]
+    tail: SpoolTail,
+    tables: Collection[str],
+    show: Callable[[str, Event], str],
+    pause: Callable[[], bool],
+    is_stopped: Callable[[], bool] = never,
 ) -> Iterator[str]:
-    """Lines, until `pause`, which waits a moment, says that it is enough."""
+    """Lines, until `pause`, which waits a moment when all is shown, says that it is enough, or until it is stopped."""
     while True:
         for header, block in tail.blocks():
             for table, event in events_of(header, block):
+                if is_stopped():
+                    return
                 if not tables or table in tables:
                     yield show(table, event)
         if pause():

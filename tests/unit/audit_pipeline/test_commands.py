@@ -240,3 +240,17 @@ def test_a_lander_says_by_its_exit_code_that_upkeep_failed(landed: Path, monkeyp
 
     monkeypatch.setattr("audit_pipeline.retention.expire", fails)
     assert run(["land", str(landed / "spools"), str(landed / "segments"), "--upkeep"]) == 1
+
+
+def test_a_tail_that_is_stopped_shows_no_more_of_what_was_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = AuditBench(OsFileSystem(), tmp_path)
+    for _ in range(3):
+        bench.request()
+    bench.log.close()
+    looks = iter((False, True))
+    stopped = Event()
+    stopped.is_set = lambda: next(looks, True)  # type: ignore[method-assign]
+    assert program.main(["tail", str(tmp_path), "--from-start", "--once"], stopped) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
