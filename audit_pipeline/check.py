@@ -11,11 +11,14 @@ import pyarrow as pa
 from audit_pipeline.contract import contract
 from audit_pipeline.listing import SegmentPath, segment_paths
 from audit_pipeline.retention import expired
-from audit_pipeline.segment import Footer, NoSegmentError
-from audit_pipeline.stored_segment import footer_at, row_groups_at
+from audit_pipeline.segment import Footer, NoSegmentError, boot_name, named_by
+from audit_pipeline.stored_segment import footers_at, has_gone, row_groups_at
 from audit_pipeline.targets import Target
 
-_LOOKS = 3
+_LOOKS_MAX = 8
+"""From the second on only what has come since is read, which takes no longer than it took to come."""
+_OF_SEVERAL = ("hole", "duplicate")
+"""Kinds of findings that files make together."""
 _COVERING = {"rollup", "gap"}
 """Tables whose rows cover the numbers from first_seq to seq."""
 
@@ -25,7 +28,7 @@ Ranges = np.ndarray[Any, Any]
 
 
 class Finding(NamedTuple):
-    """`kind` is hole, duplicate, gap or corrupt."""
+    """`kind` is hole, duplicate, gap, corrupt, or undecided where files went as fast as they were looked at."""
 
     kind: str
     where: str
@@ -45,75 +48,172 @@ class Report:
 
 
 def check(target: Target) -> Report:
-    """What somebody lands, merges or deletes meanwhile may look as if it were missing: then it is looked at again."""
-    for _ in range(_LOOKS):
-        paths = segment_paths(target)
-        report = _look(target, paths)
-        if all(finding.kind == "gap" for finding in report.findings) or segment_paths(target) == paths:
-            break
+    """What is landed, merged or deleted meanwhile is looked at again, until nothing has changed that findings are of.
+
+    Of what could not be told because it went on changing there are findings `undecided`.
+    """
+    looks = _Looks(target)
+    paths = segment_paths(target)
+    for _ in range(_LOOKS_MAX):
+        report, is_whole = looks.look(paths)
+        now = segment_paths(target)
+        if is_whole and (now == paths or all(finding.kind == "gap" for finding in report.findings)):
+            return report
+        paths = now
+    report.findings = [_undecided(finding) for finding in report.findings]
+    if not is_whole:
+        text = "files have gone while they were looked at, time and again: check once more when nothing is merged"
+        report.findings.append(Finding("undecided", "the last look", text))
     return report
 
 
-def _look(target: Target, paths: Iterable[SegmentPath]) -> Report:
-    report = Report()
-    by_segment: dict[tuple[Boot, tuple[int, int]], dict[str, tuple[str, Footer]]] = defaultdict(dict)
-    for table, path, *_ in paths:
-        report.files += 1
-        try:
-            footer = footer_at(path, target)
-        except (FileNotFoundError, NoSegmentError) as error:
-            report.findings.append(Finding("corrupt", path, str(error)))
-            continue
-        files = by_segment[footer.boot, footer.segments]
-        if table in files:
-            text = f"it has the same rows of the same segment as {files[table][0]}"
-            report.findings.append(Finding("duplicate", path, text))
-        files[table] = (path, footer)
-    by_boot: dict[Boot, list[Footer]] = defaultdict(list)
-    deleted = expired(target)
-    for (boot, _), files in sorted(by_segment.items()):
-        footer = next(iter(files.values()))[1]
-        if footer.last_seq <= deleted.get(boot, 0):
-            # It is being deleted.
-            continue
-        report.segments += 1
-        by_boot[boot].append(footer)
-        report.findings += _segment(footer, files, target, report)
-    report.boots = len(by_boot)
-    latest = {(cluster, broker): boot for cluster, broker, boot in sorted(by_boot)}
-    for boot, footers in sorted(by_boot.items()):
-        report.findings += _boot(boot, footers, deleted.get(boot, 0), is_latest=latest[boot[:2]] == boot[2])
-    return report
+def _undecided(finding: Finding) -> Finding:
+    if finding.kind not in _OF_SEVERAL:
+        return finding
+    text = f"{finding.text}; or files came and went while they were looked at: check once more when nothing is merged"
+    return Finding("undecided", finding.where, text)
 
 
-def _segment(footer: Footer, files: dict[str, tuple[str, Footer]], target: Target, report: Report) -> Iterator[Finding]:
-    """Its files are all there, and its events have the numbers that it should have."""
+class _GoneError(Exception):
+    """A file that was listed is not there any more."""
+
+
+@dataclass(slots=True)
+class _Judged:
+    """What the rows of one segment say."""
+
+    findings: list[Finding] = field(default_factory=list)
+    events: int = 0
+    missing: int = 0
+
+
+class _Looks:
+    """Looks at one target, one after the other: what was read of files that are still there is not read again."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._listed: set[str] = set()
+        self._footers: dict[SegmentPath, Footer] = {}
+        self._judged: dict[tuple[SegmentPath, ...], _Judged] = {}
+
+    def look(self, paths: Sequence[SegmentPath]) -> tuple[Report, bool]:
+        """What is found, and whether every file of these was there for as long as it was looked at."""
+        report = Report(files=len(paths))
+        is_whole = self._read_footers(paths, report)
+        by_segment: dict[tuple[Boot, tuple[int, int]], dict[str, SegmentPath]] = defaultdict(dict)
+        for file in paths:
+            footer = self._footers.get(file)
+            if footer is None:
+                continue
+            files = by_segment[footer.boot, footer.segments]
+            if file.table in files:
+                text = f"it has the same rows of the same segment as {files[file.table].path}"
+                report.findings.append(Finding("duplicate", file.path, text))
+            files[file.table] = file
+        by_boot: dict[Boot, list[Footer]] = defaultdict(list)
+        deleted = expired(self._target)
+        for (boot, _), files in sorted(by_segment.items()):
+            footer = self._footers[next(iter(files.values()))]
+            if footer.last_seq <= deleted.get(boot, 0):
+                # It is being deleted.
+                continue
+            report.segments += 1
+            by_boot[boot].append(footer)
+            try:
+                judged = self._segment(files)
+            except _GoneError:
+                is_whole = False
+                continue
+            report.findings += judged.findings
+            report.events += judged.events
+            report.missing += judged.missing
+        report.boots = len(by_boot)
+        latest = {(cluster, broker): boot for cluster, broker, boot in sorted(by_boot)}
+        for boot, footers in sorted(by_boot.items()):
+            report.findings += _boot(boot, footers, deleted.get(boot, 0), is_latest=latest[boot[:2]] == boot[2])
+        report.findings += self._vanished(paths, deleted)
+        return report, is_whole
+
+    def _read_footers(self, paths: Sequence[SegmentPath], report: Report) -> bool:
+        """Whether all files were there; those that are damaged are told."""
+        is_whole = True
+        self._footers = {file: self._footers[file] for file in paths if file in self._footers}
+        unread = [file for file in paths if file not in self._footers]
+        for file, found in zip(unread, footers_at([file.path for file in unread], self._target), strict=True):
+            if isinstance(found, Footer):
+                self._footers[file] = found
+            elif isinstance(found, FileNotFoundError) or has_gone(file.path, self._target):
+                is_whole = False
+            else:
+                report.findings.append(Finding("corrupt", file.path, str(found)))
+        return is_whole
+
+    def _segment(self, files: Mapping[str, SegmentPath]) -> _Judged:
+        """Raises _GoneError."""
+        key = tuple(sorted(files.values()))
+        judged = self._judged.get(key)
+        if judged is None:
+            told = {table: (file.path, self._footers[file]) for table, file in files.items()}
+            judged = _judge(told, self._target)
+            # Arrow says of a store that did not answer that a file is corrupt.
+            if all(finding.kind != "corrupt" for finding in judged.findings):
+                self._judged[key] = judged
+        return judged
+
+    def _vanished(self, paths: Sequence[SegmentPath], deleted: Mapping[Boot, int]) -> Iterator[Finding]:
+        """Files of earlier looks that are not there any more, and whose events are in no file that is."""
+        there = {file.path for file in paths}
+        gone = self._listed - there
+        self._listed |= there
+        segments: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for name in map(named_by, there):
+            if name is not None:
+                segments[name.boot].append((name.low, name.high))
+        noted = {boot_name(*boot) for boot in deleted}
+        for path in sorted(gone):
+            name = named_by(path)
+            if name is None:
+                yield Finding("undecided", path, "it has gone meanwhile, and its name does not say what was in it")
+                continue
+            is_merged = any(low <= name.low and name.high <= high for low, high in segments[name.boot])
+            is_expired = name.boot in noted and all(name.high < low for low, _ in segments[name.boot])
+            if not is_merged and not is_expired:
+                yield Finding("hole", path, "it has gone meanwhile, and its events are in no other file")
+
+
+def _judge(files: Mapping[str, tuple[str, Footer]], target: Target) -> _Judged:
+    """A segment's files are all there, and its events have the numbers that it should have. Raises _GoneError."""
+    footer = next(iter(files.values()))[1]
     where = _shown(footer)
+    judged = _Judged()
     for table in sorted(footer.rows.keys() - files.keys()):
-        yield Finding("hole", where, f"its file of the table {table} with {footer.rows[table]} rows is missing")
+        text = f"its file of the table {table} with {footer.rows[table]} rows is missing"
+        judged.findings.append(Finding("hole", where, text))
     numbers: list[Ranges] = []
     for table, (path, told) in sorted(files.items()):
         if told != footer:
-            yield Finding(
-                "duplicate", path, f"it says something else of its segment than {next(iter(files.values()))[0]}"
-            )
+            text = f"it says something else of its segment than {next(iter(files.values()))[0]}"
+            judged.findings.append(Finding("duplicate", path, text))
         if table not in contract().tables:
             continue
         try:
             # All columns are read, so that what is damaged is found.
             read, findings = _numbers(table, path, row_groups_at(path, table, target))
         except NoSegmentError as error:
-            yield Finding("corrupt", path, str(error))
+            if has_gone(path, target):
+                raise _GoneError from error
+            judged.findings.append(Finding("corrupt", path, str(error)))
             continue
-        yield from findings
+        judged.findings += findings
         if table == "gap":
-            report.missing += int(sum(last - first + 1 for first, last in read))
+            judged.missing += int(sum(last - first + 1 for first, last in read))
         if table != "partition":
             numbers.append(read)
     if footer.rows.keys() <= files.keys():
         covered = _sorted(numbers)
-        report.events += int((covered[:, 1] - covered[:, 0] + 1).sum()) if len(covered) else 0
-        yield from _compared(covered, footer.first_seq, footer.last_seq, where)
+        judged.events = int((covered[:, 1] - covered[:, 0] + 1).sum()) if len(covered) else 0
+        judged.findings += _compared(covered, footer.first_seq, footer.last_seq, where)
+    return judged
 
 
 def _numbers(table: str, path: str, groups: Iterable[pa.Table]) -> tuple[Ranges, list[Finding]]:

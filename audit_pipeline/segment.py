@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from audit_pipeline.spool import SpoolContent
 from audit_pipeline.tables import Gap, arrow_schema, tables_of
-from audit_pipeline.targets import SUFFIX
+from audit_pipeline.targets import DRAFT_PREFIX, SUFFIX
 
 FOOTER_KEY = b"sluicegate.audit"
 _ROW_GROUP_ROWS = 256 * 1024
@@ -91,7 +91,7 @@ def told_by_path(path: str) -> tuple[date, str, int] | None:
 
 
 _HOUR = r"arrival_date=\d{4}-\d{2}-\d{2}/arrival_hour=\d{2}"
-_NAMED = re.compile(rf"[^/]+/({_HOUR})/(.+?)-(\d{{8,12}})(?:-(\d{{8,12}}))?{re.escape(SUFFIX)}")
+_NAMED = re.compile(rf"[^/]+/({_HOUR})/{DRAFT_PREFIX}?(.+?)-(\d{{8,12}})(?:-(\d{{8,12}}))?{re.escape(SUFFIX)}")
 
 
 class SegmentName(NamedTuple):
@@ -104,7 +104,7 @@ class SegmentName(NamedTuple):
 
 
 def named_by(path: str) -> SegmentName | None:
-    """None for a path that nobody of us makes."""
+    """None for a path that nobody of us makes. A draft has the name that it will have."""
     found = _NAMED.fullmatch(path)
     return None if found is None else SegmentName(found[1], found[2], int(found[3]), int(found[4] or found[3]))
 

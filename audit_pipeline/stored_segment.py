@@ -6,6 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.segment import Footer, NoSegmentError, read_footer
@@ -59,3 +60,8 @@ def row_groups_at(path: str, table: str, target: Target) -> Iterator[pa.Table]:
         raise NoSegmentError(f"{path} cannot be read: {error}") from error
     if not has_columns:
         raise NoSegmentError(f"{path} does not have the columns of the table {table}")
+
+
+def has_gone(path: str, target: Target) -> bool:
+    """Whether the file is not there any more. Raises OSError."""
+    return bool(target.file_system.get_file_info(path).type == fs.FileType.NotFound)

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from audit_pipeline import stored_segment
@@ -51,6 +52,20 @@ def landed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copied(landed: Path, tmp_path: Path) -> Path:
     shutil.copytree(landed / "segments", tmp_path / "segments")
     return tmp_path / "segments"
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths whose footers were read: each is a request, and more, of a store."""
+    paths: list[str] = []
+    really = stored_segment.footer_at
+
+    def noted(path: str, target: Target) -> Footer:
+        paths.append(path)
+        return really(path, target)
+
+    monkeypatch.setattr(stored_segment, "footer_at", noted)
+    return paths
 
 
 def all_rows(folder: Path, spools: Path | None = None) -> list[Any]:
@@ -240,18 +255,16 @@ def test_a_damaged_page_and_a_missing_file_are_found(copied: Path) -> None:
 
 
 class BusyTarget(FolderTarget):
-    """In which something happens between the first look and the next one."""
+    """In which something happens behind the first listing, and something else behind each that follows."""
 
-    def __init__(self, root: Path, happens: Callable[[], object]) -> None:
+    def __init__(self, root: Path, *happens: Callable[[], object]) -> None:
         super().__init__(root)
-        self._happens = happens
-        self._looks = 0
+        self._happens = list(happens)
 
     def files(self, folder: str = "") -> Iterator[Stored]:
         found = list(super().files(folder))
-        self._looks += 1
-        if self._looks == 1:
-            self._happens()
+        if self._happens:
+            self._happens.pop(0)()
         yield from found
 
 
@@ -267,6 +280,79 @@ def test_what_is_merged_during_a_check_is_not_called_corrupt(copied: Path) -> No
     report = check(busy)
     assert report.findings == []
     assert report.segments < 36
+
+
+def test_a_check_that_takes_longer_than_it_takes_to_merge_comes_to_an_end(copied: Path, read: list[str]) -> None:
+    """Whatever it looks at is merged before it is read, one hour after the other and in larger and larger files."""
+    size = sum(path.stat().st_size for path in copied.rglob("*.parquet")) // 36
+    merges = [
+        partial(compact, FolderTarget(copied), BEGIN_US + hour * HOUR_US, int(times * size))
+        for hour in (1, 2)
+        for times in (2.2, 3, 4)
+    ]
+    files = len(list(copied.rglob("*.parquet")))
+    merged = iter(merges)
+    report = check(BusyTarget(copied, *[lambda: next(merged)()] * len(merges)))
+    assert report.findings == []
+    assert report.events == check(FolderTarget(copied)).events
+    assert len(read) < 4 * files
+
+
+def test_what_goes_while_its_rows_are_read_is_looked_for_elsewhere(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, merged = stored_segment.row_groups_at, [False]
+
+    def late(path: str, table: str, target: Target) -> Iterator[pa.Table]:
+        if not merged[0]:
+            merged[0] = True
+            compact(FolderTarget(copied), LATER_US, MANY_BYTES)
+        return really(path, table, target)
+
+    monkeypatch.setattr("audit_pipeline.check.row_groups_at", late)
+    report = check(FolderTarget(copied))
+    assert report.findings == []
+    assert report.segments == 4
+
+
+def test_what_expires_during_a_check_is_no_loss(copied: Path) -> None:
+    busy = BusyTarget(copied, lambda: expire(FolderTarget(copied), RetentionLimits(before_us=BEGIN_US + HOUR_US)))
+    assert check(busy).findings == []
+
+
+def test_what_somebody_deletes_during_a_check_is_a_hole(copied: Path) -> None:
+    """Though nothing follows that would miss it."""
+    last = list(copied.rglob("*-00000036.parquet"))
+
+    def delete() -> None:
+        for path in last:
+            path.unlink()
+
+    report = check(BusyTarget(copied, delete))
+    assert {finding.kind for finding in report.findings} == {"hole"}
+    assert {finding.where for finding in report.findings} == {str(path.relative_to(copied)) for path in last}
+
+
+def test_a_second_look_reads_only_what_has_come(copied: Path, tmp_path: Path, read: list[str]) -> None:
+    late = next(copied.glob("partition/**/*-00000036.parquet"))
+    late.rename(tmp_path / "late")
+    files = len(list(copied.rglob("*.parquet")))
+    assert check(BusyTarget(copied, lambda: (tmp_path / "late").rename(late))).findings == []
+    assert len(read) == files + 1
+
+
+def test_where_files_go_as_fast_as_they_are_looked_at_nothing_is_called_corrupt_or_missing(copied: Path) -> None:
+    numbers = count(90)
+    folder = str(next(copied.glob("request/**/*-00000036.parquet")).parent.relative_to(copied))
+
+    class RestlessTarget(FolderTarget):
+        def files(self, folder_: str = "") -> Iterator[Stored]:
+            yield from super().files(folder_)
+            yield Stored(f"{folder}/cluster-7-0001-{next(numbers):08d}.parquet", 4711)
+
+    report = check(RestlessTarget(copied))
+    assert {finding.kind for finding in report.findings} == {"undecided"}
+    assert "check once more" in report.findings[-1].text
 
 
 def test_a_segment_that_is_there_twice_is_found(copied: Path) -> None:
@@ -417,20 +503,6 @@ def test_landers_with_the_same_process_id_do_not_write_into_the_same_draft(
     path.touch()
     FolderTarget(tmp_path).clean()
     assert not path.exists()
-
-
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Paths whose footers were read: each is a request, and more, of a store."""
-    paths: list[str] = []
-    really = stored_segment.footer_at
-
-    def noted(path: str, target: Target) -> Footer:
-        paths.append(path)
-        return really(path, target)
-
-    monkeypatch.setattr(stored_segment, "footer_at", noted)
-    return paths
 
 
 def test_hours_that_were_merged_are_not_read_again(copied: Path, tmp_path: Path, read: list[str]) -> None:
