@@ -10,13 +10,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from audit_pipeline.contract import contract
 from audit_pipeline.listing import SegmentPath, segment_paths
 from audit_pipeline.segment import Footer, NoSegmentError, read_footer, told_by_path
 from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US, SegmentEntry, SetAside
-from audit_pipeline.stored_segment import LOOKS_AT_ONCE, row_groups_at
+from audit_pipeline.stored_segment import LOOKS_AT_ONCE, has_gone, row_groups_at
 from audit_pipeline.tables import arrow_schema
 from audit_pipeline.targets import Target
 
@@ -211,7 +210,7 @@ def damaged(entries: Iterable[SegmentEntry], sources: Mapping[str, Target]) -> l
 
 
 def _damage(target: Target, entry: SegmentEntry) -> SegmentEntry | None:
-    if _has_gone(target, entry):
+    if has_gone(entry.path, target):
         return None
     try:
         for _ in row_groups_at(entry.path, entry.table, target):
@@ -224,8 +223,4 @@ def _damage(target: Target, entry: SegmentEntry) -> SegmentEntry | None:
 def any_has_gone(entries: Iterable[SegmentEntry], sources: Mapping[str, Target]) -> bool:
     """Whether a file of them is not there any more."""
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
-        return any(pool.map(lambda entry: _has_gone(sources[entry.source], entry), entries))
-
-
-def _has_gone(target: Target, entry: SegmentEntry) -> bool:
-    return bool(target.file_system.get_file_info(entry.path).type == fs.FileType.NotFound)
+        return any(pool.map(lambda entry: has_gone(entry.path, sources[entry.source]), entries))
