@@ -148,10 +148,7 @@ def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
         _require_folders([path])
     report = check_target(open_target(given.target))
     if not report.files:
-        raise BadUseError(
-            f"there are no segments in {given.target}: give the folder or URI that `land` was given; it lands a spool "
-            "when it is a minute old (segment.ms) or its broker has stopped"
-        )
+        raise BadUseError(no_segments_in(given.target))
     for finding in report.findings:
         print(f"{finding.kind}: {finding.where}: {finding.text}")
     print(
@@ -212,6 +209,13 @@ def tail(given: argparse.Namespace, stopped: Event, _: Callable[[], int]) -> int
     except OtherVersionError as error:
         raise BadUseError(f"a spool cannot be read: {error}") from None
     return OK
+
+
+def no_segments_in(*places: str) -> str:
+    return (
+        f"there are no segments in {', '.join(places)}: give the folder or URI that `land` was given; it lands a spool "
+        "when it is a minute old (segment.ms) or its broker has stopped"
+    )
 
 
 def require_source(uri: str) -> None:

@@ -8,10 +8,10 @@ from datetime import date, datetime
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from audit_pipeline.audit_topic import TopicPlace, is_topic
-from audit_pipeline.commands import DAYS_MAX, OK
+from audit_pipeline.commands import DAYS_MAX, FOUND_SOMETHING, OK, no_segments_in
 from audit_pipeline.errors import BadUseError, first_line
 from audit_pipeline.published import Manifest, read_manifest
 from audit_pipeline.results.settings import (
@@ -24,6 +24,9 @@ from audit_pipeline.results.settings import (
 )
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.targets import open_target
+
+if TYPE_CHECKING:
+    from audit_pipeline.sources.source import EventSource
 
 log = logging.getLogger(__name__)
 
@@ -56,19 +59,25 @@ def add_build(found: Any) -> None:
 def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
     began_s = monotonic()
     try:
-        manifest = _build(given, now_us())
+        manifest, gone = _build(given, now_us())
     except BaseException as error:
         _write_summary(
             given.summary, {**_outcome(given, None, began_s), "error": first_line(error)[:_ERROR_CHARACTERS]}
         )
         raise
-    _write_summary(given.summary, _outcome(given, manifest, began_s))
-    for line in told(manifest, monotonic() - began_s):
+    _write_summary(given.summary, {**_outcome(given, manifest, began_s), "error": gone})
+    published, *found = told(manifest, monotonic() - began_s, given.first, given.last)
+    log.info("%s", published)
+    if gone:
+        log.error("%s", gone)
+        return FOUND_SOMETHING
+    for line in found:
         log.info("%s", line)
     return OK
 
 
-def _build(given: argparse.Namespace, now_us: int) -> Manifest:
+def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None]:
+    """What is published; a sentence where the source had nothing, though it had something once."""
     # Spark is loaded by the commands that need it.
     from audit_pipeline.jobs.build import BuildRequest, build  # noqa: PLC0415
     from audit_pipeline.jobs.progress import Progress  # noqa: PLC0415
@@ -83,6 +92,8 @@ def _build(given: argparse.Namespace, now_us: int) -> Manifest:
         StormLimits() if given.storms is None else read_storms(_text_of(given.storms)),
     )
     _require_sources(given.source)
+    if given.first and given.last and given.first > given.last:
+        raise BadUseError(f"--from {given.first} is after --to {given.last}: no day is from the one to the other")
     if given.retention_days is not None and not 1 <= given.retention_days <= DAYS_MAX:
         raise BadUseError(
             f"--retention-days has to be at least 1, fewer would drop all results, and at most {DAYS_MAX}"
@@ -93,8 +104,33 @@ def _build(given: argparse.Namespace, now_us: int) -> Manifest:
     known = former.summary if former else {}
     progress = Progress(monotonic, known.get("rows_per_s"), known.get("beside_s"))
     config = connector_config() if is_topic(given.source[0]) else None
+    gone: list[str] = []
+
+    def source(remembered: bytes | None) -> "EventSource":
+        found = named_source(spark, given.source, remembered, now_us)
+        if problem := nothing_in(found, given.source, is_first=former is None):
+            gone.append(problem)
+        return found
+
     with spark_session("sluicegate audit build", config) as spark:
-        return build(spark, request, lambda told: named_source(spark, given.source, told, now_us), progress)
+        manifest = build(spark, request, source, progress)
+    return manifest, gone[0] if gone else None
+
+
+def nothing_in(found: "EventSource", places: Sequence[str], *, is_first: bool) -> str | None:
+    """A sentence where nothing is there. Raises BadUseError when nothing ever was: it would be called complete."""
+    if not found.is_empty:
+        return None
+    if is_first:
+        raise BadUseError(_no_ends_in(places[0]) if is_topic(places[0]) else no_segments_in(*places))
+    return (
+        f"all is gone that results were built from: nothing is in {', '.join(places)}, perhaps it is not mounted; the "
+        "results stay as they were built"
+    )
+
+
+def _no_ends_in(topic: str) -> str:
+    return f"no whole segment is in {topic}: `publish` puts the events of segments there, and behind them their end"
 
 
 def _require_sources(sources: Sequence[str]) -> None:
@@ -125,14 +161,22 @@ def _is_within(place: str, other: str) -> bool:
     return places[0].is_relative_to(places[1])
 
 
-def told(manifest: Manifest, took_s: float) -> list[str]:
-    """What there is now, for people."""
+def told(manifest: Manifest, took_s: float, first: date | None = None, last: date | None = None) -> list[str]:
+    """What there is now, for people. `first` and `last` as they were asked for."""
     days, summary = sorted(manifest.days), manifest.summary
     span = days[0] if len(days) == 1 else f"{len(days)} days from {days[0]} to {days[-1]}" if days else "no day"
     lines = [f"published {span} as version {manifest.version} in {took_s:.0f} s"]
     found = {"missing": "events missing", "holes": "numbers without an event", "quarantinedFiles": "files set aside"}
     wrong = [f"{summary[key]:,} {text}" for key, text in found.items() if summary.get(key)]
-    return [*lines, f"the audit log is not complete: {', '.join(wrong)}" if wrong else "the audit log is complete"]
+    if not any((first is None or day >= str(first)) and (last is None or day <= str(last)) for day in days):
+        lines.append(f"no event was found{_range(first, last)}")
+    if wrong:
+        return [*lines, f"the audit log is not complete: {', '.join(wrong)}"]
+    return [*lines, "the audit log is complete"] if days else lines
+
+
+def _range(first: date | None, last: date | None) -> str:
+    return (f" from {first} on" if first else "") + (f" up to {last}" if last else "")
 
 
 def _outcome(given: argparse.Namespace, manifest: Manifest | None, began_s: float) -> dict[str, Any]:

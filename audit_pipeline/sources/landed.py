@@ -37,6 +37,11 @@ class LandedSegments(SegmentsLook):
         self._see(*look(self._targets, known, self._now_us))
 
     @property
+    def is_empty(self) -> bool:
+        """Where retention has deleted everything, its note is left."""
+        return super().is_empty and not any(map(expired, self._targets.values()))
+
+    @property
     def holes(self) -> Sequence[Hole]:
         deleted: dict[tuple[str, int, str], int] = {}
         for target in self._targets.values():

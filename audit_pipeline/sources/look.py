@@ -42,6 +42,10 @@ class SegmentsLook:
         return touched_days(self.found, self._counting)
 
     @property
+    def is_empty(self) -> bool:
+        return not self._present and not self._unread
+
+    @property
     def lost(self) -> set[date]:
         return days_that_lost(self.found.entries)
 

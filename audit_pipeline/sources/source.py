@@ -14,6 +14,11 @@ class EventSource(Protocol):
     """One look at a source: what is new there since the look whose `remembered` it was made with."""
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing, and nothing that says why, as in the place of a volume that is not mounted."""
+        ...
+
+    @property
     def touched(self) -> set[date]:
         """Event-days of which there is something new."""
         ...

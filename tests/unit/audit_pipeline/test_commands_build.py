@@ -1,14 +1,17 @@
 """What `build` says of a request that makes no sense, before it starts Spark."""
 
 import json
+from datetime import date
 from pathlib import Path
 from threading import Event
 
 import pytest
 
 from audit_pipeline.__main__ import main
-from audit_pipeline.commands_build import told
+from audit_pipeline.commands_build import nothing_in, told
+from audit_pipeline.errors import BadUseError
 from audit_pipeline.published import Manifest
+from audit_pipeline.sources.landed import LandedSegments
 
 BAD_USE = 2
 
@@ -102,8 +105,37 @@ def test_what_is_missing_is_said_at_the_end() -> None:
         "published 2026-11-20 as version v1 in 3 s",
         "the audit log is complete",
     ]
-    missing = Manifest("v1", 0, {}, summary={"missing": 1200, "holes": 0, "quarantinedFiles": 2})
+    missing = Manifest("v1", 0, {}, {"2026-11-20": {}}, summary={"missing": 1200, "holes": 0, "quarantinedFiles": 2})
     assert told(missing, 3)[1] == "the audit log is not complete: 1,200 events missing, 2 files set aside"
+
+
+def test_a_range_without_an_event_is_told_and_nothing_is_called_complete_that_was_not_looked_at() -> None:
+    nothing = {"missing": 0, "holes": 0, "quarantinedFiles": 0}
+    said = told(Manifest("v1", 0, {}, summary=nothing), 3, date(2030, 1, 1), date(2030, 1, 2))
+    assert said == ["published no day as version v1 in 3 s", "no event was found from 2030-01-01 on up to 2030-01-02"]
+    others = Manifest("v1", 0, {}, {"2026-11-20": {}, "2026-11-23": {}}, summary=nothing)
+    assert "no event was found from 2026-11-24 on" in told(others, 3, date(2026, 11, 24))
+    assert "no event was found from 2026-11-21 on up to 2026-11-22" in told(
+        others, 3, date(2026, 11, 21), date(2026, 11, 22)
+    )
+    assert len(told(others, 3, date(2026, 11, 23))) == 2
+
+
+def test_a_range_that_ends_before_it_begins_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    days = ("--from", "2026-11-21", "--to", "2026-11-20")
+    assert build("--source", str(tmp_path), "--results", str(tmp_path.parent / "r"), *days) == BAD_USE
+    assert "--from 2026-11-21 is after --to 2026-11-20" in capsys.readouterr().err
+
+
+def test_an_empty_source_is_refused_until_there_are_results_which_stay_then(tmp_path: Path) -> None:
+    empty = LandedSegments([str(tmp_path)], None, 0)
+    with pytest.raises(BadUseError, match=f"there are no segments in {tmp_path}: give the folder"):
+        nothing_in(empty, [str(tmp_path)], is_first=True)
+    said = nothing_in(empty, [str(tmp_path)], is_first=False)
+    assert said is not None
+    assert f"nothing is in {tmp_path}, perhaps it is not mounted; the results stay" in said
+    (tmp_path / "_expired.json").write_text('[["c", 0, "b", 7]]')
+    assert nothing_in(LandedSegments([str(tmp_path)], None, 0), [str(tmp_path)], is_first=False) is None
 
 
 @pytest.mark.parametrize("results", ["", "of/results"])
