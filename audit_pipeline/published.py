@@ -31,6 +31,8 @@ GRACE_S = 3600
 
 WHOLE = ""
 """Stands for the day of a table that is not by day."""
+OBJECTIVES = "objectives"
+"""In the summary: names of those that were asked for. One that no request counted for is in no table."""
 STATE_TABLE = "_state"
 """Where a build remembers what it has seen of its source: kept and superseded as a table is."""
 NOTE_PREFIX = "_written-"

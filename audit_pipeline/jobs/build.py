@@ -25,6 +25,7 @@ from audit_pipeline.jobs.days import AskedDays, days_to_build, days_to_compute, 
 from audit_pipeline.jobs.progress import Progress
 from audit_pipeline.jobs.store import prepare, write_table
 from audit_pipeline.published import (
+    OBJECTIVES,
     STATE_TABLE,
     WHOLE,
     Manifest,
@@ -237,6 +238,7 @@ class _Build:
                     "rows_per_s": self._progress.rows_per_s,
                     "beside_s": self._progress.beside_s,
                     **self._counted(),
+                    OBJECTIVES: [objective.name for objective in self._request.settings.objectives],
                 },
             ),
         )

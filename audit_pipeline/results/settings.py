@@ -24,6 +24,16 @@ partition-hours) that price is for. A month has 730 hours."""
 WINDOW_DAYS: Final = 30
 """Of an objective that does not say over how many days it is."""
 
+APIS: Final = (
+    "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs", "ApiVersions",
+    "CreatePartitions", "CreateTopics", "DeleteRecords", "DeleteTopics", "DescribeClientQuotas", "DescribeCluster",
+    "DescribeConfigs", "DescribeLogDirs", "DescribeProducers", "DescribeQuorum", "DescribeTopicPartitions",
+    "ElectLeaders", "Fetch", "FindCoordinator", "IncrementalAlterConfigs", "InitProducerId", "JoinGroup",
+    "ListConfigResources", "ListOffsets", "ListPartitionReassignments", "Metadata", "OffsetCommit", "OffsetFetch",
+    "OffsetForLeaderEpoch", "Produce", "UnregisterBroker", "UpdateFeatures",
+)  # fmt: skip
+"""Kafka's names of those that brokers serve, as events have them."""
+
 OBJECTIVES_MAX: Final = 50
 MIRRORS_MAX: Final = 20
 MIRROR_TOPICS_MAX: Final = 100
@@ -117,6 +127,8 @@ def read_objectives(text: str) -> tuple[Objective, ...]:
         if latency_ms < 0.001:
             raise BadUseError(f"{where}: latency_ms has to be at least 0.001")
         name, api = _text(read, "name", where), _text(read, "api", where)
+        if api not in APIS:
+            raise BadUseError(f"{where}: there is no api {api}; the names, as Kafka writes them: {', '.join(APIS)}")
         scope = {
             key: _text(read, key, where) for key in ("cluster_id", "topic", "principal") if read.get(key) is not None
         }

@@ -59,7 +59,10 @@ _API_BASE_US = {"Produce": 2600, "Fetch": 900, "Metadata": 500}
 
 
 def publish_rows(
-    root: Path, rows: Mapping[str, Sequence[Mapping[str, Any]]], version: str = "20261122T180500-1"
+    root: Path,
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
+    version: str = "20261122T180500-1",
+    summary: Mapping[str, Any] | None = None,
 ) -> None:
     """A results folder that has these rows and no others."""
     root.mkdir(parents=True, exist_ok=True)
@@ -76,7 +79,8 @@ def publish_rows(
             parquet.write_table(pa.Table.from_pylist([_whole(name, row) for row in each], result_schema(name)), buffer)
             target.put(path, buffer.getvalue())
             files.setdefault(name, {})[day] = (path,)
-    publish(target, Manifest(version=version, built_us=_us(END + timedelta(minutes=2)), files=files))
+    built_us = _us(END + timedelta(minutes=2))
+    publish(target, Manifest(version=version, built_us=built_us, files=files, summary=summary or {}))
 
 
 def story(names: Sequence[str] = HOSTILE) -> Rows:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from audit_pipeline.published import OBJECTIVES
 from audit_pipeline.report.figures.scope import Scope
 
 OBJECTIVES_MAX = 50
@@ -41,12 +42,21 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
-    """Those that have spent most first."""
+    """Those that have spent most first. `measured` of the `total` had requests.
+
+    `without_requests` are names of objectives that nothing can be said of, also of those that have no budget.
+    """
 
     budgets: tuple[Budget, ...]
     total: int
+    measured: int
+    without_requests: tuple[str, ...] = ()
 
 
 def objectives(scope: Scope) -> Objectives:
-    found = scope.ask(_BUDGETS)
-    return Objectives(tuple(Budget(**row) for row in found[:OBJECTIVES_MAX]), len(found))
+    found = [Budget(**row) for row in scope.ask(_BUDGETS)]
+    met = {budget.objective for budget in found if budget.requests}
+    asked = [*scope.tables.manifest.summary.get(OBJECTIVES, ()), *(budget.objective for budget in found)]
+    without = tuple(dict.fromkeys(name for name in asked if name not in met))
+    measured = sum(budget.requests > 0 for budget in found)
+    return Objectives(tuple(found[:OBJECTIVES_MAX]), len(found), measured, without)

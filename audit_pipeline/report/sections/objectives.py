@@ -1,23 +1,30 @@
 """Objectives and what is left of their error budgets. Pure."""
 
-from audit_pipeline.report.figures.objectives import Budget
+from collections.abc import Sequence
+
+from audit_pipeline.report.figures.objectives import Budget, Objectives
 from audit_pipeline.report.figures.report import Subjects
-from audit_pipeline.report.markup import Child, Markup
+from audit_pipeline.report.markup import Child, Markup, named
 from audit_pipeline.report.sections.parts import Clusters, Column, bar, left_out, mark, nothing, said, section, table
 from audit_pipeline.report.words import about, percent, three_digits
+
+_NAMES_MAX = 10
 
 
 def objectives_section(found: Subjects) -> Markup:
     objectives = found.objectives
-    if not objectives.budgets:
+    if not objectives.budgets and not objectives.without_requests:
         quiet = nothing("No objectives were given: `build --objectives FILE` names them.")
         return section("objectives", "Objectives and error budgets", quiet)
     broken = sum(budget.spent > 1 for budget in objectives.budgets)
     text = said(
-        f"{broken} of {objectives.total} broken. " if broken else f"All {objectives.total} kept. ",
+        _verdict(objectives, broken),
         "The budget is the share of requests that may fail or be too slow; who has spent more than all of it has "
         "broken the objective.",
     )
+    unknown = _unknown(objectives.without_requests)
+    if not objectives.budgets:
+        return section("objectives", "Objectives and error budgets", unknown)
     columns = (
         Column("objective"),
         Column("verdict"),
@@ -33,7 +40,22 @@ def objectives_section(found: Subjects) -> Markup:
     rows = [_row(budget, clusters) for budget in objectives.budgets]
     listing = table(["Error budgets, the most spent first", clusters.caption], columns, rows)
     more = left_out(objectives.total - len(rows), "objectives")
-    return section("objectives", "Objectives and error budgets", text, listing, more)
+    return section("objectives", "Objectives and error budgets", text, unknown, listing, more)
+
+
+def _verdict(objectives: Objectives, broken: int) -> str:
+    if not objectives.measured:
+        return ""
+    return f"{broken} of {objectives.measured} broken. " if broken else f"All {objectives.measured} kept. "
+
+
+def _unknown(names: Sequence[str]) -> Markup | None:
+    """A name that is mistyped in an objective looks so, too: neither kept nor broken."""
+    if not names:
+        return None
+    told = [[", " if number else "", named(name)] for number, name in enumerate(names[:_NAMES_MAX])]
+    more = f", and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    return said(f"{len(names)} had no requests, and may name what there is not: ", told, more, ".")
 
 
 def _row(budget: Budget, clusters: Clusters) -> tuple[Child, ...]:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -86,6 +86,30 @@ def test_a_section_without_data_says_so(tmp_path: Path) -> None:
     quiet = re.findall(r'<section id="(\w+)"[^>]*><h2[^>]*>[^<]*</h2><p class="nothing">', page)
     assert quiet == ["objectives", "cost", "idle", "mirrors", "quarantine"]
     assert re.findall(r'<section id="(\w+)" aria', page) == SECTIONS
+
+
+@pytest.mark.parametrize(
+    ("spent", "names", "says"),
+    [
+        ([0.5], ["a", "b"], "All 1 kept"),
+        ([0.5, 2.0], ["a", "b", "c"], "1 of 2 broken"),
+        ([], ["a"], None),
+    ],
+)
+def test_objectives_that_no_request_counted_for_are_neither_kept_nor_broken(
+    spent: list[float], names: list[str], says: str | None, tmp_path: Path
+) -> None:
+    days = {"from_date": date(2026, 11, 20), "to_date": date(2026, 11, 22)}
+    rows = minutes_of_a_demo()
+    rows["error_budget"] = [
+        {"objective": name, **days, "requests": 100, "bad": 1, "target": 0.9, "spent": share}
+        for name, share in zip(names, spent, strict=False)
+    ]
+    publish_rows(tmp_path, rows, summary={"objectives": names})
+    (section,) = re.findall('<section id="objectives".*?</section>', rendered(FolderTarget(tmp_path)).page, re.DOTALL)
+    assert f'1 had no requests, and may name what there is not: <bdi class="name">{names[-1]}</bdi>.' in section
+    assert says is None or says in section
+    assert ("All" in section) is (says == "All 1 kept")
 
 
 def test_the_page_and_its_numbers_are_beside_each_other(tmp_path: Path) -> None:
