@@ -177,6 +177,7 @@ def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     import duckdb  # noqa: PLC0415
 
     from audit_pipeline.contract import contract  # noqa: PLC0415
+    from audit_pipeline.published import MANIFEST  # noqa: PLC0415
     from audit_pipeline.query import Events  # noqa: PLC0415
     from audit_pipeline.targets import open_target  # noqa: PLC0415
 
@@ -184,6 +185,12 @@ def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
         raise BadUseError("nothing was said to look at: give --target, --spools, or both")
     _require_folders([*given.spools, *_folders_of(given.target)])
     target = open_target(given.target) if given.target else None
+    if target is not None and target.file_system.get_file_info(MANIFEST).is_file:
+        # They have tables of the same names, and files of several versions.
+        raise BadUseError(
+            f"{given.target} has results that `build` has published, and `query` is for events: give what `land` was "
+            "given; `report` shows results, and docs/reference/audit-results.md has the SQL that asks them"
+        )
     try:
         columns, rows = Events(target, given.spools).ask(given.sql)
     except duckdb.Error as error:

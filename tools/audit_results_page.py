@@ -4,18 +4,47 @@ from typing import Final
 
 from audit_pipeline.results.tables import Kind, ResultTable, result_definition, result_tables
 
-SETUP: Final = """SET TimeZone = 'UTC';
+_TYPES: Final = {
+    "bool": "BOOLEAN",
+    "date": "DATE",
+    "double": "DOUBLE",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "string": "VARCHAR",
+    "timestamp_us": "TIMESTAMPTZ",
+}
+"""DuckDB's, of Parquet files with such columns."""
+
+
+def _columns() -> str:
+    """What a table without files has, which read_parquet does not take."""
+    return ",\n".join(
+        f"    '{table.name}': '{', '.join(f'NULL::{_TYPES[each.type]} AS {each.name}' for each in table.fields)}'"
+        for table in result_tables().values()
+    )
+
+
+SETUP: Final = f"""SET TimeZone = 'UTC';
 SET VARIABLE results = 'RESULTS/';
 SET VARIABLE files = (
     SELECT content::JSON -> 'files' FROM read_text(getvariable('results') || '_manifest.json')
 );
 CREATE MACRO published(name) AS list_transform(
     json_extract_string(getvariable('files'), '$.' || name || '.*[*]'),
-    lambda file: getvariable('results') || file
+    lambda file: '''' || replace(getvariable('results') || file, '''', '''''') || ''''
 );
-CREATE MACRO result(name) AS TABLE SELECT * FROM read_parquet(published(name));
+SET VARIABLE columns = MAP {{
+{_columns()}
+}};
+CREATE MACRO result(name) AS TABLE FROM query(if(
+    len(published(name)) > 0,
+    'FROM read_parquet([' || array_to_string(published(name), ', ') || '])',
+    'SELECT ' || getvariable('columns')[name] || ' LIMIT 0'
+));
 """
-"""In DuckDB: from here on result('traffic') is that table, of the version that the manifest names."""
+"""In DuckDB: from here on result('traffic') is that table, of the version that the manifest names; no rows where it has
+no files."""
 
 EXAMPLES: Final = {
     "Which topics has no client used for a week, as far as the audit log can tell? The largest first.": """\
@@ -65,7 +94,9 @@ All times are UTC. Types with "or null" may be null; a key names a row, and null
 
 ## Questions in SQL
 
-In DuckDB, with the folder of the results for `RESULTS/`:
+In DuckDB, with the folder of the results for `RESULTS/`; a table without files has no rows. In Python take what is
+found by Arrow (`.to_arrow_table()`) or show it (`.show()`): `.fetchall()` of times needs the package pytz as well, or
+`started::VARCHAR` instead of `started`.
 
 ```sql
 {setup}```

@@ -47,7 +47,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection:
-    folder: Path = tmp_path_factory.mktemp("published")
+    folder: Path = tmp_path_factory.mktemp("published") / "it's"
     files: dict[str, dict[str, tuple[str, ...]]] = {}
     for table, rows in ROWS.items():
         day = "2026-11-20" if result_tables()[table].is_by_day else ""
@@ -59,7 +59,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnec
         files[table] = {day: (path,)}
     publish(open_target(str(folder)), Manifest("2", 0, files))
     asked = duckdb.connect()
-    asked.execute(SETUP.replace("RESULTS/", f"{folder}/"))
+    asked.execute(SETUP.replace("RESULTS/", str(folder).replace("'", "''") + "/"))
     return asked
 
 
@@ -71,6 +71,30 @@ def test_the_questions_are_answered(published: duckdb.DuckDBPyConnection) -> Non
         ("10.0.0.1", 81, 40),
     ]
     assert latency == [{"cluster_id": "c1", "client_id": None, "hour": STARTED, "p99_us": round(1.04**100)}]
+
+
+def test_a_table_without_files_has_no_rows_and_the_columns_that_it_would_have(
+    published: duckdb.DuckDBPyConnection,
+) -> None:
+    for table in result_tables().values():
+        found = published.sql(f"FROM result('{table.name}')").to_arrow_table()
+        assert found.column_names == [field.name for field in table.fields]
+        if table.name not in ROWS:
+            kinds = {field.name: field.type for field in result_schema(table.name)}
+            made = {field.name: field.type for field in found.schema}
+            assert {name: pa.types.is_timestamp(kind) or kind for name, kind in made.items()} == {
+                name: pa.types.is_timestamp(kind) or kind for name, kind in kinds.items()
+            }
+            assert len(found) == 0
+
+
+def test_the_questions_are_answered_where_nothing_was_found(tmp_path: Path) -> None:
+    folder = tmp_path / "it's"
+    folder.mkdir()
+    publish(open_target(str(folder)), Manifest("2", 0, {}))
+    asked = duckdb.connect()
+    asked.execute(SETUP.replace("RESULTS/", str(folder).replace("'", "''") + "/"))
+    assert [asked.sql(sql).to_arrow_table().num_rows for sql in EXAMPLES.values()] == [0, 0, 0]
 
 
 def test_each_table_has_its_place_on_the_page() -> None:

@@ -72,6 +72,10 @@ def test_a_question_is_answered_from_segments_and_spools_together(
         (["query", "SELECT 1"], "nothing was said to look at: give --target, --spools, or both"),
         (["query", "SELEC", "--target", "{}/segments"], "syntax error"),
         (["query", "SELECT x FROM y", "--target", "{}/segments"], "There are the tables request, partition, "),
+        (
+            ["query", "SELECT 1", "--target", "{}/results"],
+            "{}/results has results that `build` has published, and `query`",
+        ),
         (["check", "{}/nowhere"], "there are no segments in {}/nowhere: give the folder or URI that `land` was given"),
         (["check", "{}/a-file"], "there is no folder {}/a-file: "),
         (["upkeep", "{}/nowhere"], "there is no folder {}/nowhere: "),
@@ -86,6 +90,8 @@ def test_what_cannot_be_done_is_told_in_a_sentence_that_says_what_to_do(
     landed: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
 ) -> None:
     (landed / "a-file").touch()
+    (landed / "results").mkdir()
+    (landed / "results" / "_manifest.json").touch()
     assert run([argument.replace("{}", str(landed)) for argument in arguments]) == 2
     assert sentence.replace("{}", str(landed)) in capsys.readouterr().err
 
