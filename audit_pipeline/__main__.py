@@ -20,8 +20,9 @@ _FILE_BYTES = 128 * 1024 * 1024
 _INTERRUPTED = 130
 _SHORTEST_INTERVAL_S = 0.01
 _REPORT_DAYS_MAX = 366
+_TIMEOUT_MAX_S = 3600.0
 _GO_ON = ("follow", "land", "keep", "publish", "tail")
-"""They end when they have finished what they are at; all others at once."""
+"""They end when they have finished what they are at, `publish` also while a topic has it wait; all others at once."""
 
 
 def main(arguments: Sequence[str] | None, stopped: Event) -> int:
@@ -94,6 +95,12 @@ def parser() -> argparse.ArgumentParser:
     publish.add_argument("topic", help="kafka:HOST:PORT/TOPIC; name it in audit.topic of the audit log, too")
     publish.add_argument("--follow", action="store_true", help="go on until SIGTERM")
     publish.add_argument("--interval-s", type=interval, default=2.0, help="with --follow: time between two looks")
+    publish.add_argument(
+        "--timeout-s",
+        type=_within(float, 1, _TIMEOUT_MAX_S),
+        default=30.0,
+        help="fail (with --follow: say so and wait on) when the topic has acknowledged nothing for so long; 30",
+    )
     publish.set_defaults(run=commands_topic.publish)
 
     report = found.add_parser(

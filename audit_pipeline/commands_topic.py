@@ -7,13 +7,25 @@ from threading import Event
 
 from audit_pipeline.audit_topic import TopicPlace
 from audit_pipeline.commands import FOUND_SOMETHING, OK, require_source
+from audit_pipeline.errors import StoppedError
 
 log = logging.getLogger(__name__)
 
 
 def publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
+    """Raises KeyboardInterrupt when it is to end, was not to follow, and has not published everything."""
+    try:
+        return _publish(given, stopped, now_us)
+    except StoppedError as error:
+        log.info("%s", error)
+        if not given.follow:
+            raise KeyboardInterrupt from error
+        return OK
+
+
+def _publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:
     # The client library is loaded by the commands that need it.
-    from audit_pipeline.kafka_events import KafkaEvents  # noqa: PLC0415
+    from audit_pipeline.kafka_events import KafkaEvents, TopicReplacedError  # noqa: PLC0415
     from audit_pipeline.publish import LandedFooters, published_numbers  # noqa: PLC0415
     from audit_pipeline.publish import publish as publish_segments  # noqa: PLC0415
     from audit_pipeline.targets import open_target  # noqa: PLC0415
@@ -21,21 +33,22 @@ def publish(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]
     place = TopicPlace.of(given.topic)
     require_source(given.source)
     target = open_target(given.source)
-    topic = there = None
+    topic = KafkaEvents(place, stopped, timeout_s=given.timeout_s, gives_up=not given.follow)
+    there = None
     footers = LandedFooters()
     told: tuple[str, ...] = ()
     while True:
         code = OK
         try:
-            if topic is None or there is None:
-                topic = KafkaEvents(place)
+            if there is None:
                 there = published_numbers(target, topic, footers)
             done = publish_segments(target, topic, there, now_us() // 1000, footers)
         except OSError as error:
             if not given.follow:
                 raise
-            # What is in the topic by now is looked for anew.
-            topic = there = None
+            if isinstance(error, TopicReplacedError):
+                # Another topic has other ends.
+                there = None
             log.error("%s", error)
         else:
             for problem in done.problems if done.problems != told else ():

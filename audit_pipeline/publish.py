@@ -1,6 +1,7 @@
 """Publishing: landed segments become records of a topic, each event once; what is torn off is published again.
 
-Nothing is kept of it but what the topic says itself: the ends of segments that are in it.
+Nothing is kept of it but what the topic says itself: the ends of segments that are in it. Whoever goes on in the same
+process knows more, and goes on with a segment behind those of its rows that the topic has acknowledged.
 """
 
 import logging
@@ -22,14 +23,21 @@ from audit_pipeline.targets import Target
 
 log = logging.getLogger(__name__)
 
-_ROWS = 8192
+_ROWS = 1024
+_MANY_ROWS = 10_000
+"""A segment with more is told of when it is begun."""
 _DAY_MS = 24 * 3_600_000
 
 Boot = tuple[str, int, str]
 
 
 class EventTopic(Protocol):
-    """Raises OSError where the topic cannot be had."""
+    """Raises OSError where the topic cannot be had. What had been put by then and was not acknowledged is forgotten."""
+
+    @property
+    def acknowledged(self) -> int:
+        """How many records are in the topic of those that were put, in their order and from the first one on."""
+        ...
 
     def ends(self, since_ms: int) -> Iterator[Footer]:
         """Of all segments in the topic whose records are not older than that."""
@@ -42,14 +50,36 @@ class EventTopic(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TornOff:
+    """A segment whose end is not in the topic, and how many of its rows are: the first ones, in the files' order."""
+
+    footer: Footer
+    files: dict[str, SegmentPath]
+    rows: int
+
+
 @dataclass(slots=True)
 class PublishedNumbers:
-    """Which numbers of each boot are in the topic, with an end behind them."""
+    """Which numbers of each boot are in the topic, with an end behind them; and of one segment of it, begun and torn
+    off, how many rows."""
 
     _ranges: dict[Boot, NumberRanges] = field(default_factory=lambda: defaultdict(NumberRanges))
+    _torn_off: dict[Boot, TornOff] = field(default_factory=dict)
 
     def add(self, footer: Footer) -> None:
         self._ranges[footer.boot].add(footer.first_seq, footer.last_seq)
+        # Its rows were counted without those that were there.
+        self._torn_off.pop(footer.boot, None)
+
+    def tear_off(self, segment: TornOff) -> None:
+        self._torn_off[segment.footer.boot] = segment
+
+    def rows_of(self, footer: Footer, files: dict[str, SegmentPath]) -> int:
+        """How many rows are there of a segment that has no end there. Other files may have them in another order."""
+        torn_off = self._torn_off.get(footer.boot)
+        is_same = torn_off is not None and (torn_off.footer, torn_off.files) == (footer, files)
+        return torn_off.rows if torn_off is not None and is_same else 0
 
     def has(self, footer: Footer) -> bool:
         ranges = self._ranges.get(footer.boot)
@@ -113,7 +143,7 @@ def publish(
 ) -> Published:
     """Publish all segments that are not in the topic, and note them in `there`. Raises OSError.
 
-    Whoever comes again and again keeps `footers`.
+    Whoever comes again and again keeps `footers`, and `there` also when it fails.
     """
     segments, events = 0, 0
     problems: list[str] = []
@@ -143,6 +173,13 @@ def _segments(
     return [each for _, each in sorted(found.items()) if each[0].rows.keys() <= each[1].keys()]
 
 
+def _tell_begin(footer: Footer, rows: int) -> None:
+    total = sum(footer.rows.values())
+    if rows or total >= _MANY_ROWS:
+        boot = "-".join(map(str, footer.boot))
+        log.info("%s: segment %d-%d has %d events, of which %d are there", boot, *footer.segments, total, rows)
+
+
 def _publish(
     footer: Footer,
     files: dict[str, SegmentPath],
@@ -151,15 +188,34 @@ def _publish(
     there: PublishedNumbers,
     now_ms: int,
 ) -> int:
-    events = 0
-    for table in sorted(footer.rows):
-        for group in row_groups_at(files[table].path, table, target):
-            rows = there.without(group, footer.boot)
+    had = events = there.rows_of(footer, files)
+    before = topic.acknowledged - had
+    try:
+        for table, rows in _rows_behind(had, footer, files, target, there):
+            if len(rows) and events == had:
+                _tell_begin(footer, had)
             for at in range(0, len(rows), _ROWS):
                 topic.put(event_records(table, rows.slice(at, _ROWS).to_pylist(), now_ms))
             events += len(rows)
-    # What is before the end is there before the end is.
-    topic.flush()
-    topic.put([end_record(footer, now_ms)])
-    topic.flush()
+        # What is before the end is there before the end is.
+        topic.flush()
+        topic.put([end_record(footer, now_ms)])
+        topic.flush()
+    except (NoSegmentError, FileNotFoundError):
+        topic.flush()
+        raise
+    finally:
+        there.tear_off(TornOff(footer, files, topic.acknowledged - before))
     return events
+
+
+def _rows_behind(
+    begin: int, footer: Footer, files: dict[str, SegmentPath], target: Target, there: PublishedNumbers
+) -> Iterator[tuple[str, pa.Table]]:
+    """Rows that are to be published, by table, without the first so many."""
+    for table in sorted(footer.rows):
+        for group in row_groups_at(files[table].path, table, target):
+            rows = there.without(group, footer.boot)
+            left_out = min(begin, len(rows))
+            begin -= left_out
+            yield table, rows.slice(left_out)

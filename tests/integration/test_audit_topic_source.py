@@ -61,6 +61,10 @@ class torn:  # noqa: N801 - a topic
         self._takes = takes
         self.ends, self.flush = topic.ends, topic.flush
 
+    @property
+    def acknowledged(self) -> int:
+        return self._topic.acknowledged
+
     def put(self, records: Any) -> None:
         kept = list(records)[: self._takes]
         self._topic.put(kept)

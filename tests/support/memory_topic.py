@@ -15,6 +15,10 @@ class MemoryTopic:
         self.records: list[EventRecord] = []
         self.takes = takes
 
+    @property
+    def acknowledged(self) -> int:
+        return len(self.records)
+
     def ends(self, since_ms: int) -> Iterator[Footer]:
         found = (end_of(record.value) for record in self.records if record.timestamp_ms >= since_ms)
         return (footer for footer in found if footer is not None)

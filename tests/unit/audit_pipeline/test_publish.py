@@ -113,6 +113,52 @@ def test_a_segment_that_was_torn_off_anywhere_is_published_again(segments: Segme
         assert ends == [footer.segments for footer in whole.ends(0)], takes
 
 
+@pytest.mark.parametrize("takes", [1, 7])
+def test_who_goes_on_publishes_nothing_twice_however_often_the_topic_is_gone(segments: Segments, takes: int) -> None:
+    segments.land(3)
+    whole = MemoryTopic()
+    published(segments, whole)
+    topic = MemoryTopic()
+    there = published_numbers(segments.target, topic)
+    for _ in range((len(whole.records) - 1) // takes):
+        topic.takes = takes
+        with pytest.raises(OSError, match="the broker is gone"):
+            publish(segments.target, topic, there, NOW_MS)
+    assert publish(segments.target, topic, there, NOW_MS).problems == ()
+    assert topic.records == whole.records
+
+
+def test_what_was_torn_off_begins_anew_when_it_is_merged_meanwhile(segments: Segments) -> None:
+    segments.land(2)
+    topic = MemoryTopic()
+    there = published_numbers(segments.target, topic)
+    publish(segments.target, topic, there, NOW_MS)
+    segments.land(4)
+    topic.takes = 4
+    with pytest.raises(OSError, match="the broker is gone"):
+        publish(segments.target, topic, there, NOW_MS)
+    assert compact(segments.target, NOW_MS * 1000, MANY_BYTES) == 6
+    assert publish(segments.target, topic, there, NOW_MS).segments == 1
+    assert counted(topic) == segments.counts()
+    assert len(events_of(topic)) == len(set(events_of(topic))) + 4
+
+
+def test_a_segment_that_stays_damaged_is_not_published_again_and_again(segments: Segments) -> None:
+    segments.land(2)
+    damaged = sorted(segments.folder.rglob("request/**/*.parquet"))[1]
+    data = damaged.read_bytes()
+    damaged.write_bytes(data[:4] + bytes(40) + data[44:])
+    topic = MemoryTopic()
+    there = published_numbers(segments.target, topic)
+    assert len(publish(segments.target, topic, there, NOW_MS).problems) == 1
+    there_once = list(topic.records)
+    for _ in range(3):
+        assert len(publish(segments.target, topic, there, NOW_MS).problems) == 1
+    assert topic.records == there_once
+    torn_off = [read for read in topic.read if read.get("seq", 0) > next(topic.ends(0)).last_seq]
+    assert torn_off, "some of it is there"
+
+
 def test_segments_that_are_merged_meanwhile_are_not_published_twice(segments: Segments) -> None:
     segments.land(4)
     topic = MemoryTopic()
