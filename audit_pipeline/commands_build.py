@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ERROR_CHARACTERS: Final = 1000
+_INTERRUPTED: Final = "the build was interrupted, and has published nothing: what was there before is in force"
 _SUMMARY_BYTES_MAX: Final = 4096
 """What Kubernetes takes as a container's termination message."""
 
@@ -61,9 +62,10 @@ def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]
     try:
         manifest, gone = _build(given, now_us())
     except BaseException as error:
-        _write_summary(
-            given.summary, {**_outcome(given, None, began_s), "error": first_line(error)[:_ERROR_CHARACTERS]}
-        )
+        said = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else first_line(error)
+        _write_summary(given.summary, {**_outcome(given, None, began_s), "error": said[:_ERROR_CHARACTERS]})
+        if said == _INTERRUPTED:
+            log.error("%s", said)
         raise
     _write_summary(given.summary, {**_outcome(given, manifest, began_s), "error": gone})
     published, *found = told(manifest, monotonic() - began_s, given.first, given.last)

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.jobs.progress import BatchNews
 from audit_pipeline.jobs.store import prepare, write_table
 from audit_pipeline.live import LIVE, LiveBatch, LiveManifest, publish_live, read_live
 from audit_pipeline.published import DRAFTS
@@ -72,6 +73,9 @@ def follow(spark: SparkSession, request: FollowRequest, stopped: Event, now_us: 
             for query in queries:
                 _attend([(query, query.begin(spark, live))], live, stopped)
         else:
+            log.info(
+                "following %s into %s, a batch every %g s; Ctrl-C ends it", request.source, folder, request.interval_s
+            )
             _attend([(query, query.begin(spark, live)) for query in queries], live, stopped)
         return live.manifest
 
@@ -84,6 +88,7 @@ class _Live:
         self._target = target
         self._now_us = now_us
         self._lock = Lock()
+        self._news = BatchNews(now_us)
         found = read_live(target)
         if found is not None and found.source != request.source:
             raise BadUseError(
@@ -115,6 +120,7 @@ class _Live:
         finally:
             frame.unpersist()
         self._publish(lambda manifest: manifest.with_batch(query, number, batch))
+        self._news.published(batch.rows)
 
     def _write(self, query: str, number: int, frame: DataFrame) -> LiveBatch:
         folder = str(self.request.results / LIVE)

@@ -1,9 +1,14 @@
-"""What a build says of itself while it lasts: where it is, and how long it may take yet."""
+"""What a job says of itself while it lasts: where a build is and how long it may take yet, what was followed."""
 
 import logging
 from collections.abc import Callable
+from threading import Lock
+from typing import Final
 
 log = logging.getLogger(__name__)
+
+_TELL_US: Final = 5_000_000
+"""Batches are told no more often."""
 
 
 class Progress:
@@ -50,3 +55,25 @@ class Progress:
             return ""
         left_s = (self._rows - self._done) / self.rows_per_s + max(self._former_beside_s - self.beside_s, 0)
         return f"; about {left_s:.0f} s left"
+
+
+class BatchNews:
+    """A line for batches that were published, of any thread; several that come at once have one together."""
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._lock = Lock()
+        self._told_us = -_TELL_US
+        self._batches = self._rows = 0
+
+    def published(self, rows: int) -> None:
+        """A batch without rows is no news."""
+        if not rows:
+            return
+        with self._lock:
+            self._batches += 1
+            self._rows += rows
+            if self._now_us() - self._told_us >= _TELL_US:
+                log.info("published %s rows of rollups in %d batches", f"{self._rows:,}", self._batches)
+                self._told_us = self._now_us()
+                self._batches = self._rows = 0

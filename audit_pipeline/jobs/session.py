@@ -2,7 +2,9 @@
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,13 +70,37 @@ def spark_session(name: str = "audit", config: Mapping[str, str] | None = None) 
         builder = builder.config(
             "spark.driver.extraJavaOptions", f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={logging_config}"
         )
-    session = _with(_with(builder, _ALWAYS), config or {}).getOrCreate()
+    # What py4j logs with a trace it raises as well; some of it it says by the root logger.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(is_not_of_py4j)
+    with own_interrupts():
+        session = _with(_with(builder, _ALWAYS), config or {}).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         yield session
     finally:
         session.stop()
+
+
+def is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
+
+
+@contextmanager
+def own_interrupts() -> Iterator[None]:
+    """Ctrl-C does afterwards what it did before.
+
+    pyspark takes it for itself, to cancel jobs by the very connection that it has just cut short: a command that ends
+    in its own way would not be told, and the others would end in traces.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
 
 
 def _with(builder: SparkSession.Builder, config: Mapping[str, str]) -> SparkSession.Builder:

@@ -121,6 +121,19 @@ def test_a_range_without_an_event_is_told_and_nothing_is_called_complete_that_wa
     assert len(told(others, 3, date(2026, 11, 23))) == 2
 
 
+def test_an_interrupted_build_says_so_in_its_log_and_its_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("audit_pipeline.commands_build._require_sources", interrupted)
+    summary = tmp_path / "summary.json"
+    assert build("--source", "a", "--results", str(tmp_path / "r"), "--summary", str(summary)) == 130
+    assert json.loads(summary.read_text())["error"].startswith("the build was interrupted, and has published nothing")
+    assert [record.getMessage()[:25] for record in caplog.records] == ["the build was interrupted"]
+
+
 def test_a_range_that_ends_before_it_begins_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     days = ("--from", "2026-11-21", "--to", "2026-11-20")
     assert build("--source", str(tmp_path), "--results", str(tmp_path.parent / "r"), *days) == BAD_USE

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from audit_pipeline.jobs.progress import Progress
+from audit_pipeline.jobs.progress import BatchNews, Progress
 from tests.support.manual_clock import ManualClock
 
 
@@ -50,3 +50,22 @@ def test_a_build_that_has_nothing_to_read_keeps_what_was_known() -> None:
     progress.begin(0)
     clock.advance(3)
     assert progress.rows_per_s == 10_000.0
+
+
+def test_batches_that_come_at_once_are_told_together_and_empty_ones_not_at_all(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    now_us = 0
+    news = BatchNews(lambda: now_us)
+    news.published(0)
+    news.published(1200)
+    news.published(3)
+    now_us = 4_999_999
+    news.published(4)
+    now_us = 5_000_000
+    news.published(5)
+    assert [record.getMessage() for record in caplog.records] == [
+        "published 1,200 rows of rollups in 1 batches",
+        "published 12 rows of rollups in 3 batches",
+    ]

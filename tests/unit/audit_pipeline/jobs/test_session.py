@@ -1,0 +1,23 @@
+"""What pyspark takes for itself, and has to give back."""
+
+import logging
+import signal
+
+from py4j import java_gateway
+
+from audit_pipeline.jobs.session import is_not_of_py4j, own_interrupts
+
+
+def test_ctrl_c_does_what_it_did_before_pyspark_took_it() -> None:
+    former = signal.getsignal(signal.SIGINT)
+    with own_interrupts():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is former
+
+
+def test_what_py4j_says_by_the_root_logger_is_told_apart() -> None:
+    def record(path: str) -> logging.LogRecord:
+        return logging.LogRecord("root", logging.ERROR, path, 1, "KeyboardInterrupt while sending command.", (), None)
+
+    assert not is_not_of_py4j(record(java_gateway.__file__))
+    assert is_not_of_py4j(record(__file__))
