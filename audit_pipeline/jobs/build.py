@@ -10,6 +10,7 @@ come in any order. Nothing counts before the manifest names it.
 import logging
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -47,6 +48,7 @@ log = logging.getLogger(__name__)
 
 _ROWS_AT_ONCE: Final = 20_000_000
 """Days are built together up to so many rows of events: a day alone may have more."""
+_DISK_IS_FULL: Final = "No space left on device"
 _LOOKS_MAX: Final = 5
 """How often a source is looked at again after reading it has failed."""
 
@@ -70,14 +72,26 @@ MakeSource = Callable[[bytes | None], EventSource]
 def build(spark: SparkSession, request: BuildRequest, make_source: MakeSource, progress: Progress) -> Manifest:
     """Publishes what there is now, and returns what is published.
 
-    Raises BadUseError when another build is at work on the same results, OSError when a place does not answer.
+    Raises BadUseError when another build is at work on the same results, OSError when a place is full or
+    does not answer.
     """
     target = open_target(request.results)
     target.make()
     with target.upkeep() as is_alone:
         if not is_alone:
             raise BadUseError(f"another build is writing {request.results}: wait until it has ended")
-        return _Build(spark, request, target, progress).run(make_source)
+        try:
+            return _Build(spark, request, target, progress).run(make_source)
+        except BaseException as error:
+            # A disk that is full would stay so. Whatever Spark writes yet the next build removes.
+            with suppress(OSError, BadUseError):
+                remove_unpublished(target, read_manifest(target), request.now_us)
+            if isinstance(error, PySparkException | Py4JJavaError) and _DISK_IS_FULL in str(error):
+                raise OSError(
+                    f"a disk is full, that of {request.results} or that of Spark's own files (SPARK_LOCAL_DIRS, else "
+                    "/tmp): what was written is removed, and nothing was published; make room and build again"
+                ) from None
+            raise
 
 
 class _Build:
