@@ -18,8 +18,8 @@ import msgspec
 from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.segment import Footer
+from audit_pipeline.targets import TOPIC_SCHEME as SCHEME
 
-SCHEME = "kafka:"
 END = "segment"
 _END_BEGINS = f'{{"table":"{END}",'.encode()
 _encode = msgspec.json.Encoder().encode

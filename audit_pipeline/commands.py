@@ -35,6 +35,7 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
     # pyarrow is loaded by the commands that need it.
     from audit_pipeline.spool_folder import AlreadyLandingError, landing  # noqa: PLC0415
     from audit_pipeline.targets import open_target  # noqa: PLC0415
+    from audit_pipeline.unfinished import clean_segments  # noqa: PLC0415
 
     require_upkeep_for_limits(given)
     if given.follow:
@@ -45,7 +46,7 @@ def land(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -
             with landing(given.spools):
                 target = open_target(given.target)
                 if not given.follow:
-                    target.clean()
+                    clean_segments(target)
                 return _passes(given, stopped, now_us, target)
         except AlreadyLandingError as error:
             if not given.follow:
@@ -111,13 +112,14 @@ def _one_pass(spools: Path, target: Any, land_spools: Callable[[Path, Any], Any]
 def _upkeep(target: Any, given: argparse.Namespace, now_us: int, is_to_stop: Callable[[], bool]) -> int:
     from audit_pipeline.compact import compact  # noqa: PLC0415
     from audit_pipeline.retention import RetentionLimits, expire  # noqa: PLC0415
+    from audit_pipeline.unfinished import clean_segments  # noqa: PLC0415
 
     try:
         with target.upkeep() as is_alone:
             if not is_alone:
                 log.info("somebody else compacts this target now")
                 return FOUND_SOMETHING
-            target.clean(UPKEEP_S)
+            clean_segments(target, UPKEEP_S)
             merged = compact(target, now_us, given.file_bytes, is_to_stop)
             days = given.retention_days
             limits = RetentionLimits(None if days is None else now_us - days * _DAY_US, given.quota_bytes)
@@ -159,7 +161,8 @@ def check(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
 
 
 def report(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
-    from audit_pipeline.report.writing import PAGE, put_report, write_report  # noqa: PLC0415
+    from audit_pipeline.published import PAGE  # noqa: PLC0415
+    from audit_pipeline.report.writing import put_report, write_report  # noqa: PLC0415
     from audit_pipeline.targets import open_target  # noqa: PLC0415
 
     results = open_target(given.results)
@@ -184,7 +187,7 @@ def query(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
     if given.target is None and not given.spools:
         raise BadUseError("nothing was said to look at: give --target, --spools, or both")
     _require_folders([*given.spools, *_folders_of(given.target)])
-    target = open_target(given.target) if given.target else None
+    target = None if given.target is None else open_target(given.target)
     if target is not None and target.file_system.get_file_info(MANIFEST).is_file:
         # They have tables of the same names, and files of several versions.
         raise BadUseError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from audit_pipeline.audit_topic import TopicPlace, is_topic
 from audit_pipeline.commands import DAYS_MAX, FOUND_SOMETHING, OK, no_segments_in
 from audit_pipeline.errors import BadUseError, first_line
-from audit_pipeline.published import Manifest, read_manifest
+from audit_pipeline.published import STATE_TABLE, Manifest, read_manifest, require_files
 from audit_pipeline.results.settings import (
     Settings,
     StormLimits,
@@ -59,6 +59,7 @@ def add_build(found: Any) -> None:
 
 def build_results(given: argparse.Namespace, _: Event, now_us: Callable[[], int]) -> int:
     began_s = monotonic()
+    _require_place(given.summary)
     try:
         manifest, gone = _build(given, now_us())
     except BaseException as error:
@@ -88,11 +89,12 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
     from audit_pipeline.sources.named import named_source  # noqa: PLC0415
 
     settings = Settings(
-        None if given.prices is None else read_prices(_text_of(given.prices)),
-        () if given.objectives is None else read_objectives(_text_of(given.objectives)),
-        () if given.mirrors is None else read_mirrors(_text_of(given.mirrors)),
-        StormLimits() if given.storms is None else read_storms(_text_of(given.storms)),
+        None if given.prices is None else read_prices(_text_of(given.prices, "--prices")),
+        () if given.objectives is None else read_objectives(_text_of(given.objectives, "--objectives")),
+        () if given.mirrors is None else read_mirrors(_text_of(given.mirrors, "--mirrors")),
+        StormLimits() if given.storms is None else read_storms(_text_of(given.storms, "--storms")),
     )
+    target = open_target(given.results)
     _require_sources(given.source)
     if given.first and given.last and given.first > given.last:
         raise BadUseError(f"--from {given.first} is after --to {given.last}: no day is from the one to the other")
@@ -102,7 +104,11 @@ def _build(given: argparse.Namespace, now_us: int) -> tuple[Manifest, str | None
         )
     _require_beside(given.results, given.source)
     request = BuildRequest(given.results, settings, now_us, given.first, given.last, given.retention_days)
-    former = read_manifest(open_target(given.results))
+    former = read_manifest(target)
+    if former is not None:
+        require_files(
+            target, former, [STATE_TABLE, *(name for name, table in result_tables().items() if table.is_by_day)]
+        )
     known = former.summary if former else {}
     progress = Progress(monotonic, known.get("rows_per_s"), known.get("beside_s"))
     config = connector_config() if is_topic(given.source[0]) else None
@@ -206,8 +212,20 @@ def _write_summary(path: Path | None, outcome: Mapping[str, Any]) -> None:
     path.write_text(text, encoding="ascii")
 
 
-def _text_of(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+def _require_place(summary: Path | None) -> None:
+    """Else what became of the build could be told to nobody when it ends."""
+    if summary is not None and (summary.is_dir() or not summary.parent.is_dir()):
+        raise BadUseError(f"{summary} cannot be written: give as --summary a file in a folder that is there")
+
+
+def _text_of(path: Path, option: str) -> str:
+    """A mark of UTF-8 before it, as editors of Windows write it, is no part of it."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise BadUseError(f"{option} {path} cannot be read: {error.strerror}; give a file of JSON") from None
+    except UnicodeDecodeError:
+        raise BadUseError(f"{option} {path} is no text in UTF-8: save it as UTF-8") from None
 
 
 def _day(text: str) -> date:

@@ -12,6 +12,7 @@ from audit_pipeline.audit_topic import TopicPlace, is_topic
 from audit_pipeline.commands import OK
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.live import LIVE, LiveManifest
+from audit_pipeline.targets import open_target
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,8 @@ def follow_events(given: argparse.Namespace, stopped: Event, now_us: Callable[[]
         )
     if "://" in given.results or not 0 < given.interval_s < math.inf:
         raise BadUseError("--results has to be a folder, and --interval-s more than 0")
-    results = Path(given.results)
+    open_target(given.results)
+    results = Path(given.results).absolute()
     request = FollowRequest(given.source, results, given.interval_s if given.continuous else None)
     config = connector_config() if is_topic(given.source) else None
     with spark_session("sluicegate audit follow", config) as spark:

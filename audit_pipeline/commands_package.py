@@ -11,6 +11,7 @@ from threading import Event
 from typing import Any, Final
 
 from audit_pipeline.commands import OK
+from audit_pipeline.errors import BadUseError
 
 ARCHIVE: Final = "audit_pipeline.zip"
 PROGRAM: Final = "audit_build.py"
@@ -33,9 +34,14 @@ def add_package(found: Any) -> None:
 
 
 def package_pipeline(given: argparse.Namespace, _: Event, __: Callable[[], int]) -> int:
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / ARCHIVE).write_bytes(archive())
-    (given.out / PROGRAM).write_text(_PROGRAM_TEXT, encoding="utf-8")
+    try:
+        given.out.mkdir(parents=True, exist_ok=True)
+        (given.out / ARCHIVE).write_bytes(archive())
+        (given.out / PROGRAM).write_text(_PROGRAM_TEXT, encoding="utf-8")
+    except OSError as error:
+        raise BadUseError(
+            f"nothing can be put into {given.out}: {error.strerror}; give as --out a folder, or one that can be made"
+        ) from None
     print(f"spark-submit --py-files {given.out / ARCHIVE} {given.out / PROGRAM} build --source ... --results ...")
     return OK
 

@@ -37,11 +37,15 @@ def plan_path(broker: str) -> str:
     return f"{_PLAN_PREFIX}{broker}{_PLAN_SUFFIX}"
 
 
+def is_plan_path(path: str) -> bool:
+    return "/" not in path and path.startswith(_PLAN_PREFIX) and path.endswith(_PLAN_SUFFIX)
+
+
 def compaction_plans(target: Target, paths: Sequence[str]) -> dict[str, CompactionPlan]:
     """Those that are under way or were interrupted, by the path of the plan."""
     found = {}
     for path in paths:
-        if path.startswith(_PLAN_PREFIX) and path.endswith(_PLAN_SUFFIX):
+        if is_plan_path(path):
             try:
                 with target.file_system.open_input_stream(path) as file:
                     read = json.loads(file.read())

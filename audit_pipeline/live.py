@@ -10,7 +10,9 @@ batches are to be added up. Each kind of events has a query of its own, with bat
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.targets import Target
@@ -95,17 +97,21 @@ def read_live(target: Target) -> LiveManifest | None:
     """Of the folder `live` of results; None where nothing was published yet. Raises OSError, BadUseError."""
     try:
         with target.file_system.open_input_stream(LIVE_MANIFEST) as file:
-            read = json.loads(file.read())
+            packed = file.read()
     except FileNotFoundError:
         return None
-    found = read.pop("format", None)
-    if found != FORMAT:
-        raise BadUseError(f"the live results have format {found}, and this is for format {FORMAT}: give another folder")
-    batches = {
-        query: {number: LiveBatch(**{**batch, "files": tuple(batch["files"])}) for number, batch in told.items()}
-        for query, told in read.pop("batches").items()
-    }
-    return LiveManifest(batches=batches, **read)
+    try:
+        found = msgspec.json.decode(packed, type=dict[str, Any]).get("format")
+        if found != FORMAT:
+            raise BadUseError(
+                f"the live results have format {found}, and this is for format {FORMAT}: give another folder"
+            )
+        return msgspec.json.decode(packed, type=LiveManifest)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadUseError(
+            f"{LIVE_MANIFEST} of the live results is damaged ({error}): put it back from a copy, or delete the folder "
+            f"{LIVE} of the results, and what is still in the source is followed anew"
+        ) from None
 
 
 def publish_live(target: Target, manifest: LiveManifest, gone: Iterable[str] = ()) -> None:

@@ -11,16 +11,18 @@ longer names stay for GRACE_S, for those who are still reading them.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+import msgspec
 import pyarrow as pa
-from pyarrow import dataset
+import pyarrow.parquet as pq
+from pyarrow import dataset, fs
 
-from audit_pipeline.errors import BadUseError
+from audit_pipeline.errors import BadUseError, first_line
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.tables import schema_of
 from audit_pipeline.targets import SUFFIX, Target
@@ -38,9 +40,21 @@ STATE_TABLE = "_state"
 NOTE_PREFIX = "_written-"
 """Names of what tasks of a build tell its driver."""
 DRAFTS = "_drafts"
-"""The folder of what a build is writing."""
-_OF_A_BUILD = re.compile(rf"\d{{8}}T\d{{6}}-[0-9a-f]{{8}}(-\d+{re.escape(SUFFIX)}|\.json)")
+"""The folder of what a build is writing, a folder for each table."""
+PROBE = "_probe"
+"""What is in that folder while a build looks whether executors write into it."""
+PAGE, NUMBERS = "report.html", "report.json"
+"""The report, where it was put beside the results."""
+_VERSION = r"\d{8}T\d{6}-[0-9a-f]{8}"
+_ROWS = re.compile(rf"([^/]+)/(?:event_date=[^/]+/)?{_VERSION}-\d+{re.escape(SUFFIX)}")
+_STATE = re.compile(rf"{STATE_TABLE}/{_VERSION}\.json")
+_NOTE = re.compile(rf"{NOTE_PREFIX}{_VERSION}-\w+\.json")
+_DRAFT = re.compile(rf"{_VERSION}-\w+|{PROBE}")
 """Names that builds give: whatever else is in their folders is of somebody else."""
+_ANEW = (
+    "put it back from a copy, or give `build` another --results, where it makes all anew from what its source still "
+    "has; these results stay as they are"
+)
 _DAY_S = 86_400
 _US = 1_000_000
 
@@ -84,17 +98,53 @@ class Manifest:
 
 
 def read_manifest(target: Target) -> Manifest | None:
-    """None where nothing was published yet. Raises OSError, and BadUseError for one of another format."""
+    """None where nothing was published yet. Raises OSError, and BadUseError for a damaged one or another format.
+
+    One that is damaged is not taken for none: a build that began from nothing would remove what it names.
+    """
     try:
         with target.file_system.open_input_stream(MANIFEST) as file:
-            read = json.loads(file.read())
+            packed = file.read()
     except FileNotFoundError:
         return None
-    found = read.pop("format", None)
-    if found != FORMAT:
-        raise BadUseError(f"the results have format {found}, and this is for format {FORMAT}: give another folder")
-    files = {table: {day: tuple(paths) for day, paths in by_day.items()} for table, by_day in read.pop("files").items()}
-    return Manifest(files=files, pending=tuple(read.pop("pending")), **read)
+    try:
+        found = msgspec.json.decode(packed, type=dict[str, Any]).get("format")
+        if found != FORMAT:
+            raise BadUseError(f"the results have format {found}, and this is for format {FORMAT}: give another folder")
+        return msgspec.json.decode(packed, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadUseError(damaged(f"{MANIFEST} of the results", error)) from None
+
+
+def damaged(what: str, error: Exception) -> str:
+    return f"{what} is damaged ({first_line(error)}): {_ANEW}"
+
+
+def require_files(target: Target, manifest: Manifest, tables: Collection[str]) -> None:
+    """Raises BadUseError where files of these tables are missing or empty, OSError where the store fails."""
+    sizes = {stored.path: stored.size for stored in target.files()}
+    lost = [(table, path) for table in tables for path in manifest.of(table) if not sizes.get(path)]
+    if not lost:
+        return
+    is_made_anew = all(table in result_tables() and not result_tables()[table].is_by_day for table, _ in lost)
+    do = "run `build` again, which makes them anew" if is_made_anew else _ANEW
+    raise BadUseError(
+        f"{MANIFEST} of the results names files that are missing or empty, {len(lost)}, such as {lost[0][1]}: {do}"
+    )
+
+
+def require_readable(target: Target, manifest: Manifest, tables: Collection[str]) -> None:
+    """Reads all files of these tables. Raises BadUseError for one that is damaged, OSError where the store fails."""
+    for table in tables:
+        for path in manifest.of(table):
+            try:
+                with target.file_system.open_input_file(path) as file:
+                    pq.read_table(file)
+            except (pa.ArrowException, OSError) as error:
+                # Arrow has an OSError for what a page says, too; its number is that of the store.
+                if isinstance(error, OSError) and error.errno is not None:
+                    raise
+                raise BadUseError(damaged(f"{path} of the results", error)) from None
 
 
 def successor(former: Manifest | None, manifest: Manifest) -> Manifest:
@@ -110,16 +160,26 @@ def remove_unpublished(target: Target, manifest: Manifest | None, now_us: int) -
 
     Where nobody knows whether another build is at work, as in an object store, files of the last day stay.
     """
-    target.clean()
-    target.remove_folder(DRAFTS)
+    target.clean(lambda path: path in {MANIFEST, PAGE, NUMBERS} or _STATE.fullmatch(path) is not None)
+    remove_drafts(target, _DRAFT)
     kept = set() if manifest is None else manifest.named | manifest.superseded.keys()
     for path in [stored.path for stored in target.files()]:
-        table, _, name = path.partition("/")
-        is_in_its_place = table in result_tables() or table == STATE_TABLE
-        is_of_a_build = is_in_its_place and _OF_A_BUILD.fullmatch(name.rpartition("/")[2]) is not None
-        is_of_a_build = is_of_a_build or path.startswith(NOTE_PREFIX)
-        if is_of_a_build and path not in kept and _is_left_behind(target, path, now_us):
+        if _is_of_a_build(path) and path not in kept and _is_left_behind(target, path, now_us):
             target.delete(path)
+
+
+def remove_drafts(target: Target, names: re.Pattern[str]) -> None:
+    """Of what somebody was writing who was killed, the folders of these names."""
+    selector = fs.FileSelector(DRAFTS, allow_not_found=True)
+    for path in [info.path for info in target.file_system.get_file_info(selector)]:
+        if names.fullmatch(path.rpartition("/")[2]):
+            target.remove_folder(path)
+
+
+def _is_of_a_build(path: str) -> bool:
+    rows = _ROWS.fullmatch(path)
+    is_of_a_table = rows is not None and rows[1] in result_tables()
+    return is_of_a_table or any(names.fullmatch(path) for names in (_STATE, _NOTE))
 
 
 def _is_left_behind(target: Target, path: str, now_us: int) -> bool:

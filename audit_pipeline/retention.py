@@ -15,7 +15,7 @@ from audit_pipeline.segment import Footer, SegmentName, boot_name, folder_of, na
 from audit_pipeline.stored_segment import footers_at
 from audit_pipeline.targets import Target
 
-_NOTE = "_expired.json"
+EXPIRED = "_expired.json"
 
 Boot = tuple[str, int, str]
 
@@ -31,7 +31,7 @@ class RetentionLimits:
 def expired(target: Target) -> dict[Boot, int]:
     """By boot: the last number that was deleted."""
     try:
-        with target.file_system.open_input_stream(_NOTE) as file:
+        with target.file_system.open_input_stream(EXPIRED) as file:
             noted = json.loads(file.read())
     except FileNotFoundError:
         return {}
@@ -68,7 +68,7 @@ def expire(target: Target, limits: RetentionLimits, is_stopped: Callable[[], boo
             gone += parts
             left -= sum(part.size for part in parts)
     if gone:
-        target.put(_NOTE, json.dumps(sorted([*boot, seq] for boot, seq in through.items())).encode())
+        target.put(EXPIRED, json.dumps(sorted([*boot, seq] for boot, seq in through.items())).encode())
         for file in gone:
             if is_stopped():
                 raise StoppedError

@@ -16,6 +16,7 @@ from typing import IO, Any, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from audit_pipeline.contract import contract
 from audit_pipeline.spool import SpoolContent
 from audit_pipeline.tables import Gap, arrow_schema, tables_of
 from audit_pipeline.targets import DRAFT_PREFIX, SUFFIX
@@ -76,7 +77,7 @@ def segment_name(cluster_id: str, broker_id: int, boot_id: str, segment: str) ->
 
 _PATH = re.compile(
     r"[^/]+/arrival_date=(\d{4}-\d{2}-\d{2})/arrival_hour=\d{2}/(?:-(?=[_.]))?"
-    rf"(.+)-(\d+)-[^-]+-\d+(?:-\d+)?{re.escape(SUFFIX)}"
+    rf"([^/]+)-(\d+)-[^-/]+-\d+(?:-\d+)?{re.escape(SUFFIX)}"
 )
 
 
@@ -107,6 +108,11 @@ def named_by(path: str) -> SegmentName | None:
     """None for a path that nobody of us makes. A draft has the name that it will have."""
     found = _NAMED.fullmatch(path)
     return None if found is None else SegmentName(found[1], found[2], int(found[3]), int(found[4] or found[3]))
+
+
+def is_segment_path(path: str) -> bool:
+    """Whether a file of a segment is put there, or what compaction makes before it is one."""
+    return path.partition("/")[0] in contract().tables and told_by_path(path) is not None
 
 
 _ONE = re.compile(rf"(.*-)(\d+){re.escape(SUFFIX)}")

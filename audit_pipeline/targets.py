@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -20,6 +20,8 @@ from audit_pipeline.errors import BadUseError
 SUFFIX = ".parquet"
 DRAFT_PREFIX = "_"
 """Spark takes no notice of files whose names begin so."""
+TOPIC_SCHEME: Final = "kafka:"
+"""What begins so names a topic, and no place of files."""
 
 
 class Stored(NamedTuple):
@@ -77,8 +79,12 @@ class Target(Protocol):
         """Whether nobody else compacts, expires or builds for as long as this lasts; True where nobody can know."""
         ...
 
-    def clean(self, unchanged_s: float = 0.0) -> None:
-        """Remove what writers have left behind that were killed: nobody who still writes takes longer than that."""
+    def clean(self, is_put: Callable[[str], bool], unchanged_s: float = 0.0) -> None:
+        """Remove unfinished files of writers that were killed: nobody who still writes takes longer than that.
+
+        `is_put` tells paths that the caller puts here: what looks unfinished and would become another file is somebody
+        else's, and stays.
+        """
         ...
 
 
@@ -87,8 +93,14 @@ def open_target(uri: str) -> Target:
 
     Raises BadUseError.
     """
+    if not uri.strip():
+        raise BadUseError("an empty name is no folder: give one, or a URI such as s3://bucket/path?region=eu-central-1")
+    if uri.startswith(TOPIC_SCHEME):
+        raise BadUseError(
+            f"{uri} is a topic, and here a folder or a URI is wanted; of a folder of that name say ./{uri}"
+        )
     if "://" not in uri:
-        return FolderTarget(Path(uri))
+        return FolderTarget(_folder(uri))
     try:
         file_system, root = fs.FileSystem.from_uri(uri)
     except pa.ArrowInvalid as error:
@@ -96,8 +108,17 @@ def open_target(uri: str) -> Target:
             f"{uri} is no target: give a folder, or a URI such as s3://bucket/path?region=eu-central-1 ({error})"
         ) from None
     if isinstance(file_system, fs.LocalFileSystem):
-        return FolderTarget(Path(root))
+        return FolderTarget(_folder(root))
     return StoreTarget(file_system, root)
+
+
+def _folder(name: str) -> Path:
+    """One that is there, or that can be made."""
+    path = Path(name).absolute()
+    for each in (path, *path.parents):
+        if each.exists() and not each.is_dir():
+            raise BadUseError(f"{each} is a file: give a folder")
+    return path
 
 
 class FolderTarget:
@@ -106,11 +127,12 @@ class FolderTarget:
     sees_others: Final = True
 
     def __init__(self, root: Path) -> None:
-        self._root = root
-        self.file_system: fs.FileSystem = fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())
+        # Of a relative path with a colon Arrow makes a URI, and ends the process.
+        self._root = root.absolute()
+        self.file_system: fs.FileSystem = fs.SubTreeFileSystem(str(self._root), fs.LocalFileSystem())
 
     def local_path(self, path: str) -> Path:
-        return self._root.absolute() / path
+        return self._root / path
 
     def make(self) -> None:
         self._make_folder(self._root)
@@ -166,12 +188,16 @@ class FolderTarget:
         finally:
             os.close(descriptor)
 
-    def clean(self, unchanged_s: float = 0.0) -> None:
-        for draft in self._root.rglob(f"{DRAFT_PREFIX}*.*"):
+    def clean(self, is_put: Callable[[str], bool], unchanged_s: float = 0.0) -> None:
+        for found in self._root.rglob(f"{DRAFT_PREFIX}*.*"):
+            name, _, number = found.name.removeprefix(DRAFT_PREFIX).rpartition(".")
+            becomes = found.relative_to(self._root).with_name(name) if name else None
+            if becomes is None or not (number.isascii() and number.isdecimal() and is_put(becomes.as_posix())):
+                continue
             # It may become what it is a draft of meanwhile.
             with suppress(FileNotFoundError):
-                if draft.suffix[1:].isdecimal() and time.time() - draft.stat().st_mtime >= unchanged_s:
-                    draft.unlink()
+                if found.is_file() and time.time() - found.stat().st_mtime >= unchanged_s:
+                    found.unlink()
 
     def _make_folder(self, folder: Path) -> None:
         missing = []
@@ -200,7 +226,7 @@ class StoreTarget:
     def upkeep(self) -> AbstractContextManager[bool]:
         return nullcontext(True)
 
-    def clean(self, unchanged_s: float = 0.0) -> None:
+    def clean(self, is_put: Callable[[str], bool], unchanged_s: float = 0.0) -> None:
         """What was not uploaded as a whole is not there."""
 
     def put(self, path: str, data: bytes) -> None:

@@ -7,6 +7,7 @@ late. A micro-batch is rolled up by itself, and published by its number: begun a
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,18 +22,22 @@ from audit_pipeline.contract import contract
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.jobs.progress import BatchNews
 from audit_pipeline.jobs.store import prepare, write_table
-from audit_pipeline.live import LIVE, LiveBatch, LiveManifest, publish_live, read_live
-from audit_pipeline.published import DRAFTS
+from audit_pipeline.live import LIVE, LIVE_MANIFEST, LiveBatch, LiveManifest, publish_live, read_live
+from audit_pipeline.published import PROBE, remove_drafts
 from audit_pipeline.results.frames import NUMBERED, EventFrames, event_schema
 from audit_pipeline.results.rollup import rollup
 from audit_pipeline.sources.catalogue import CLOCK_AHEAD_US
 from audit_pipeline.sources.streams import stream_of
-from audit_pipeline.targets import FolderTarget
+from audit_pipeline.targets import SUFFIX, FolderTarget
 
 log = logging.getLogger(__name__)
 
 DELAY: Final = "10 minutes"
 _CHECKPOINT: Final = "_checkpoint"
+_BATCH: Final = r"[a-z]+-\d{9,}"
+_ROWS: Final = re.compile(rf"rollup/event_date=[^/]+/{_BATCH}-\d+{re.escape(SUFFIX)}")
+_DRAFT: Final = re.compile(rf"{_BATCH}-rollup|{PROBE}")
+"""Names that batches give: whatever else is there is of somebody else."""
 _LOOK_S: Final = 0.2
 _SKEWED: Final = "skewed"
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state"
@@ -99,10 +104,11 @@ class _Live:
 
     def _remove_unpublished(self) -> None:
         """Of batches that were killed."""
-        self._target.remove_folder(DRAFTS)
+        self._target.clean(lambda path: path == LIVE_MANIFEST)
+        remove_drafts(self._target, _DRAFT)
         named = set(self.manifest.files)
         for path in [stored.path for stored in self._target.files("rollup")]:
-            if path not in named:
+            if path not in named and _ROWS.fullmatch(path):
                 self._target.delete(path)
 
     def put(self, query: str, number: int, frame: DataFrame, rolled_up: RollUp) -> None:

@@ -1,17 +1,19 @@
 """Whether there is a Java that Spark can run on, before pyspark fails to start one with a trace of its own."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from audit_pipeline.errors import BadUseError
+from audit_pipeline.errors import BadUseError, first_line
 
 LEAST: Final = 17
 _ADVICE: Final = "on Debian and Ubuntu: apt-get install openjdk-17-jre-headless"
 _TIMEOUT_S: Final = 30
+_VERSION: Final = re.compile(r'version "([^"]+)"')
 
 
 def require_java(environment: Mapping[str, str]) -> None:
@@ -21,8 +23,28 @@ def require_java(environment: Mapping[str, str]) -> None:
     if found is None or not os.access(found, os.X_OK):
         where = f"JAVA_HOME is {home}, and there is no bin/java in it" if home else "java is not on the PATH"
         raise BadUseError(f"Spark needs Java {LEAST} or later, and {where}; {_ADVICE}")
-    told = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False).stderr
-    release = told.split('"')[1] if told.count('"') >= 2 else ""
+    release = _release(found)
     first = release.split(".")[0]
     if first.isdecimal() and int(first) < LEAST:
         raise BadUseError(f"Spark needs Java {LEAST} or later, and {found} is {release}; {_ADVICE}")
+
+
+def _release(java: str) -> str:
+    """What it says of itself."""
+    try:
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadUseError(_does_not_run(java, first_line(error))) from None
+    if told.returncode:
+        said = told.stderr.strip().splitlines()
+        raise BadUseError(_does_not_run(java, said[0] if said else f"exit code {told.returncode}"))
+    found = _VERSION.search(told.stderr)
+    if found is None:
+        raise BadUseError(_does_not_run(java, "it does not say its version"))
+    return found[1]
+
+
+def _does_not_run(java: str, why: str) -> str:
+    return f"Spark needs Java {LEAST} or later, and {java} does not run ({why}); {_ADVICE}"

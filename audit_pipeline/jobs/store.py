@@ -15,13 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as all of Spark's users w
 
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.jobs.store_sink import PutFile, put_rows, register
-from audit_pipeline.published import DRAFTS, WHOLE, result_file
+from audit_pipeline.published import DRAFTS, PROBE, WHOLE, result_file
 from audit_pipeline.results.tables import ResultTable, result_tables
 from audit_pipeline.targets import SUFFIX, Target, open_target
 
 _DAY = "of_day"
 """The column that Spark makes folders of: event_date stays in the files."""
-_PROBE = f"{DRAFTS}/_probe"
+_PROBE = f"{DRAFTS}/{PROBE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def prepare(spark: SparkSession, target: Target) -> None:
         tasks = 2 * spark.sparkContext.defaultParallelism
         spark.range(0, tasks, 1, tasks).write.mode("overwrite").parquet(_as_spark_takes_it(folder))
         found = sum(pq.read_metadata(file).num_rows for file in folder.rglob(f"*{SUFFIX}"))
-        target.remove_folder(DRAFTS)
+        target.remove_folder(_PROBE)
         if found != tasks:
             raise BadUseError(
                 f"executors do not write into {target.local_path('')}: give a folder that all machines have, or a URI"

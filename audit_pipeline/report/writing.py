@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from audit_pipeline.errors import BadUseError
+from audit_pipeline.published import NUMBERS, PAGE
 from audit_pipeline.report.answers.answer import Answer
 from audit_pipeline.report.answers.opening import answers_of
 from audit_pipeline.report.asking import PublishedTables
@@ -14,7 +15,6 @@ from audit_pipeline.report.page import page
 from audit_pipeline.targets import DRAFT_PREFIX, Target
 
 DAYS = 7
-PAGE, NUMBERS = "report.html", "report.json"
 
 
 class Rendered(NamedTuple):
@@ -36,11 +36,16 @@ def write_report(results: Target, out: Path, days: int = DAYS) -> Iterable[Answe
     """The page, and beside it a file of its name that ends with .json. Each appears whole."""
     if out.suffix == ".json" or out.is_dir():
         raise BadUseError(f"{out} is no file for a page: give one such as report.html")
+    if not out.parent.is_dir():
+        raise BadUseError(f"there is no folder {out.parent} for the page: make it, or give another --out")
     made = rendered(results, days)
     for path, text in ((out.with_suffix(".json"), made.numbers), (out, made.page)):
         draft = path.with_name(f"{DRAFT_PREFIX}{path.name}.{os.getpid()}")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        try:
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(path)
+        except OSError as error:
+            raise BadUseError(f"{path} cannot be written: {error.strerror}; give another --out") from None
     return made.answers
 
 

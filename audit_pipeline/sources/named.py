@@ -25,3 +25,8 @@ def named_source(spark: SparkSession, sources: Sequence[str], remembered: bytes 
         raise BadUseError(
             f"the results were built from files or from a topic, and {sources[0]} is the other: give another --results"
         ) from None
+    except msgspec.DecodeError as error:
+        raise BadUseError(
+            f"what the results remember of their source is damaged ({error}): give another --results, where all is "
+            "made anew from what the source still has; these results stay as they are"
+        ) from None

@@ -35,7 +35,7 @@ def read(target: Target, path: str) -> bytes:
 
 def test_one_that_nobody_has_written_to_is_empty(target: Target) -> None:
     assert names(target) == []
-    target.clean()
+    target.clean(lambda _: True)
     target.delete("day/a.parquet")
     target.remove_folder("day")
     target.make()
@@ -51,6 +51,13 @@ def test_what_is_put_is_there_as_a_whole_and_is_replaced(target: Target) -> None
     assert names(target) == []
     with pytest.raises(FileNotFoundError):
         read(target, "day/a.parquet")
+
+
+def test_what_is_left_unfinished_of_others_stays(target: Target) -> None:
+    for path in ("_notes.2024", "mine/_app.log.1", "_a.parquet.text"):
+        target.put(path, b"")
+    target.clean(lambda path: path == "a.parquet")
+    assert names(target) == ["_a.parquet.text", "_notes.2024", "mine/_app.log.1"]
 
 
 def test_files_are_found_by_name_in_a_folder_and_below_it(target: Target) -> None:

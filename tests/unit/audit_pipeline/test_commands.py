@@ -1,6 +1,7 @@
 """The program as its user runs it: from a spool to an answer, and what is said when that cannot be."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +84,16 @@ def test_a_question_is_answered_from_segments_and_spools_together(
             ["land", "{}/spools", "{}/segments", "--retention-days", "30"],
             "--retention-days and --quota-bytes delete nothing without --upkeep",
         ),
+        (["check", ""], "an empty name is no folder: give one, or a URI such as s3:"),
+        (["upkeep", ""], "an empty name is no folder: "),
+        (["land", "{}/spools", ""], "an empty name is no folder: "),
+        (["query", "SELECT 1", "--target", ""], "an empty name is no folder: "),
+        (["land", "{}/spools", "{}/a-file"], "{}/a-file is a file: give a folder"),
+        (
+            ["land", "{}/spools", "kafka:127.0.0.1:9092/audit"],
+            "of that name say ./kafka:127.0.0.1:9092/audit",
+        ),
+        (["check", "kafka:127.0.0.1:9092/audit"], "kafka:127.0.0.1:9092/audit is a topic, and here a folder or a URI"),
         (["check", "ftp://server/segments"], "ftp://server/segments is no target: give a folder, or a URI such as s3:"),
     ],
 )
@@ -260,3 +271,23 @@ def test_a_tail_that_is_stopped_shows_no_more_of_what_was_there(
     stopped.is_set = lambda: next(looks, True)  # type: ignore[method-assign]
     assert program.main(["tail", str(tmp_path), "--from-start", "--once"], stopped) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+@pytest.mark.parametrize("place", ["seg:v2", "./seg:v2", "./kafka:v2"])
+def test_a_folder_may_have_a_colon_in_its_name(landed: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.chdir(landed)
+    (landed / "segments").rename(landed / place)
+    assert run(["land", "spools", place]) == 0
+    for command in (["check", place], ["upkeep", place], ["query", "SELECT seq FROM request", "--target", place]):
+        assert run(command) == 0
+
+
+def test_files_of_others_in_the_folder_that_is_landed_to_stay(landed: Path) -> None:
+    others = [landed / "segments" / name for name in ("_notes.2024", "mine/_app.log.1", "_libfoo.so.1")]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        os.utime(path, (0, 0))
+    assert run(["land", str(landed / "spools"), str(landed / "segments")]) == 0
+    assert run(["upkeep", str(landed / "segments")]) == 0
+    assert all(path.exists() for path in others)

@@ -12,6 +12,7 @@ from audit_pipeline.commands_build import nothing_in, told
 from audit_pipeline.errors import BadUseError
 from audit_pipeline.published import Manifest
 from audit_pipeline.sources.landed import LandedSegments
+from tests.support.published_results import minutes_of_a_demo, publish_rows
 
 BAD_USE = 2
 
@@ -51,6 +52,67 @@ def test_a_file_of_settings_that_is_wrong_is_told_with_its_place(
     assert build("--source", str(tmp_path), "--results", str(tmp_path / "r"), option, str(file)) == BAD_USE
     assert said in capsys.readouterr().err
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("option", ["--prices", "--objectives", "--mirrors", "--storms"])
+def test_a_file_of_settings_that_cannot_be_read_is_told(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--source", str(tmp_path), "--results", str(tmp_path / "r"), option]
+    file = tmp_path / "settings.json"
+    file.write_text('{"currency": "EUR"}', encoding="utf-16")
+    for path, said in (
+        (file, "is no text in UTF-8: save it as UTF-8"),
+        (tmp_path, "cannot be read: Is a directory; give a file of JSON"),
+        (tmp_path / "nowhere.json", "cannot be read: No such file or directory; give a file of JSON"),
+    ):
+        assert build(*given, str(path)) == BAD_USE
+        assert capsys.readouterr().err == f"{option} {path} {said}\n"
+
+
+def test_a_file_of_settings_may_begin_with_the_mark_of_utf_8(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text('{"currency": "EUR"}', encoding="utf-8-sig")
+    code = build("--source", str(tmp_path / "nowhere"), "--results", str(tmp_path / "r"), "--prices", str(file))
+    assert code == BAD_USE
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_what_is_no_place_of_results_or_of_a_summary_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "source").mkdir()
+    file = tmp_path / "a-file"
+    file.touch()
+    for results, said in (
+        ("", "an empty name is no folder"),
+        ("kafka:127.0.0.1:9092/audit", "is a topic, and here a folder"),
+        (str(file), "a-file is a file: give a folder"),
+    ):
+        assert build("--source", str(tmp_path / "source"), "--results", results) == BAD_USE
+        assert said in capsys.readouterr().err
+    given = ("--source", str(tmp_path / "source"), "--results", str(tmp_path / "r"))
+    assert build(*given, "--summary", str(tmp_path / "nowhere" / "summary.json")) == BAD_USE
+    assert "give as --summary a file in a folder that is there" in capsys.readouterr().err
+
+
+def test_a_build_does_not_begin_from_nothing_where_the_manifest_or_what_it_names_is_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, results = tmp_path / "s", tmp_path / "r"
+    source.mkdir()
+    publish_rows(results, minutes_of_a_demo())
+    (facts,) = (results / "rollup").rglob("*.parquet")
+    facts.unlink()
+    before = {path: path.read_bytes() for path in results.rglob("*.parquet")}
+    assert build("--source", str(source), "--results", str(results)) == BAD_USE
+    assert "missing or empty, 1, such as rollup/" in capsys.readouterr().err
+    (results / "_manifest.json").write_bytes(b"")
+    assert build("--source", str(source), "--results", str(results)) == BAD_USE
+    assert "give `build` another --results" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in results.rglob("*.parquet")} == before
 
 
 def test_a_source_that_is_not_there_is_told_and_is_in_the_summary(

@@ -16,6 +16,8 @@ BAD_USE = 2
         ("--source", "s3://audit/segments", "what is in an object store `build` reads"),
         ("--source", "kafka:127.0.0.1:9092", "names no topic"),
         ("--results", "s3://audit/results", "--results has to be a folder"),
+        ("--results", "", "an empty name is no folder"),
+        ("--results", "kafka:127.0.0.1:9092/audit", "is a topic, and here a folder"),
         ("--interval-s", "0", "--interval-s more than 0"),
         ("--interval-s", "nan", "--interval-s more than 0"),
     ],

@@ -45,3 +45,10 @@ def test_the_program_runs_the_archive_and_finds_the_schemas_in_it(made: Path, tm
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout) == (0, "one\n1\n"), done.stderr
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a-file").touch()
+    for out in (tmp_path / "a-file", tmp_path / "a-file" / "dist"):
+        assert program.main(["package", "--out", str(out)], Event()) == 2
+        assert f"nothing can be put into {out}: " in capsys.readouterr().err

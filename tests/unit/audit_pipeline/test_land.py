@@ -14,6 +14,7 @@ from audit_pipeline.errors import BadUseError
 from audit_pipeline.land import Landed, land
 from audit_pipeline.spool_folder import AlreadyLandingError, forget_boot, landing, spools_of
 from audit_pipeline.targets import FolderTarget
+from audit_pipeline.unfinished import clean_segments
 from broker_runtime.apis.call import Ending
 from broker_runtime.network.connection_notices import NoticeKind
 from broker_runtime.observers.surroundings import HeldPartition
@@ -164,7 +165,7 @@ def test_a_lander_that_is_killed_anywhere_and_begun_again_comes_to_the_same_file
             land(spools, CrashingTarget(segments, step))
         except KeyboardInterrupt:
             land(spools, FolderTarget(segments))
-        FolderTarget(segments).clean()
+        clean_segments(FolderTarget(segments))
         assert files(segments) == expected
         assert not list(spools.glob("*.spool"))
     report = check(FolderTarget(tmp_path / "expected"))

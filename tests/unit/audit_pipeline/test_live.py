@@ -49,6 +49,14 @@ def test_what_is_published_is_what_is_read(tmp_path: Path) -> None:
     assert not (tmp_path / "rollup" / "old.parquet").exists()
 
 
+@pytest.mark.parametrize("torn", [b"", b'{"format": 1, "sou', b"[]", b'{"format": 1}'])
+def test_one_that_is_damaged_is_told(tmp_path: Path, torn: bytes) -> None:
+    target = FolderTarget(tmp_path)
+    target.put("_manifest.json", torn)
+    with pytest.raises(BadUseError, match="of the live results is damaged"):
+        read_live(target)
+
+
 def test_another_format_is_refused(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
     target.put("_manifest.json", b'{"format": 2}')

@@ -15,6 +15,7 @@ from audit_pipeline.published import (
     publish,
     read_manifest,
     remove_unpublished,
+    require_files,
     successor,
 )
 from audit_pipeline.targets import FolderTarget, StoreTarget
@@ -46,8 +47,25 @@ def test_what_a_killed_build_has_put_into_a_store_stays_for_a_day(tmp_path: Path
 
 def test_what_no_build_has_written_is_never_removed_wherever_it_lies(tmp_path: Path) -> None:
     target = FolderTarget(tmp_path)
-    others = {SEGMENT, "_state/notes.json", "traffic/mine.parquet"}
-    for path in (*others, *LEFT):
+    others = {
+        SEGMENT,
+        "_state/notes.json",
+        "traffic/mine.parquet",
+        f"traffic/copied/{KILLED}-00000.parquet",
+        "_drafts/mine/notes.txt",
+        f"{NOTE_PREFIX}by-me.txt",
+        "_notes.2024",
+        "mine/_app.log.1",
+        "_libfoo.so.1",
+        "mine/__manifest.json.7",
+    }
+    unfinished = {
+        "__manifest.json.7",
+        "_report.html.7",
+        f"_state/_{KILLED}.json.7",
+        f"_drafts/{KILLED}-rollup/of_day=2024-05-06/part-0",
+    }
+    for path in (*others, *LEFT, *unfinished):
         target.put(path, b"{}")
     remove_unpublished(target, None, BEGAN_US)
     assert {each.path for each in target.files()} == others
@@ -70,6 +88,27 @@ def test_what_is_published_is_read_as_it_was_written(tmp_path: Path) -> None:
     target.put(MANIFEST, b'{"format": 2}')
     with pytest.raises(BadUseError, match="format 2, and this is for format 1: give another folder"):
         read_manifest(target)
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"format": 1, "fil', b"[]", b'{"format": 1}', b"\xff\xfe{"])
+def test_a_manifest_that_is_damaged_is_not_taken_for_none(tmp_path: Path, torn: bytes) -> None:
+    target = FolderTarget(tmp_path)
+    target.put(MANIFEST, torn)
+    with pytest.raises(BadUseError, match=r"_manifest.json of the results is damaged \(.* give `build` another"):
+        read_manifest(target)
+
+
+def test_files_that_are_named_and_are_not_there_are_told_with_what_to_do(tmp_path: Path) -> None:
+    target = FolderTarget(tmp_path)
+    whole = "storms/20240506T120000-600dcafe-00000.parquet"
+    manifest = Manifest("20240506T120000-600dcafe", 0, {"rollup": {"2024-05-06": (NAMED,)}, "storms": {"": (whole,)}})
+    target.put(NAMED, b"rows")
+    with pytest.raises(BadUseError, match=rf"missing or empty, 1, such as {whole}: run `build` again, which makes"):
+        require_files(target, manifest, ["rollup", "storms"])
+    require_files(target, manifest, ["rollup"])
+    target.put(NAMED, b"")
+    with pytest.raises(BadUseError, match=rf"missing or empty, 2, such as {NAMED}: .* give `build` another --results"):
+        require_files(target, manifest, ["rollup", "storms"])
 
 
 def test_files_that_are_named_no_more_stay_for_those_who_are_reading_them_and_no_longer(tmp_path: Path) -> None:

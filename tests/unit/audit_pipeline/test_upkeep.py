@@ -1,7 +1,6 @@
 """Compaction, retention and questions, on segments as they are landed."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -390,20 +389,6 @@ def test_check_tells_of_any_damage_and_goes_on(tmp_path: Path) -> None:
         expire(target, RetentionLimits(bytes_max=MANY_BYTES))
 
 
-def test_drafts_of_whoever_was_killed_go_when_nobody_can_still_write_them(copied: Path) -> None:
-    before = {path for path in copied.rglob("*") if path.is_file()}
-    folder = next(copied.glob("request/**/*.parquet")).parent
-    drafts = [folder / "_cluster-7-0001-00000001.parquet.4711", copied / "__expired.json.12"]
-    for draft in drafts:
-        draft.touch()
-    FolderTarget(copied).clean(3600)
-    assert all(draft.exists() for draft in drafts)
-    for draft in drafts:
-        os.utime(draft, (0, 0))
-    FolderTarget(copied).clean(3600)
-    assert {path for path in copied.rglob("*") if path.is_file()} == before
-
-
 @pytest.fixture
 def few(tmp_path: Path) -> Path:
     """Five segments of a boot that has ended, and its spools as they were."""
@@ -446,26 +431,6 @@ def test_a_spool_counts_once_while_the_segment_that_it_is_merged_into_is_a_draft
         with suppress(KeyboardInterrupt):
             compact(CrashingTarget(folder, step), LATER_US, MANY_BYTES)
         assert Events(FolderTarget(folder), [tmp_path / "as-written"]).ask(COUNTED)[1] == [(4, 4)], step
-
-
-def test_landers_with_the_same_process_id_do_not_write_into_the_same_draft(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drafts = []
-    really = os.rename
-
-    def noted(source: Path, to: Path) -> None:
-        drafts.append(source)
-        really(source, to)
-
-    monkeypatch.setattr(os, "rename", noted)
-    for _ in range(2):
-        FolderTarget(tmp_path).put("a.parquet", b"")
-    assert len(set(drafts)) == 2
-    path = tmp_path / drafts[0].name
-    path.touch()
-    FolderTarget(tmp_path).clean()
-    assert not path.exists()
 
 
 def stopped_at(question: int) -> Callable[[], bool]:

@@ -32,3 +32,21 @@ def test_no_java_and_an_old_one_are_told_with_what_to_do(tmp_path: Path) -> None
     old = java(tmp_path / "old", "11.0.2")
     with pytest.raises(BadUseError, match=r"and .*java is 11\.0\.2"):
         require_java({"PATH": str(old.parent)})
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "Exec format error"),
+        (b"\x7fELF of another machine", "Exec format error"),
+        (b"#!/nowhere/sh\n", "No such file"),
+        (b"#!/bin/sh\necho 'Error: could not find libjli.so' >&2\nexit 1\n", "could not find libjli.so"),
+        (b"#!/bin/sh\nexit 127\n", "exit code 127"),
+        (b"#!/bin/sh\n", "it does not say its version"),
+    ],
+)
+def test_one_that_cannot_run_is_told_with_why(tmp_path: Path, content: bytes, why: str) -> None:
+    program = java(tmp_path, "17")
+    program.write_bytes(content)
+    with pytest.raises(BadUseError, match=rf"java does not run \(.*{why}.*\); on Debian and Ubuntu: apt-get install"):
+        require_java({"PATH": str(program.parent)})

@@ -38,6 +38,7 @@ def test_both_can_be_put_beside_the_results(tmp_path: Path) -> None:
         ((), "there are no results yet: `build` makes them"),
         (("--days", "0"), "--days"),
         (("--out", "page.json"), "page.json"),
+        (("--out", "nowhere/page.html"), "there is no folder nowhere for the page: make it, or give another --out"),
     ],
 )
 def test_what_makes_no_sense_is_said(
@@ -50,4 +51,45 @@ def test_what_makes_no_sense_is_said(
     except SystemExit as exit_:
         code = int(str(exit_.code))
     assert code == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "names files that are missing or empty, 1, such as rollup/event_date=2026-11-22/"),
+        (b"", "names files that are missing or empty, 1, such as rollup/event_date=2026-11-22/"),
+        (b"PAR1 torn", "of the results is damaged"),
+    ],
+)
+def test_a_file_of_the_results_that_is_missing_or_damaged_is_told_with_what_to_do(
+    tmp_path: Path, content: bytes | None, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish_rows(tmp_path / "results", minutes_of_a_demo())
+    (file,) = (tmp_path / "results" / "rollup").rglob("*.parquet")
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    assert run("--results", str(tmp_path / "results"), "--out", str(tmp_path / "page.html")) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "give `build` another --results" in said
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("", "an empty name is no folder"),
+        ("kafka:127.0.0.1:9092/audit", "is a topic, and here a folder or a URI is wanted"),
+        ("a-file", "a-file is a file: give a folder"),
+        ("a-file/below", "a-file is a file: give a folder"),
+    ],
+)
+def test_what_is_no_place_of_results_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a-file").touch()
+    monkeypatch.chdir(tmp_path)
+    assert run("--results", place) == 2
     assert says in capsys.readouterr().err

@@ -1,0 +1,15 @@
+"""What landers and `upkeep` have left unfinished where segments are. Shell."""
+
+from audit_pipeline.listing import is_plan_path
+from audit_pipeline.retention import EXPIRED
+from audit_pipeline.segment import is_segment_path
+from audit_pipeline.targets import Target
+
+
+def clean_segments(target: Target, unchanged_s: float = 0.0) -> None:
+    """Remove it where nobody has written to it for so long; a folder may have files of others, which stay."""
+    target.clean(_is_put, unchanged_s)
+
+
+def _is_put(path: str) -> bool:
+    return is_segment_path(path) or is_plan_path(path) or path == EXPIRED
