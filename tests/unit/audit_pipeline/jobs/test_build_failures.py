@@ -30,7 +30,7 @@ def test_a_build_that_fails_leaves_no_drafts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    draft = tmp_path / "_drafts" / "x" / "part.parquet"
+    draft = tmp_path / "_drafts" / "20261122T180500-0123abcd-traffic" / "part.parquet"
     placed = tmp_path / "traffic" / "event_date=2026-11-20" / "20261122T180500-0123abcd-00000.parquet"
 
     class Failing:
