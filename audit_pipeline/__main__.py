@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 from audit_pipeline import commands, commands_build, commands_follow, commands_package, commands_topic
 from audit_pipeline.contract import contract
@@ -90,18 +91,7 @@ def parser() -> argparse.ArgumentParser:
     query.add_argument("--json", action="store_true", help="a line of JSON for each row")
     query.set_defaults(run=commands.query)
 
-    publish = found.add_parser("publish", help="put the events of segments into a topic, each once")
-    publish.add_argument("source", help=_TARGET)
-    publish.add_argument("topic", help="kafka:HOST:PORT/TOPIC; name it in audit.topic of the audit log, too")
-    publish.add_argument("--follow", action="store_true", help="go on until SIGTERM")
-    publish.add_argument("--interval-s", type=interval, default=2.0, help="with --follow: time between two looks")
-    publish.add_argument(
-        "--timeout-s",
-        type=_within(float, 1, _TIMEOUT_MAX_S),
-        default=30.0,
-        help="fail (with --follow: say so and wait on) when the topic has acknowledged nothing for so long; 30",
-    )
-    publish.set_defaults(run=commands_topic.publish)
+    _add_publish(found)
 
     report = found.add_parser(
         "report", help="a page for people of what `build` made, and its numbers as JSON beside it"
@@ -125,6 +115,26 @@ def parser() -> argparse.ArgumentParser:
     commands_follow.add_follow(found)
     commands_package.add_package(found)
     return made
+
+
+def _add_publish(found: Any) -> None:
+    publish = found.add_parser("publish", help="put the events of segments into a topic, each once")
+    publish.add_argument("source", help=_TARGET)
+    publish.add_argument("topic", help="kafka:HOST:PORT/TOPIC; name it in audit.topic of the audit log, too")
+    publish.add_argument("--follow", action="store_true", help="go on until SIGTERM")
+    publish.add_argument(
+        "--interval-s",
+        type=_within(float, _SHORTEST_INTERVAL_S),
+        default=2.0,
+        help="with --follow: time between two looks",
+    )
+    publish.add_argument(
+        "--timeout-s",
+        type=_within(float, 1, _TIMEOUT_MAX_S),
+        default=30.0,
+        help="fail (with --follow: say so and wait on) when the topic has acknowledged nothing for so long; 30",
+    )
+    publish.set_defaults(run=commands_topic.publish)
 
 
 def _keep(given: argparse.Namespace, stopped: Event, now_us: Callable[[], int]) -> int:

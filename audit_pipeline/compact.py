@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.listing import CompactionPlan, SegmentPath, compaction_plans, plan_path, segment_paths
-from audit_pipeline.segment import Footer, NoSegmentError, SegmentWriter, folder_of, named_by, segment_name
-from audit_pipeline.stored_segment import footers_at, row_groups_at
+from audit_pipeline.segment import Footer, NoSegmentError, SegmentWriter, folder_of, hour_of, named_by, segment_name
+from audit_pipeline.stored_segment import row_groups_at, with_footers
 from audit_pipeline.targets import DRAFT_PREFIX, Target
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def finish_interrupted(target: Target) -> None:
 def _mergeable(files: Iterable[SegmentPath], before_us: int, bytes_max: int) -> list[SegmentPath]:
     """Files of boots' hours that have anything to merge, by what names and sizes say: each footer is a request."""
     hours: dict[tuple[str, str], dict[tuple[int, int], list[SegmentPath]]] = defaultdict(lambda: defaultdict(list))
-    before = folder_of("", before_us).removeprefix("/")
+    before = hour_of(before_us)
     for file in files:
         name = named_by(file.path)
         if name is not None and name.hour < before:
@@ -94,11 +94,8 @@ def _segments(target: Target, files: Sequence[SegmentPath], is_stopped: Callable
     what they are in already, and of two such files only one counts.
     """
     found: dict[tuple[tuple[str, int, str], tuple[int, int]], _Segment] = {}
-    footers = footers_at([file.path for file in files], target, is_stopped)
-    for file, footer in zip(files, footers, strict=True):
-        # Of one that has none `check` tells.
-        if isinstance(footer, Footer):
-            found.setdefault((footer.boot, footer.segments), _Segment(footer, {})).files[file.table] = file
+    for file, footer in with_footers(files, target, is_stopped):
+        found.setdefault((footer.boot, footer.segments), _Segment(footer, {})).files[file.table] = file
     merged: dict[tuple[str, int, str], list[tuple[int, int]]] = defaultdict(list)
     for boot, (low, high) in found:
         if high > low:
@@ -120,7 +117,7 @@ def _runs(segments: Iterable[_Segment], bytes_max: int) -> Iterator[list[_Segmen
     """Those that follow each other without a hole, are of one hour, and together not too large."""
     hours: dict[tuple[tuple[str, int, str], str], list[_Segment]] = defaultdict(list)
     for segment in segments:
-        hours[segment.footer.boot, folder_of("", segment.footer.opened_us)].append(segment)
+        hours[segment.footer.boot, hour_of(segment.footer.opened_us)].append(segment)
     for members in hours.values():
         members.sort(key=lambda segment: segment.footer.first_seq)
         run: list[_Segment] = []

@@ -11,7 +11,7 @@ from pyarrow import dataset
 
 from audit_pipeline.contract import contract
 from audit_pipeline.listing import segment_paths
-from audit_pipeline.segment import folder_of, is_merged_into, segment_name
+from audit_pipeline.segment import hour_of, is_merged_into, segment_name
 from audit_pipeline.spool import NoSpoolError, OtherVersionError
 from audit_pipeline.spool_folder import FoundSpool, boots, spools_of
 from audit_pipeline.tables import arrow_schema, gaps_of, tables_of
@@ -97,7 +97,7 @@ def _events_of(spool: FoundSpool) -> tuple[str, dict[str, pa.Table]]:
     header = spool.content.header
     name = segment_name(header.cluster_id, header.broker_id, header.boot_id, f"{header.segment:08d}")
     gaps = list(gaps_of(spool.content, spool.until_seq, ended=spool.ended))
-    _, date, hour = folder_of("", header.opened_us).split("/")
+    date, hour = hour_of(header.opened_us).split("/")
     tables = {}
     for table, rows in tables_of(spool.content, gaps).items():
         plain = rows.cast(arrow_schema(table))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.listing import SegmentPath, segment_paths
-from audit_pipeline.segment import Footer, SegmentName, boot_name, folder_of, named_by
-from audit_pipeline.stored_segment import footers_at
+from audit_pipeline.segment import Footer, SegmentName, boot_name, hour_of, named_by
+from audit_pipeline.stored_segment import footers_at, with_footers
 from audit_pipeline.targets import Target
 
 EXPIRED = "_expired.json"
@@ -48,7 +48,7 @@ def expire(target: Target, limits: RetentionLimits, is_stopped: Callable[[], boo
     gone = _half_deleted(files, through, target, is_stopped)
     going = set(gone)
     left = sum(file.size for file in files) - sum(file.size for file in gone)
-    before = None if limits.before_us is None else _hour_of(limits.before_us)
+    before = None if limits.before_us is None else hour_of(limits.before_us)
     kept: set[Boot] = set()
     for hour, members in _by_hour([file for file in files if file not in going], target, is_stopped):
         is_too_much = limits.bytes_max is not None and left > limits.bytes_max
@@ -59,7 +59,7 @@ def expire(target: Target, limits: RetentionLimits, is_stopped: Callable[[], boo
         for footer, parts in sorted(
             segments.values(), key=lambda each: (each[0].opened_us, each[0].boot, each[0].segments)
         ):
-            is_old = before is not None and _hour_of(footer.opened_us) < before
+            is_old = before is not None and hour_of(footer.opened_us) < before
             is_too_much = limits.bytes_max is not None and left > limits.bytes_max
             if footer.boot in kept or not (is_old or is_too_much):
                 kept.add(footer.boot)
@@ -111,22 +111,15 @@ def _by_hour(
             others.append(file)
         else:
             hours[name.hour].append(file)
-    for file, footer in zip(others, footers_at([file.path for file in others], target, is_stopped), strict=True):
-        if isinstance(footer, Footer):
-            hours[_hour_of(footer.opened_us)].append(file)
+    for file, footer in with_footers(others, target, is_stopped):
+        hours[hour_of(footer.opened_us)].append(file)
     return sorted(hours.items())
-
-
-def _hour_of(opened_us: int) -> str:
-    return folder_of("", opened_us).removeprefix("/")
 
 
 def _segments(
     files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
 ) -> dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]]:
     found: dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]] = {}
-    for file, footer in zip(files, footers_at([file.path for file in files], target, is_stopped), strict=True):
-        # Of one that has none `check` tells.
-        if isinstance(footer, Footer):
-            found.setdefault((footer.boot, footer.segments), (footer, []))[1].append(file)
+    for file, footer in with_footers(files, target, is_stopped):
+        found.setdefault((footer.boot, footer.segments), (footer, []))[1].append(file)
     return found

@@ -129,8 +129,13 @@ def is_merged_into(name: str, others: Iterable[str]) -> bool:
 
 
 def folder_of(table: str, opened_us: int) -> str:
+    return f"{table}/{hour_of(opened_us)}"
+
+
+def hour_of(opened_us: int) -> str:
+    """As SegmentName has it: text that sorts by time."""
     hour = datetime.fromtimestamp(opened_us / 1_000_000, UTC)
-    return f"{table}/arrival_date={hour:%Y-%m-%d}/arrival_hour={hour:%H}"
+    return f"arrival_date={hour:%Y-%m-%d}/arrival_hour={hour:%H}"
 
 
 def segment_files(content: SpoolContent, gaps: Iterable[Gap], *, ended: bool) -> list[SegmentFile]:

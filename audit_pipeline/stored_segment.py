@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from audit_pipeline.errors import StoppedError, never
+from audit_pipeline.listing import SegmentPath
 from audit_pipeline.segment import Footer, NoSegmentError, read_footer
 from audit_pipeline.tables import arrow_schema
 from audit_pipeline.targets import Target
@@ -46,6 +47,15 @@ def footers_at(
 
     with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
         return list(pool.map(read, paths))
+
+
+def with_footers(
+    files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
+) -> Iterator[tuple[SegmentPath, Footer]]:
+    """Those of these files that have one; of the others `check` tells. Raises StoppedError."""
+    for file, found in zip(files, footers_at([file.path for file in files], target, is_stopped), strict=True):
+        if isinstance(found, Footer):
+            yield file, found
 
 
 def row_groups_at(path: str, table: str, target: Target) -> Iterator[pa.Table]:
