@@ -17,7 +17,7 @@ import pyarrow as pa
 from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.listing import CompactionPlan, SegmentPath, compaction_plans, plan_path, segment_paths
 from audit_pipeline.segment import Footer, NoSegmentError, SegmentWriter, folder_of, hour_of, named_by, segment_name
-from audit_pipeline.stored_segment import row_groups_at, with_footers
+from audit_pipeline.stored_segment import Boot, by_segment, row_groups_at
 from audit_pipeline.targets import DRAFT_PREFIX, Target
 
 log = logging.getLogger(__name__)
@@ -93,10 +93,11 @@ def _segments(target: Target, files: Sequence[SegmentPath], is_stopped: Callable
     Nor with those that came again after they were merged: what was made of them and of others would share events with
     what they are in already, and of two such files only one counts.
     """
-    found: dict[tuple[tuple[str, int, str], tuple[int, int]], _Segment] = {}
-    for file, footer in with_footers(files, target, is_stopped):
-        found.setdefault((footer.boot, footer.segments), _Segment(footer, {})).files[file.table] = file
-    merged: dict[tuple[str, int, str], list[tuple[int, int]]] = defaultdict(list)
+    found = {
+        key: _Segment(footer, {file.table: file for file in parts})
+        for key, (footer, parts) in by_segment(files, target, is_stopped).items()
+    }
+    merged: dict[Boot, list[tuple[int, int]]] = defaultdict(list)
     for boot, (low, high) in found:
         if high > low:
             merged[boot].append((low, high))
@@ -115,7 +116,7 @@ def _is_in_wider(numbers: tuple[int, int], merged: Iterable[tuple[int, int]]) ->
 
 def _runs(segments: Iterable[_Segment], bytes_max: int) -> Iterator[list[_Segment]]:
     """Those that follow each other without a hole, are of one hour, and together not too large."""
-    hours: dict[tuple[tuple[str, int, str], str], list[_Segment]] = defaultdict(list)
+    hours: dict[tuple[Boot, str], list[_Segment]] = defaultdict(list)
     for segment in segments:
         hours[segment.footer.boot, hour_of(segment.footer.opened_us)].append(segment)
     for members in hours.values():

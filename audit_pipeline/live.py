@@ -10,16 +10,18 @@ batches are to be added up. Each kind of events has a query of its own, with bat
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from audit_pipeline.errors import BadUseError
+from audit_pipeline.manifest_file import read_manifest_file
 from audit_pipeline.targets import Target
 
 LIVE: Final = "live"
 LIVE_MANIFEST: Final = "_manifest.json"
 FORMAT: Final = 1
+_ANEW: Final = (
+    f"put it back from a copy, or delete the folder {LIVE} of the results, and what is still in the source is followed "
+    "anew"
+)
 KEPT_US: Final = 2 * 24 * 3_600_000_000
 """Batches that are older are left to the results of `build`."""
 
@@ -95,23 +97,7 @@ def _changed(batches: Batches, query: str, more: Mapping[str, LiveBatch]) -> Bat
 
 def read_live(target: Target) -> LiveManifest | None:
     """Of the folder `live` of results; None where nothing was published yet. Raises OSError, BadUseError."""
-    try:
-        with target.file_system.open_input_stream(LIVE_MANIFEST) as file:
-            packed = file.read()
-    except FileNotFoundError:
-        return None
-    try:
-        found = msgspec.json.decode(packed, type=dict[str, Any]).get("format")
-        if found != FORMAT:
-            raise BadUseError(
-                f"the live results have format {found}, and this is for format {FORMAT}: give another folder"
-            )
-        return msgspec.json.decode(packed, type=LiveManifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadUseError(
-            f"{LIVE_MANIFEST} of the live results is damaged ({error}): put it back from a copy, or delete the folder "
-            f"{LIVE} of the results, and what is still in the source is followed anew"
-        ) from None
+    return read_manifest_file(target, LIVE_MANIFEST, LiveManifest, FORMAT, "the live results", _ANEW)
 
 
 def publish_live(target: Target, manifest: LiveManifest, gone: Iterable[str] = ()) -> None:

@@ -17,12 +17,12 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import dataset, fs
 
-from audit_pipeline.errors import BadUseError, first_line
+from audit_pipeline.errors import BadUseError
+from audit_pipeline.manifest_file import damaged, read_manifest_file
 from audit_pipeline.results.tables import result_tables
 from audit_pipeline.tables import schema_of
 from audit_pipeline.targets import SUFFIX, Target
@@ -102,22 +102,7 @@ def read_manifest(target: Target) -> Manifest | None:
 
     One that is damaged is not taken for none: a build that began from nothing would remove what it names.
     """
-    try:
-        with target.file_system.open_input_stream(MANIFEST) as file:
-            packed = file.read()
-    except FileNotFoundError:
-        return None
-    try:
-        found = msgspec.json.decode(packed, type=dict[str, Any]).get("format")
-        if found != FORMAT:
-            raise BadUseError(f"the results have format {found}, and this is for format {FORMAT}: give another folder")
-        return msgspec.json.decode(packed, type=Manifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadUseError(damaged(f"{MANIFEST} of the results", error)) from None
-
-
-def damaged(what: str, error: Exception) -> str:
-    return f"{what} is damaged ({first_line(error)}): {_ANEW}"
+    return read_manifest_file(target, MANIFEST, Manifest, FORMAT, "the results", _ANEW)
 
 
 def require_files(target: Target, manifest: Manifest, tables: Collection[str]) -> None:
@@ -144,7 +129,7 @@ def require_readable(target: Target, manifest: Manifest, tables: Collection[str]
                 # Arrow has an OSError for what a page says, too; its number is that of the store.
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
-                raise BadUseError(damaged(f"{path} of the results", error)) from None
+                raise BadUseError(damaged(f"{path} of the results", error, _ANEW)) from None
 
 
 def successor(former: Manifest | None, manifest: Manifest) -> Manifest:

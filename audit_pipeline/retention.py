@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from audit_pipeline.errors import StoppedError, never
 from audit_pipeline.listing import SegmentPath, segment_paths
 from audit_pipeline.segment import Footer, SegmentName, boot_name, hour_of, named_by
-from audit_pipeline.stored_segment import footers_at, with_footers
+from audit_pipeline.stored_segment import Boot, by_segment, footers_at, with_footers
 from audit_pipeline.targets import Target
 
 EXPIRED = "_expired.json"
-
-Boot = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def expire(target: Target, limits: RetentionLimits, is_stopped: Callable[[], boo
         # An hour that nothing is to go of is not read, nor is any that follows: each footer is a request.
         if (before is None or hour >= before) and not is_too_much:
             break
-        segments = _segments(members, target, is_stopped)
+        segments = by_segment(members, target, is_stopped)
         for footer, parts in sorted(
             segments.values(), key=lambda each: (each[0].opened_us, each[0].boot, each[0].segments)
         ):
@@ -114,12 +112,3 @@ def _by_hour(
     for file, footer in with_footers(others, target, is_stopped):
         hours[hour_of(footer.opened_us)].append(file)
     return sorted(hours.items())
-
-
-def _segments(
-    files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
-) -> dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]]:
-    found: dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]] = {}
-    for file, footer in with_footers(files, target, is_stopped):
-        found.setdefault((footer.boot, footer.segments), (footer, []))[1].append(file)
-    return found

@@ -14,6 +14,9 @@ from audit_pipeline.segment import Footer, NoSegmentError, read_footer
 from audit_pipeline.tables import arrow_schema
 from audit_pipeline.targets import Target
 
+Boot = tuple[str, int, str]
+"""Cluster, broker and boot id."""
+
 LOOKS_AT_ONCE: Final = 8
 """A store takes its time for each request, and answers several."""
 
@@ -56,6 +59,16 @@ def with_footers(
     for file, found in zip(files, footers_at([file.path for file in files], target, is_stopped), strict=True):
         if isinstance(found, Footer):
             yield file, found
+
+
+def by_segment(
+    files: Sequence[SegmentPath], target: Target, is_stopped: Callable[[], bool]
+) -> dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]]:
+    """These files by the boot and the numbers of the segment that they are of, with its footer. Raises StoppedError."""
+    found: dict[tuple[Boot, tuple[int, int]], tuple[Footer, list[SegmentPath]]] = {}
+    for file, footer in with_footers(files, target, is_stopped):
+        found.setdefault((footer.boot, footer.segments), (footer, []))[1].append(file)
+    return found
 
 
 def row_groups_at(path: str, table: str, target: Target) -> Iterator[pa.Table]:
