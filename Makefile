@@ -89,7 +89,7 @@ simulate: venv  ## whole clusters on virtual time under seeded faults: make simu
 
 .PHONY: integration
 integration: setup  ## real sockets, processes and clients; Apache Kafka beside ours
-	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests/contract tests/integration
+	$(PYTEST) -q -p no:randomly -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/contract tests/integration
 
 .PHONY: soak
 soak: setup  ## what takes long: brokers, landers and builds of the audit log killed twenty times

@@ -7,6 +7,9 @@ import faulthandler
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+
+from tests.support.by_file import ByFileScheduling
 
 pytest_plugins = ["tests.support.spark_session", "tests.support.two_days"]
 
@@ -23,13 +26,10 @@ END_S = 120.0
 """For threads and processes that are still stopping."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Workers of xdist (`--dist loadgroup`) take a file as a whole, for what its tests share, and one of them takes all
-    that share the Spark session."""
-    for item in items:
-        shares_spark = "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("spark" if shares_spark else item.nodeid.partition("::")[0]))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFileScheduling | None:
+    """For `--dist loadfile`; None leaves xdist to what it has itself."""
+    return ByFileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)
