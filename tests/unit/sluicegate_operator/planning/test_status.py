@@ -20,6 +20,7 @@ from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Resta
 from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
 from sluicegate_operator.planning.start_failures import FailingNode, NodesNotStarting, StartFailure
 from tests.support.bad_manifests import cluster, listener, quota
+from tests.support.kstatus import kstatus as kstatus_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -27,15 +28,7 @@ BROKERS = (0, 1, 2)
 
 
 def kstatus(status: Status, generation: int) -> str:
-    """The rules of kstatus for a custom resource (operator-peers.md section 5), written down once more."""
-    if status.observed_generation != generation:
-        return "InProgress"
-    held = {condition.type: condition.status for condition in status.conditions}
-    if held.get("Reconciling") == "True":
-        return "InProgress"
-    if held.get("Stalled") == "True":
-        return "Failed"
-    return {"True": "Current", "False": "InProgress"}.get(held.get("Ready", ""), "Current")
+    return kstatus_of({"metadata": {"generation": generation}, "status": status.manifest()})
 
 
 def resource(document: dict[str, Any], generation: int = 1, **metadata: Any) -> Any:

@@ -1,0 +1,227 @@
+"""Every state that an object of ours can show, each as the operator's own planners make it of what they may see."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import product
+from typing import Any
+
+from sluicegate_operator.api import parse_resource
+from sluicegate_operator.api.metadata import Status
+from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
+from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
+from sluicegate_operator.planning.conditions import NAME_TAKEN
+from sluicegate_operator.planning.fencing import FenceOrder
+from sluicegate_operator.planning.listeners import ListenerSeen
+from sluicegate_operator.planning.observer_status import PluginReports, observer_status
+from sluicegate_operator.planning.observers import ObserverReport, PluginOutcome, PluginVerdict
+from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
+from sluicegate_operator.planning.pipeline_runs import PipelineRun, RunState
+from sluicegate_operator.planning.pipeline_status import PipelineTrouble, pipeline_status
+from sluicegate_operator.planning.pipelines import PipelineOutcome, PipelinePlan
+from sluicegate_operator.planning.quota_status import Enforcement, quota_status
+from sluicegate_operator.planning.quotas import plan_quotas
+from sluicegate_operator.planning.racks import RacksPlan, RackWait
+from sluicegate_operator.planning.registrations import SeenBrokers, plan_registrations
+from sluicegate_operator.planning.restart_reasons import ReasonKind, RestartReason
+from sluicegate_operator.planning.roll import Done, Fence, PlannedRestart, Restart, RollStep, Wait, WaitReason
+from sluicegate_operator.planning.scale import ScaleReason, ScaleStep
+from sluicegate_operator.planning.start_failures import FailingNode, NodesNotStarting, StartFailure
+from sluicegate_operator.planning.topic_status import TopicTrouble, topic_status
+from sluicegate_operator.planning.topics import ObservedTopic, TopicOutcome, TopicVerdict
+from sluicegate_operator.planning.unreadable import unreadable_status
+from tests.support.bad_manifests import Json, cluster, listener, observer, quota, topic
+from tests.support.pipeline_manifests import pipeline
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+GENERATION = 3
+RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controllers_expected": 1, "controllers_ready": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An object as the API server has it once the operator has written its status."""
+
+    document: Json
+
+    @property
+    def kind(self) -> str:
+        return str(self.document["kind"])
+
+    def condition(self, type_: str) -> Json:
+        found: Json = next(one for one in self.document["status"]["conditions"] if one["type"] == type_)
+        return found
+
+    @property
+    def reason(self) -> str:
+        return str(self.condition("Ready")["reason"])
+
+
+def shown_statuses() -> list[Shown]:
+    """All kinds, and for each all that its planner tells apart, alone and together."""
+    return [*_clusters(), *_listeners(), *_quotas(), *_topics(), *_observers(), *_pipelines(), *_registrations()]
+
+
+def unseen(document: Json) -> Shown:
+    """As it was applied: the API server gives it the CRD's default."""
+    return Shown(_stored(document) | {"status": {"observedGeneration": -1}})
+
+
+def unreadable(document: Json) -> Shown:
+    stored = _stored(document)
+    return Shown(stored | {"status": unreadable_status(stored, "spec.x is of another version", NOW)})
+
+
+def _stored(document: Json, **metadata: Any) -> Json:
+    meta = {"namespace": "default", "uid": "u", "generation": GENERATION, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return document | {"metadata": document["metadata"] | meta | metadata}
+
+
+def _parsed(document: Json, **metadata: Any) -> Any:
+    return parse_resource(_stored(document, **metadata))
+
+
+def _shown(document: Json, status: Status) -> Shown:
+    return Shown(_stored(document) | {"status": status.manifest()})
+
+
+_RESTARTED = PlannedRestart("shop-brokers-0", Role.BROKER, 0, (RestartReason(ReasonKind.IMAGE_CHANGED, "a to b"),))
+_STEPS: tuple[RollStep | None, ...] = (
+    None,
+    Done(),
+    Fence((FenceOrder(1, 4, "the pod of broker 1 is gone"),)),
+    Restart((_RESTARTED,)),
+    *(Wait(reason, "a sentence", ("shop-brokers-0",)) for reason in WaitReason),
+)
+_NODES: tuple[Json, ...] = (
+    {},
+    {"brokers_ready": 1},
+    {"brokers_ready": 0, "controllers_ready": 0},
+    *(
+        {"not_starting": NodesNotStarting(FailingNode("n", "u", StartFailure("CrashLoopBackOff", "why")), lasts)}
+        for lasts in (False, True)
+    ),
+    {"racks": RacksPlan(2, waiting=(RackWait("n", "NodeLabelMissing", "no label"),))},
+    {"racks": RacksPlan(2, waiting=(RackWait("n", "NotScheduled", "no node", needs_a_person=False),))},
+    {"name_taken": "a Service has the name"},
+    {"claims_taken": "the claims are another cluster's"},
+    {"refusal": "422: no"},
+    {"unreadable": "ObserverPlugin x cannot be read"},
+)
+_SETTLING: tuple[Json, ...] = (
+    {},
+    {"followed_generation": 1},
+    {"unreachable": {1: "timed out"}},
+    {"config_refused": "INVALID_CONFIG"},
+    {"config_lagging": {1: "a is not b"}},
+    *({"scale": ScaleStep(3, reason, "a sentence")} for reason in ScaleReason),
+)
+
+
+def _clusters() -> Iterator[Shown]:
+    for paused, roll, nodes, settling in product((False, True), _STEPS, _NODES, _SETTLING):
+        document = cluster(paused=True) if paused else cluster()
+        seen = ObservedCluster(**(RUNNING | nodes | settling), roll=roll)
+        yield _shown(document, cluster_status(_parsed(document), seen, NOW))
+
+
+def _listeners() -> Iterator[Shown]:
+    one = _parsed(listener())
+    layouts = (
+        None,
+        plan_cluster(_parsed(cluster()), [one]),
+        plan_cluster(_parsed(cluster()), [one, _parsed(listener("older"), creationTimestamp="2020-01-01T00:00:00Z")]),
+    )
+    seen = (
+        ListenerSeen(("a:1", "b:1", "c:1")),
+        ListenerSeen(("a:1",)),
+        ListenerSeen((), lacking=(0,)),
+        ListenerSeen((), unknown=(2,)),
+    )
+    for layout, what, taken in product(layouts, seen, ("", "Service x is not ours")):
+        yield _shown(listener(), listener_status(one, layout, what, NOW, taken))
+
+
+def _quotas() -> Iterator[Shown]:
+    rates: Json = {"maxConnectionCreationRate": 50}
+    enforcements = (
+        Enforcement(),
+        Enforcement((0, 1)),
+        Enforcement((0, 1), (1,)),
+        Enforcement((0, 1), (1,), unreachable=(1,)),
+        Enforcement((0, 1), (0, 1), error="INVALID_REQUEST", refused=True),
+    )
+    stricter = _parsed(quota(maxConnectionCreationRate=5), name="stricter")
+    here, listening = _parsed(cluster()), [_parsed(listener())]
+    cases = (
+        (quota(**rates), here, ()),
+        (quota(**rates), None, ()),
+        (quota(target={"listener": "OTHER"}, **rates), here, ()),
+        (quota(**rates), here, (stricter,)),
+        (quota(maxConnections=9, **rates), here, (stricter,)),
+    )
+    for (document, its_cluster, others), enforcement in product(cases, enforcements):
+        one = _parsed(document)
+        plan = plan_quotas(its_cluster, listening, [one, *others])
+        yield _shown(document, quota_status(one, plan, enforcement, NOW))
+
+
+def _topics() -> Iterator[Shown]:
+    document = topic(partitions=6, replicas=3)
+    troubles = (
+        None,
+        TopicTrouble("WaitingForBrokers", "none"),
+        TopicTrouble("Refused", "no"),
+        TopicTrouble("Failed", "timed out"),
+        TopicTrouble("Applying", "soon"),
+    )
+    seen = (
+        None,
+        *(ObservedTopic("id", count, copies) for count in (3, 6, 9) for copies in (1, 3)),
+    )
+    for outcome, trouble, observed in product(TopicOutcome, troubles, seen):
+        one = _parsed(document)
+        yield _shown(document, topic_status(one, TopicVerdict(outcome, "why"), observed, NOW, trouble))
+
+
+def _observers() -> Iterator[Shown]:
+    document = observer()
+    reports = (
+        PluginReports(),
+        PluginReports((0,), refused="INVALID_CONFIG"),
+        PluginReports((0, 1), {}),
+        *(
+            PluginReports((0,), {0: ObserverReport(state, "why")}, rolling=rolling)
+            for state in ("Failed", "Suspended", "Unknown", "Loading", "Loaded", "NeverHeardOf")
+            for rolling in (False, True)
+        ),
+    )
+    for outcome, report in product(PluginOutcome, reports):
+        one = _parsed(document)
+        yield _shown(document, observer_status(one, PluginVerdict("orders", outcome, "why"), report, NOW))
+
+
+def _pipelines() -> Iterator[Shown]:
+    def run(state: RunState, hour: int) -> PipelineRun:
+        at = f"2026-01-01T0{hour}:00:00Z"
+        return PipelineRun(f"daily-{hour}", state, at, at if state in (RunState.SUCCEEDED, RunState.FAILED) else None)
+
+    runs: Sequence[tuple[PipelineRun, ...]] = (
+        (),
+        *((run(state, 1),) for state in RunState),
+        *((run(RunState.FAILED, 1), run(state, 2)) for state in RunState),
+    )
+    troubles = (None, *(PipelineTrouble(reason, "why") for reason in (NAME_TAKEN, "SparkOperatorMissing", "Refused")))
+    for outcome, made, trouble, suspend in product(PipelineOutcome, runs, troubles, (False, True)):
+        document = pipeline(suspend=True) if suspend else pipeline()
+        one = _parsed(document)
+        yield _shown(document, pipeline_status(one, PipelinePlan(outcome, "why"), made, NOW, trouble))
+
+
+def _registrations() -> Iterator[Shown]:
+    broker = BrokerOverview(2, 41, "6264", BrokerState.ONLINE, replicas=7)
+    for state, behind in product(BrokerState, (0, 2)):
+        seen = SeenBrokers(ClusterOverview("c", 1000, 1, 9, (replace(broker, state=state, out_of_sync=behind),)), ())
+        [plan] = plan_registrations(_parsed(cluster()), (), seen, NOW).registrations
+        meta = plan.manifest["metadata"] | {"generation": 1}
+        yield Shown({**plan.manifest, "metadata": meta, "status": plan.status.manifest()})
