@@ -26,6 +26,7 @@ from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.observers.figures import observer_families
 from broker_runtime.turn_lengths import TurnLengths
 from sluicegate_operator.handlers.telemetry import REGISTRY
+from sluicegate_operator.handlers.term_figures import TermFigures
 from tools import audit_events_page, audit_results_page, broker_states_page, connection_states_page, resources_page
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -110,7 +111,7 @@ def metrics_page() -> str:
     of_broker = ((family.name, family.kind, family.help) for family in broker)
     of_operator = (
         (f"{metric.name}_total" if metric.type == "counter" else metric.name, metric.type, metric.documentation)
-        for metric in REGISTRY.collect()
+        for metric in (*REGISTRY.collect(), *TermFigures().collect())
     )
     return _METRICS_HEAD + _metrics(of_broker) + operator + _metrics(of_operator)
 

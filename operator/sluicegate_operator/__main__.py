@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from sluicegate_operator.handlers.health import Liveness, Readiness
 from sluicegate_operator.handlers.operator import lead
-from sluicegate_operator.handlers.telemetry import LEADING
+from sluicegate_operator.handlers.telemetry import LEADING, LOOP_SILENT, READY
 from sluicegate_operator.handlers.telemetry_server import TelemetryServer
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
@@ -94,6 +94,8 @@ def _telemetry(
 ) -> AbstractContextManager[TelemetryServer | None]:
     if settings.metrics is None:
         return nullcontext()
+    LOOP_SILENT.set_function(lambda: liveness.silent_s)
+    READY.set_function(lambda: not readiness.reasons)
     return TelemetryServer(*settings.metrics, liveness, readiness, connections_max=settings.metrics_connections)
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.support.cache import ObtainError, show
 
@@ -24,3 +25,31 @@ def install(of: str, *packages: str) -> None:
         done = subprocess.run(command, stdout=sys.stderr, timeout=_INSTALL_TIMEOUT_S, check=False, env=environment)
         if done.returncode != 0:
             raise ObtainError(f"{' '.join(command)} failed with exit code {done.returncode}: see what it says above")
+
+
+def can_download() -> bool:
+    """Whether `download` may be tried: anybody may, root or not."""
+    return all(map(shutil.which, ("apt-get", "dpkg")))
+
+
+def download(package: str, place: Path) -> None:
+    """Its files below `place`, where nothing is installed: for programs that need no other package. Raises
+    ObtainError."""
+    scratch = place.with_name("package")
+    scratch.mkdir()
+    show(package, f"downloading Debian's package {package} ...")
+    if _run(["apt-get", "-q", "download", package], scratch) != 0:
+        # The lists of packages may be old, or not be there yet: that is for root to mend.
+        if not can_install() or _run(["apt-get", "-q", "update"], scratch) != 0:
+            raise ObtainError(f"apt-get cannot download {package}: let root run `apt-get update`, and try again")
+        if _run(["apt-get", "-q", "download", package], scratch) != 0:
+            raise ObtainError(f"apt-get cannot download {package}: see what it says above")
+    [archive] = scratch.glob("*.deb")
+    place.mkdir()
+    if _run(["dpkg", "-x", str(archive), str(place)], scratch) != 0:
+        raise ObtainError(f"dpkg cannot unpack {archive.name}: see what it says above")
+
+
+def _run(command: list[str], folder: Path) -> int:
+    """What it says is progress; a path is all that belongs on standard output."""
+    return subprocess.run(command, cwd=folder, stdout=sys.stderr, timeout=_INSTALL_TIMEOUT_S, check=False).returncode

@@ -18,6 +18,7 @@ from sluicegate_operator.fleet.kubernetes import AppliedNodes, KubernetesFleet
 from sluicegate_operator.handlers.progress import ClusterProgress
 from sluicegate_operator.handlers.said import Said
 from sluicegate_operator.handlers.snapshot import ClusterKey, Unreadable
+from sluicegate_operator.handlers.term_figures import Generation, TermFigures
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kube.client import KubeClient
 from sluicegate_operator.kube.errors import KubeError
@@ -42,18 +43,28 @@ class FirstSeen:
 
     MAX = 20_000
 
-    _times: dict[tuple[str, int], datetime] = field(default_factory=dict)
+    _times: dict[Generation, datetime] = field(default_factory=dict)
+    _newest: dict[str, int] = field(default_factory=dict)
+    """Of each object that is there, by its uid."""
 
     def note(self, body: Mapping[str, Any]) -> None:
         meta = body["metadata"]
-        self._times.setdefault((meta["uid"], meta.get("generation", 0)), datetime.now(UTC))
+        uid, generation = meta["uid"], meta.get("generation", 0)
+        self._newest[uid] = max(generation, self._newest.get(uid, 0))
+        self._times.setdefault((uid, generation), datetime.now(UTC))
         while len(self._times) > self.MAX:
             del self._times[next(iter(self._times))]
 
     def of(self, resource: Resource) -> datetime | None:
         return self._times.get((resource.metadata.uid, resource.metadata.generation))
 
+    def untold(self, resources: Iterable[Resource]) -> Collection[Generation]:
+        """The generations of them that this operator has not heard of, nor of a later one."""
+        found = {(resource.metadata.uid, resource.metadata.generation) for resource in resources}
+        return {(uid, generation) for uid, generation in found if generation > self._newest.get(uid, -1)}
+
     def forget(self, uid: str) -> None:
+        self._newest.pop(uid, None)
         for key in [key for key in self._times if key[0] == uid]:
             del self._times[key]
 
@@ -69,6 +80,7 @@ class Context:
         self.fleet = KubernetesFleet(kube, settings.own_namespace)
         self.events = EventRecorder(kube)
         self.first_seen = FirstSeen()
+        self.figures = TermFigures()
         self.departed: dict[ClusterKey, Mapping[str, Any]] = {}
         """The last word of BrokerClusters that were deleted, until what it says of their claims is done."""
         self.progress: defaultdict[ClusterKey, ClusterProgress] = defaultdict(ClusterProgress)

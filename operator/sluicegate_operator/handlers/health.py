@@ -17,8 +17,12 @@ class Liveness:
         self._last_s = self._now_s()
 
     @property
+    def silent_s(self) -> float:
+        return self._now_s() - self._last_s
+
+    @property
     def alive(self) -> bool:
-        return self._now_s() - self._last_s < self.STALE_S
+        return self.silent_s < self.STALE_S
 
 
 class Readiness:

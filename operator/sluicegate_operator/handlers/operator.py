@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from sluicegate_operator.handlers.clusters import ClusterReconciler
 from sluicegate_operator.handlers.configs import ConfigReconciler
@@ -16,7 +16,7 @@ from sluicegate_operator.handlers.racks import RackReconciler
 from sluicegate_operator.handlers.registrations import RegistrationReconciler
 from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.snapshot import ClusterKey, UnreadableClusterError
-from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, RECONCILES
+from sluicegate_operator.handlers.telemetry import QUEUE_DEPTH, QUEUE_OLDEST, RECONCILES, REGISTRY
 from sluicegate_operator.handlers.topics import TopicReconciler
 from sluicegate_operator.handlers.watch import Watch
 from sluicegate_operator.handlers.work_queue import Again, Retry, WorkQueue
@@ -51,9 +51,9 @@ async def lead(
     queues = {name: WorkQueue(name, counted(name, reconcile)) for name, reconcile in reconcilers.items()}
     context.mark = lambda name, key: queues[name].mark(key)
     context.is_due = lambda name, key: queues[name].is_due(key)
-    for name, queue in queues.items():
-        QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
+    _show(queues)
     watching = KopfThread(kube, settings, Watch(context.first_seen, queues, context.departed), readiness)
+    REGISTRY.register(context.figures)
     try:
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(queue.run()) for queue in queues.values()]
@@ -62,7 +62,15 @@ async def lead(
             for task in running:
                 task.cancel()
     finally:
+        REGISTRY.unregister(context.figures)
         await context.close()
+
+
+def _show(queues: Mapping[str, WorkQueue[ClusterKey]]) -> None:
+    now_s = asyncio.get_running_loop().time
+    for name, queue in queues.items():
+        QUEUE_DEPTH.labels(name).set_function(lambda queue=queue: queue.depth)  # type: ignore[misc]
+        QUEUE_OLDEST.labels(name).set_function(lambda queue=queue: queue.oldest_s(now_s()))  # type: ignore[misc]
 
 
 def counted(name: str, reconcile: Reconcile) -> Reconcile:

@@ -67,6 +67,7 @@ class QuotaReconciler:
         await context.say_unreadable(snapshot.unreadable_of(CONNECTION_QUOTA))
         cluster = snapshot.cluster
         plan = plan_quotas(cluster, snapshot.listeners, snapshot.quotas)
+        context.figures.note_untold(key, context.first_seen.untold((*snapshot.listeners, *snapshot.quotas)))
         if cluster is None or cluster.spec.brokers is None:
             self._enforced.pop(key, None)
             self._answers.pop(key, None)
@@ -162,6 +163,7 @@ class QuotaReconciler:
         rest: limits come before what is told of them."""
         enforced_at = _wall_time(result)
         waiting: deque[tuple[ConnectionQuota, ConnectionQuotaStatus]] = deque()
+        states: list[str] = []
         for number, quota in enumerate(sorted(quotas, key=self._age)):
             if number % STATUSES_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -172,8 +174,10 @@ class QuotaReconciler:
                 learned_at=self._context.first_seen.of(quota),
             )
             status = quota_status.quota_status(quota, plan, known, enforced_at)
+            states += [found.reason for found in status.conditions if found.type == quota_status.ENFORCED]
             if status.manifest() != quota.status.manifest():
                 waiting.append((quota, status))
+        self._context.figures.note_quotas(key, states)
         writers = (self._write_waiting(key, waiting) for _ in range(min(len(waiting), STATUS_WRITERS_MAX)))
         for ended in await asyncio.gather(*writers, return_exceptions=True):
             if isinstance(ended, BaseException):

@@ -66,6 +66,8 @@ class RegistrationReconciler:
         if seen.view.overview is None:
             await self._end_term_of_gone(cluster)
             return UNSEEN_RETRY
+        states = [broker.state.value for broker in seen.view.overview.brokers]
+        context.figures.note_brokers(key, cluster.spec.brokers.replicas, states)
         await self._write(cluster, seen, seen.view.overview)
         if fenced or not settled(cluster, seen):
             return MOVING_EVERY_S

@@ -73,6 +73,7 @@ class RollReconciler:
         cluster = snapshot.cluster
         if cluster is None or cluster.spec.brokers is None:
             context.progress.pop(key, None)
+            context.figures.forget(key)
             self._waits.forget(key)
             return None
         if cluster.spec.paused or snapshot.unreadable_of(BROKER_LISTENER):
@@ -104,6 +105,7 @@ class RollReconciler:
     def _note(self, cluster: BrokerCluster, roll: RollStep | None, scale: ScaleStep | None) -> None:
         key = (cluster.namespace, cluster.name)
         progress = self._context.progress[key]
+        self._context.figures.note_roll(key, roll)
         if isinstance(roll, Restart | Wait | Done):
             progress.rolling = not isinstance(roll, Done)
         generation = 0 if roll is None else cluster.metadata.generation

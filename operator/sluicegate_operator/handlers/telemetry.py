@@ -18,5 +18,17 @@ FENCED_AT_ONCE = Counter(
     "sluicegate_brokers_fenced", "Brokers fenced because their container, pod or node was gone", registry=REGISTRY
 )
 RESTARTS = Counter("sluicegate_node_restarts", "Nodes restarted by rolls", ["reason"], registry=REGISTRY)
+QUEUE_OLDEST = Gauge(
+    "sluicegate_queue_oldest_seconds",
+    "For how long the key that is due or worked on longest has been so; 0 when none is",
+    ["queue"],
+    registry=REGISTRY,
+)
+LOOP_SILENT = Gauge(
+    "sluicegate_operator_event_loop_silent_seconds",
+    "Since the operator's event loop last turned; it beats every five seconds",
+    registry=REGISTRY,
+)
+READY = Gauge("sluicegate_ready", "1 while /readyz of this operator has nothing to say", registry=REGISTRY)
 QUEUE_DEPTH = Gauge("sluicegate_queue_depth", "Keys that wait or are worked on", ["queue"], registry=REGISTRY)
 LEADING = Gauge("sluicegate_leading", "1 while this operator holds the Lease", registry=REGISTRY)

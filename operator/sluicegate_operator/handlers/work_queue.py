@@ -49,7 +49,8 @@ class Schedule(Generic[K]):
     """When each key is due, in seconds of the caller's clock."""
 
     due_s: dict[K, float] = field(default_factory=dict)
-    running: set[K] = field(default_factory=set)
+    running: dict[K, float] = field(default_factory=dict)
+    """Since when."""
     failures: dict[K, int] = field(default_factory=dict)
 
     def mark(self, key: K, at_s: float) -> None:
@@ -63,18 +64,18 @@ class Schedule(Generic[K]):
             return None
         _, _, key = min(ready, key=lambda found: found[:2])
         del self.due_s[key]
-        self.running.add(key)
+        self.running[key] = now_s
         return key
 
     def done(self, key: K, again_at_s: float | None) -> None:
-        self.running.discard(key)
+        self.running.pop(key, None)
         self.failures.pop(key, None)
         if again_at_s is not None:
             self.mark(key, again_at_s)
 
     def failed(self, key: K, now_s: float, chance: float, retry: Retry = Retry()) -> float:
         """The delay until it is tried again."""
-        self.running.discard(key)
+        self.running.pop(key, None)
         count = self.failures[key] = self.failures.get(key, 0) + 1
         delay_s = retry.delay_s(count, chance)
         self.mark(key, now_s + delay_s)
@@ -87,8 +88,12 @@ class Schedule(Generic[K]):
         """Also while it is being worked on: something has happened since that began."""
         return self.due_s.get(key, now_s + 1) <= now_s
 
+    def oldest_s(self, now_s: float) -> float:
+        """For how long the key that is due or worked on longest has been so; a failure that waits is not due."""
+        return max(0.0, now_s - min([*list(self.due_s.values()), *list(self.running.values())], default=now_s))
+
     def _takeable(self) -> Iterator[tuple[K, float]]:
-        room = len(self.running & self.failures.keys()) < FAILING_WORKERS_MAX
+        room = len(self.running.keys() & self.failures.keys()) < FAILING_WORKERS_MAX
         for key, at_s in self.due_s.items():
             if key not in self.running and (room or key not in self.failures):
                 yield key, at_s
@@ -115,6 +120,10 @@ class WorkQueue(Generic[K]):
     @property
     def depth(self) -> int:
         return len(self._schedule.due_s) + len(self._schedule.running)
+
+    def oldest_s(self, now_s: float) -> float:
+        """See Schedule; in seconds of the event loop's clock. Any thread may ask."""
+        return self._schedule.oldest_s(now_s)
 
     async def run(self) -> None:
         """Until cancelled; work in progress is cancelled with it."""

@@ -146,3 +146,16 @@ async def test_sixteen_clusters_that_time_out_hold_up_none_of_the_others() -> No
     await asyncio.gather(running, return_exceptions=True)
     assert len(waited) == 50
     assert max(waited) < 0.01
+
+
+def test_the_oldest_key_is_one_that_is_due_or_worked_on_and_no_failure_that_waits() -> None:
+    schedule: Schedule[str] = Schedule()
+    assert schedule.oldest_s(9.0) == 0
+    schedule.mark("a", 1.0)
+    schedule.mark("later", 100.0)
+    assert schedule.oldest_s(5.0) == 4
+    schedule.take(5.0)
+    assert schedule.oldest_s(5.0) == 0
+    assert schedule.oldest_s(65.0) == 60
+    schedule.failed("a", 65.0, chance=1.0)
+    assert schedule.oldest_s(65.0) == 0

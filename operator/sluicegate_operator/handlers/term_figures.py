@@ -1,0 +1,95 @@
+"""What this operator knows of its clusters as gauges of /metrics, for as long as it leads: one that waits shows none.
+
+Queues write here, on the event loop; /metrics is read on a thread of its own. So what is read is replaced as a whole
+and never changed.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from sluicegate_operator.handlers.snapshot import ClusterKey
+from sluicegate_operator.planning.roll import RollStep, Wait, WaitReason
+
+_CLUSTER = ["namespace", "broker_cluster"]
+"""Not `cluster`, which is what a Prometheus of many Kubernetes clusters calls each of those."""
+
+Generation = tuple[str, int]
+"""Of an object, by its uid."""
+
+
+class TermFigures(Collector):
+    """Of one term of leadership. `clock` in seconds, from any start."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = clock
+        self._quotas: dict[ClusterKey, Mapping[str, int]] = {}
+        self._brokers: dict[ClusterKey, Mapping[str, int]] = {}
+        self._wanted: dict[ClusterKey, int] = {}
+        self._blocked: dict[ClusterKey, str] = {}
+        self._untold: dict[ClusterKey, Mapping[Generation, float]] = {}
+
+    def note_quotas(self, key: ClusterKey, states: Collection[str]) -> None:
+        """`states` has one for each ConnectionQuota of the cluster: the reason of its condition Enforced."""
+        self._quotas[key] = Counter(states)
+
+    def note_brokers(self, key: ClusterKey, wanted: int, states: Collection[str]) -> None:
+        """`states` has one for each broker that is registered."""
+        self._wanted[key] = wanted
+        self._brokers[key] = Counter(states)
+
+    def note_roll(self, key: ClusterKey, step: RollStep | None) -> None:
+        """A roll that a person has paused is not blocked."""
+        if isinstance(step, Wait) and step.blocked and step.reason is not WaitReason.PAUSED:
+            self._blocked[key] = step.reason.value
+        else:
+            self._blocked.pop(key, None)
+
+    def note_untold(self, key: ClusterKey, untold: Collection[Generation]) -> None:
+        """`untold`: what was found in the API server and the watch has not told of (yet)."""
+        before = self._untold.get(key, {})
+        self._untold[key] = {found: before.get(found, self._now_s()) for found in untold}
+
+    def forget(self, key: ClusterKey) -> None:
+        known: tuple[dict[ClusterKey, Any], ...] = (
+            self._quotas,
+            self._brokers,
+            self._wanted,
+            self._blocked,
+            self._untold,
+        )
+        for figures in known:
+            figures.pop(key, None)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        quotas = _family("sluicegate_quotas", "ConnectionQuotas by the reason of their condition Enforced", "state")
+        brokers = _family("sluicegate_brokers", "Brokers that are registered, by the active controller's view", "state")
+        wanted = _family("sluicegate_brokers_wanted", "Brokers that the BrokerCluster asks for")
+        blocked = _family("sluicegate_roll_blocked", "1 while a roll waits for what does not pass by itself", "reason")
+        for family, by_state in ((quotas, self._quotas), (brokers, self._brokers)):
+            for key, states in dict(by_state).items():
+                for state, count in states.items():
+                    family.add_metric([*key, state], count)
+        for key, count in dict(self._wanted).items():
+            wanted.add_metric(key, count)
+        for key, reason in dict(self._blocked).items():
+            blocked.add_metric([*key, reason], 1)
+        yield from (quotas, brokers, wanted, blocked)
+        yield GaugeMetricFamily(
+            "sluicegate_watch_behind_seconds",
+            "For how long something has been in the API server that the watch has not told of; 0 when it has told all",
+            value=self.watch_behind_s,
+        )
+
+    @property
+    def watch_behind_s(self) -> float:
+        since = [since_s for untold in dict(self._untold).values() for since_s in untold.values()]
+        return self._now_s() - min(since) if since else 0.0
+
+
+def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=[*_CLUSTER, *labels])

@@ -1,0 +1,99 @@
+"""What an operator that leads shows of its clusters, and for how long."""
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from sluicegate_operator.api.metadata import Kind
+from sluicegate_operator.api.topic import Topic
+from sluicegate_operator.handlers.context import FirstSeen
+from sluicegate_operator.handlers.term_figures import TermFigures
+from sluicegate_operator.planning.roll import Done, Wait, WaitReason
+from tests.support.manual_clock import ManualClock
+
+SHOP = ("default", "shop")
+OF_SHOP = 'broker_cluster="shop",namespace="default"'
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def figures(clock: ManualClock) -> TermFigures:
+    return TermFigures(clock.monotonic)
+
+
+def shown(figures: TermFigures) -> dict[str, float]:
+    registry = CollectorRegistry()
+    registry.register(figures)
+    lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def topic(generation: int, uid: str = "u") -> Kind:
+    return Topic.model_validate(
+        {
+            "metadata": {"name": "orders", "uid": uid, "generation": generation},
+            "spec": {"clusterRef": {"name": "shop"}, "partitions": 1},
+        }
+    )
+
+
+def test_quotas_and_brokers_are_counted_by_state_and_what_is_gone_is_not_shown(figures: TermFigures) -> None:
+    figures.note_quotas(SHOP, ["Enforced", "Applying", "Enforced"])
+    figures.note_brokers(SHOP, 3, ["Online", "Fenced", "Online"])
+    found = shown(figures)
+    assert found[f'sluicegate_quotas{{{OF_SHOP},state="Enforced"}}'] == 2
+    assert found[f'sluicegate_quotas{{{OF_SHOP},state="Applying"}}'] == 1
+    assert found[f'sluicegate_brokers{{{OF_SHOP},state="Fenced"}}'] == 1
+    assert found[f"sluicegate_brokers_wanted{{{OF_SHOP}}}"] == 3
+    figures.note_quotas(SHOP, ["Enforced"])
+    assert f'sluicegate_quotas{{{OF_SHOP},state="Applying"}}' not in shown(figures)
+    figures.forget(SHOP)
+    assert shown(figures) == {"sluicegate_watch_behind_seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("step", "blocked"),
+    [
+        (Wait(WaitReason.BELOW_MIN_ISR, "orders-0"), True),
+        (Wait(WaitReason.NODE_FAILING, "ImagePullBackOff"), True),
+        (Wait(WaitReason.PAUSED, "a person wants it so"), False),
+        (Wait(WaitReason.NODE_NOT_READY, "it is coming back"), False),
+        (Done(), False),
+        (None, False),
+    ],
+)
+def test_a_roll_is_blocked_by_what_does_not_pass_by_itself(
+    figures: TermFigures, step: Wait | Done | None, blocked: bool
+) -> None:
+    figures.note_roll(SHOP, Wait(WaitReason.CONTROLLER_UNKNOWN, "it does not answer"))
+    figures.note_roll(SHOP, step)
+    series = [name for name in shown(figures) if name.startswith("sluicegate_roll_blocked")]
+    assert series == ([f'sluicegate_roll_blocked{{{OF_SHOP},reason="{step.reason}"}}'] if blocked else [])  # type: ignore[union-attr]
+
+
+def test_the_watch_is_behind_since_the_first_look_at_what_it_has_not_told(
+    figures: TermFigures, clock: ManualClock
+) -> None:
+    figures.note_untold(SHOP, [("u", 2)])
+    clock.advance(30)
+    figures.note_untold(SHOP, [("u", 2), ("v", 1)])
+    figures.note_untold(("default", "other"), [])
+    assert figures.watch_behind_s == 30
+    figures.note_untold(SHOP, [("v", 1)])
+    assert figures.watch_behind_s == 0
+    clock.advance(5)
+    assert figures.watch_behind_s == 5
+    figures.note_untold(SHOP, [])
+    assert figures.watch_behind_s == 0
+
+
+def test_told_is_a_generation_that_was_heard_of_or_a_later_one() -> None:
+    seen = FirstSeen()
+    seen.note({"metadata": {"uid": "u", "generation": 2}})
+    assert seen.untold([topic(1), topic(2)]) == set()
+    assert seen.untold([topic(3), topic(1, "v")]) == {("u", 3), ("v", 1)}
+    seen.forget("u")
+    assert seen.untold([topic(2)]) == {("u", 2)}
