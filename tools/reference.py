@@ -27,7 +27,14 @@ from broker_runtime.observers.figures import observer_families
 from broker_runtime.turn_lengths import TurnLengths
 from sluicegate_operator.handlers.telemetry import REGISTRY
 from sluicegate_operator.handlers.term_figures import TermFigures
-from tools import audit_events_page, audit_results_page, broker_states_page, connection_states_page, resources_page
+from tools import (
+    alerts_page,
+    audit_events_page,
+    audit_results_page,
+    broker_states_page,
+    connection_states_page,
+    resources_page,
+)
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -141,6 +148,7 @@ def _keys(keys: Mapping[str, ConfigKey]) -> str:
 
 
 PAGES = {
+    "alerts.md": alerts_page.alerts_page,
     "audit-events.md": audit_events_page.events_page,
     "audit-log-settings.md": audit_events_page.settings_page,
     "audit-results.md": audit_results_page.results_page,

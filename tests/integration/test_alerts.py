@@ -1,0 +1,81 @@
+"""The chart's alerts by promtool's rule tests: each fires, says what is wrong, and ends; near misses do not fire."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.alert_cases import CASES, AlertCase
+from tests.support.prometheus import check_rule_tests, check_rules
+
+ALERTS = Path(__file__).resolve().parents[2] / "charts" / "sluicegate" / "alerts.yaml"
+RULES = {
+    rule["alert"]: rule
+    for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+    for rule in group["rules"]
+}
+MINUTES = 30
+
+
+def at(time: str, case: AlertCase, *found: dict[str, Any]) -> dict[str, Any]:
+    return {"eval_time": time, "alertname": case.alert, "exp_alerts": list(found)}
+
+
+def as_promtool_reads_it(case: AlertCase) -> list[dict[str, Any]]:
+    rule = RULES[case.alert]
+    fired = {
+        "exp_labels": rule["labels"] | dict(case.labels),
+        "exp_annotations": rule["annotations"] | {"description": case.description},
+    }
+    bad = {
+        "interval": "15s",
+        "input_series": [{"series": name, "values": values} for name, values in case.series.items()],
+        "alert_rule_test": [at(case.not_yet, case), at(case.fires, case, fired), at(case.ends, case)],
+    }
+    near = {
+        "interval": "15s",
+        "input_series": [{"series": name, "values": values} for name, values in case.near.items()],
+        "alert_rule_test": [at(f"{seconds}s", case) for seconds in range(0, MINUTES * 60, 15)],
+    }
+    return [bad, near] if case.near else [bad]
+
+
+def run(folder: Path, *cases: AlertCase) -> None:
+    """One file for each alert, with its rule alone: twenty rules in each would take promtool twenty times as long."""
+    files = []
+    for alert in {case.alert: None for case in cases}:
+        rule, path = folder / f"{alert}.yaml", folder / f"{alert}-test.yaml"
+        rule.write_text(yaml.safe_dump({"groups": [{"name": alert, "rules": [RULES[alert]]}]}))
+        tests = [test for case in cases if case.alert == alert for test in as_promtool_reads_it(case)]
+        path.write_text(yaml.safe_dump({"rule_files": [str(rule)], "evaluation_interval": "15s", "tests": tests}))
+        files.append(path)
+    check_rule_tests(*files)
+
+
+def test_prometheus_reads_the_rules() -> None:
+    check_rules(ALERTS)
+
+
+def test_every_alert_fires_says_so_and_ends_and_a_near_miss_does_not_fire(tmp_path: Path) -> None:
+    run(tmp_path, *CASES)
+    assert {case.alert for case in CASES if case.near} == RULES.keys()
+
+
+def test_a_rule_that_says_something_else_is_noticed(tmp_path: Path) -> None:
+    [case] = [case for case in CASES if case.alert == "SluicegateBrokerFenced"]
+    with pytest.raises(AssertionError, match="SluicegateBrokerFenced"):
+        run(tmp_path, AlertCase(case.alert, case.series, "else", "4m", case.labels, "8m", case.near))
+
+
+def test_alerts_have_names_of_their_own_a_severity_and_say_what_to_do() -> None:
+    names = Counter(
+        rule["alert"]
+        for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+        for rule in group["rules"]
+    )
+    assert max(names.values()) == 1
+    for name, rule in RULES.items():
+        assert rule["labels"]["severity"] in ("critical", "warning"), name
+        assert rule["annotations"].keys() == {"summary", "description", "action"}, name

@@ -1,0 +1,329 @@
+"""For each alert: series that make it fire, what it then says, when it does not fire (yet, any more), and series that
+come near and never make it fire. Values are in promtool's notation, a sample every 15 s: `0x4 1x40` is 0 five times,
+then 1 forty-one times."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SHOP = 'namespace="default", broker_cluster="shop"'
+BROKER = SHOP + ', pod="shop-brokers-0"'
+OF_SHOP = {"namespace": "default", "broker_cluster": "shop"}
+OF_BROKER = OF_SHOP | {"pod": "shop-brokers-0"}
+OPERATOR = 'namespace="sluicegate-system", pod="sluicegate-0"'
+OF_OPERATOR = {"namespace": "sluicegate-system", "pod": "sluicegate-0"}
+
+
+@dataclass(frozen=True, slots=True)
+class AlertCase:
+    """`series` begin well, are bad from 1m on and well again by `ends`; `near` are never bad enough."""
+
+    alert: str
+    series: Mapping[str, str]
+    description: str
+    fires: str
+    labels: Mapping[str, str]
+    ends: str
+    near: Mapping[str, str]
+    not_yet: str = "1m"
+
+
+def _bad(minutes: int, good: float = 0, bad: float = 1) -> str:
+    """From 1m on for so long."""
+    return f"{good}x3 {bad}x{4 * minutes - 1} {good}x80"
+
+
+def _rejected(reason: str) -> str:
+    labels = f'{BROKER}, listener="EXTERNAL", reason="{reason}"'
+    return f"kafka_server_socket_server_connections_rejected_total{{{labels}}}"
+
+
+CASES = (
+    AlertCase(
+        "SluicegateConnectionStorm",
+        {f'kafka_network_acceptor_blocked_percent{{{BROKER}, listener="EXTERNAL"}}': _bad(4, bad=0.9)},
+        "Listener EXTERNAL of default/shop holds new connections back, or refuses more than 10 a second.",
+        fires="3m",
+        labels=OF_SHOP | {"listener": "EXTERNAL"},
+        ends="6m",
+        near={
+            f'kafka_network_acceptor_blocked_percent{{{BROKER}, listener="EXTERNAL"}}': "0.5x60",
+            _rejected("delayed"): "0+140x60",
+        },
+    ),
+    AlertCase(
+        "SluicegateConnectionStorm",
+        {
+            _rejected("delayed"): "0x4 100+100x16 1700x40",
+            _rejected("dropped"): "0x4 100+100x16 1700x40",
+        },
+        "Listener EXTERNAL of default/shop holds new connections back, or refuses more than 10 a second.",
+        fires="5m",
+        labels=OF_SHOP | {"listener": "EXTERNAL"},
+        ends="8m",
+        near={},
+    ),
+    AlertCase(
+        "SluicegateQuotaNotEnforced",
+        {f'sluicegate_quotas{{{SHOP}, state="Applying"}}': "_x3 2x20 _x40"},
+        "2 ConnectionQuotas of default/shop are Applying for two minutes.",
+        fires="4m",
+        labels=OF_SHOP | {"state": "Applying"},
+        ends="12m",
+        near={
+            f'sluicegate_quotas{{{SHOP}, state="Enforced"}}': "5x60",
+            f'sluicegate_quotas{{{SHOP}, state="Conflicted"}}': "1x60",
+            f'sluicegate_quotas{{{SHOP}, state="BrokersUnreachable"}}': "0x10 1x7 0x40",
+        },
+    ),
+    AlertCase(
+        "SluicegateBrokerFenced",
+        {f"sluicegate_broker_fenced{{{BROKER}}}": _bad(5)},
+        "Broker shop-brokers-0 of default/shop is fenced.",
+        fires="4m",
+        labels=OF_BROKER,
+        ends="8m",
+        near={f"sluicegate_broker_fenced{{{BROKER}}}": "1x6 0x10 1x6 0x40"},
+    ),
+    AlertCase(
+        "SluicegateBrokerOffline",
+        {
+            f"sluicegate_brokers_wanted{{{SHOP}}}": "3x100",
+            f'sluicegate_brokers{{{SHOP}, state="Online"}}': _bad(8, 3, 1),
+            f'sluicegate_brokers{{{SHOP}, state="Offline"}}': _bad(8, 0, 2),
+        },
+        "2 brokers of default/shop are not Online for five minutes.",
+        fires="7m",
+        labels=OF_SHOP,
+        ends="12m",
+        near={
+            f"sluicegate_brokers_wanted{{{SHOP}}}": "3x100",
+            f'sluicegate_brokers{{{SHOP}, state="Online"}}': "3x10 2x15 3x75",
+        },
+    ),
+    AlertCase(
+        "SluicegateBrokerOffline",
+        {
+            f"sluicegate_brokers_wanted{{{SHOP}}}": "1x100",
+            f'sluicegate_brokers{{{SHOP}, state="Online"}}': "1x3 stale _x40 1x60",
+            f'sluicegate_brokers{{{SHOP}, state="Fenced"}}': "_x3 1x40 _x60",
+        },
+        "1 brokers of default/shop are not Online for five minutes.",
+        fires="11m",
+        labels=OF_SHOP,
+        ends="14m",
+        near={},
+    ),
+    AlertCase(
+        "SluicegateNoActiveController",
+        {
+            f'up{{{SHOP}, pod="shop-controllers-0", role="controller"}}': "1x100",
+            f"kafka_controller_active_controller_count{{{SHOP}}}": _bad(5, 1, 0),
+        },
+        "default/shop has not exactly one active controller for two minutes.",
+        fires="4m",
+        labels=OF_SHOP,
+        ends="8m",
+        near={
+            f'up{{{SHOP}, pod="shop-controllers-0", role="controller"}}': "1x100",
+            f'up{{{SHOP}, pod="shop-controllers-1", role="controller"}}': "1x100",
+            'up{job="other"}': "1x100",
+            f'kafka_controller_active_controller_count{{{SHOP}, pod="shop-controllers-0"}}': "1x10 0x5 0x80",
+            f'kafka_controller_active_controller_count{{{SHOP}, pod="shop-controllers-1"}}': "0x10 1x5 1x80",
+        },
+    ),
+    AlertCase(
+        "SluicegateNoActiveController",
+        {f'up{{{BROKER}, role="broker"}}': "_x3 1x19 _x60"},
+        "default/shop has not exactly one active controller for two minutes.",
+        fires="4m",
+        labels=OF_SHOP,
+        ends="12m",
+        near={},
+    ),
+    AlertCase(
+        "SluicegateOfflinePartitions",
+        {f"kafka_controller_offline_partitions_count{{{SHOP}}}": _bad(4, bad=2)},
+        "2 partitions of default/shop can neither be written nor read.",
+        fires="3m",
+        labels=OF_SHOP,
+        ends="6m",
+        near={f"kafka_controller_offline_partitions_count{{{SHOP}}}": "0x10 4x3 0x60"},
+    ),
+    AlertCase(
+        "SluicegateUnderMinIsr",
+        {f"kafka_server_replica_manager_under_min_isr_partition_count{{{BROKER}}}": _bad(4, bad=3)},
+        "3 partitions of default/shop have fewer replicas in sync than min.insync.replicas.",
+        fires="3m",
+        labels=OF_SHOP,
+        ends="6m",
+        near={f"kafka_server_replica_manager_under_min_isr_partition_count{{{BROKER}}}": "0x10 4x3 0x60"},
+    ),
+    AlertCase(
+        "SluicegateUnderReplicated",
+        {f"kafka_server_replica_manager_under_replicated_partitions{{{BROKER}}}": _bad(8, bad=3)},
+        "3 partitions of default/shop have a replica out of sync for five minutes.",
+        fires="7m",
+        labels=OF_SHOP,
+        ends="10m",
+        near={f"kafka_server_replica_manager_under_replicated_partitions{{{BROKER}}}": "0x10 4x15 0x60"},
+    ),
+    AlertCase(
+        "SluicegateLogDirectoryFailing",
+        {f"sluicegate_log_directory_failing{{{BROKER}}}": _bad(4)},
+        "Writes to log.dirs of shop-brokers-0 in default/shop fail, as on a full disk.",
+        fires="3m",
+        labels=OF_BROKER,
+        ends="6m",
+        near={f"sluicegate_log_directory_failing{{{BROKER}}}": "0x10 1x3 0x60"},
+    ),
+    AlertCase(
+        "SluicegateEventLoopHeld",
+        {f"sluicegate_event_loop_delay_max_seconds{{{BROKER}}}": _bad(6, 0.002, 2.5)},
+        "The event loop of shop-brokers-0 in default/shop was held for 2.5s.",
+        fires="5m",
+        labels=OF_BROKER,
+        ends="9m",
+        near={f"sluicegate_event_loop_delay_max_seconds{{{BROKER}}}": "0.9x10 7x8 0.1x60"},
+    ),
+    AlertCase(
+        "SluicegateNodeNotScraped",
+        {f'up{{{BROKER}, role="broker"}}': _bad(8, 1, 0)},
+        "shop-brokers-0 of default/shop was not scraped for five minutes: other alerts do not see it.",
+        fires="7m",
+        labels=OF_BROKER,
+        ends="10m",
+        near={f'up{{{BROKER}, role="broker"}}': "1x10 0x15 1x60", 'up{job="others"}': "0x80"},
+    ),
+    AlertCase(
+        "SluicegateLimitNotApplied",
+        {f"sluicegate_config_values_not_applied{{{BROKER}}}": _bad(5, bad=2)},
+        "shop-brokers-0 of default/shop does not apply 2 stored values.",
+        fires="4m",
+        labels=OF_BROKER,
+        ends="8m",
+        near={f"sluicegate_config_values_not_applied{{{BROKER}}}": "0x10 1x7 0x60"},
+    ),
+    AlertCase(
+        "SluicegateNoOperatorLeads",
+        {f"sluicegate_leading{{{OPERATOR}}}": _bad(5, 1, 0)},
+        "No operator leads for two minutes, or none is scraped. Brokers go on as they are; no manifest has any effect.",
+        fires="4m",
+        labels={},
+        ends="8m",
+        near={
+            'sluicegate_leading{pod="sluicegate-0"}': "1x10 0x90",
+            'sluicegate_leading{pod="sluicegate-1"}': "0x14 1x86",
+        },
+    ),
+    AlertCase(
+        "SluicegateNoOperatorLeads",
+        {f"sluicegate_leading{{{OPERATOR}}}": "1x3 stale _x30 1x60"},
+        "No operator leads for two minutes, or none is scraped. Brokers go on as they are; no manifest has any effect.",
+        fires="4m",
+        labels={},
+        ends="10m",
+        near={f"sluicegate_leading{{{OPERATOR}}}": "1x100"},
+    ),
+    AlertCase(
+        "SluicegateOperatorStuck",
+        {f"sluicegate_operator_event_loop_silent_seconds{{{OPERATOR}}}": "0x3 20+15x20 0x60"},
+        "Operator sluicegate-0 stands still for 3m 35s.",
+        fires="4m15s",
+        labels=OF_OPERATOR,
+        ends="8m",
+        near={
+            f"sluicegate_operator_event_loop_silent_seconds{{{OPERATOR}}}": "5x20 70x2 5x60",
+            f'sluicegate_queue_oldest_seconds{{{OPERATOR}, queue="quotas"}}': "0+15x40 0x60",
+        },
+    ),
+    AlertCase(
+        "SluicegateOperatorStuck",
+        {f'sluicegate_queue_oldest_seconds{{{OPERATOR}, queue="rolls"}}': "0x3 500+30x30 0x60"},
+        "Operator sluicegate-0 stands still for 15m 50s.",
+        fires="4m45s",
+        labels=OF_OPERATOR,
+        ends="12m",
+        near={},
+    ),
+    AlertCase(
+        "SluicegateReconcilesFailing",
+        {
+            'sluicegate_reconcile_total{namespace="sluicegate-system", queue="quotas", result="error"}': (
+                "0x4 1+1x40 41x100"
+            ),
+            'sluicegate_reconcile_total{namespace="sluicegate-system", queue="quotas", result="success"}': (
+                "0x44 1+1x100"
+            ),
+        },
+        "Nothing of the queue quotas has succeeded for ten minutes, and 40 tries have failed.",
+        fires="11m",
+        labels={"namespace": "sluicegate-system", "queue": "quotas"},
+        ends="13m",
+        near={
+            'sluicegate_reconcile_total{namespace="sluicegate-system", queue="quotas", result="error"}': "0+1x100",
+            'sluicegate_reconcile_total{namespace="sluicegate-system", queue="quotas", result="success"}': "0+1x100",
+        },
+    ),
+    AlertCase(
+        "SluicegateWatchSilent",
+        {f"sluicegate_watch_behind_seconds{{{OPERATOR}}}": "0x3 15+15x20 0x60"},
+        "The watch of operator sluicegate-0 has not told of what is in the API server, or has ended.",
+        fires="4m",
+        labels=OF_OPERATOR,
+        ends="8m",
+        near={
+            f"sluicegate_watch_behind_seconds{{{OPERATOR}}}": "0x3 15+15x5 0x60",
+            f"sluicegate_ready{{{OPERATOR}}}": "1x10 0x3 1x60",
+        },
+    ),
+    AlertCase(
+        "SluicegateWatchSilent",
+        {f"sluicegate_ready{{{OPERATOR}}}": _bad(4, 1, 0)},
+        "The watch of operator sluicegate-0 has not told of what is in the API server, or has ended.",
+        fires="3m",
+        labels=OF_OPERATOR,
+        ends="7m",
+        near={},
+    ),
+    AlertCase(
+        "SluicegateRollBlocked",
+        {f'sluicegate_roll_blocked{{{SHOP}, reason="BelowMinIsr"}}': "_x3 1x80 _x60"},
+        "The roll of default/shop is blocked for 15 minutes: BelowMinIsr.",
+        fires="17m",
+        labels=OF_SHOP | {"reason": "BelowMinIsr"},
+        ends="27m",
+        near={f'sluicegate_roll_blocked{{{SHOP}, reason="BelowMinIsr"}}': "1x50 stale _x60"},
+        not_yet="15m",
+    ),
+    AlertCase(
+        "SluicegateAuditLosingEvents",
+        {f"sluicegate_audit_dropped_total{{{BROKER}}}": "0x7 1000x60"},
+        "Broker shop-brokers-0 of default/shop has dropped about 1k events in five minutes.",
+        fires="6m",
+        labels=OF_BROKER,
+        ends="9m",
+        near={f"sluicegate_audit_dropped_total{{{BROKER}}}": "1000x60"},
+    ),
+    AlertCase(
+        "SluicegateLanderBehind",
+        {f"sluicegate_audit_waiting_spools{{{BROKER}}}": _bad(20, 1, 9)},
+        "9 complete spools wait on shop-brokers-0 of default/shop.",
+        fires="17m",
+        labels=OF_BROKER,
+        ends="23m",
+        near={f"sluicegate_audit_waiting_spools{{{BROKER}}}": "5x30 9x50 5x60"},
+        not_yet="15m",
+    ),
+    AlertCase(
+        "SluicegateObserverNotCalled",
+        {f'sluicegate_observer_state{{{BROKER}, observer="audit", state="Suspended"}}': _bad(8)},
+        "Observer audit is Suspended on shop-brokers-0 of default/shop.",
+        fires="7m",
+        labels=OF_BROKER | {"observer": "audit", "state": "Suspended"},
+        ends="10m",
+        near={
+            f'sluicegate_observer_state{{{BROKER}, observer="audit", state="Loaded"}}': "1x60",
+            f'sluicegate_observer_state{{{BROKER}, observer="audit", state="Failed"}}': "0x10 1x15 0x60",
+        },
+    ),
+)
