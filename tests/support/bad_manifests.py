@@ -89,6 +89,36 @@ def without(document: Json, *path: str) -> Json:
     return document | {first: without(document[first], *rest)}
 
 
+def pod_settings(**changed: Any) -> Json:
+    """Everything that can be said of pods."""
+    return {
+        "spread": "Required",
+        "nodeSelector": {"example.org/disk": "nvme", "kubernetes.io/arch": "amd64"},
+        "tolerations": [
+            {"key": "dedicated", "value": "kafka", "effect": "NoSchedule"},
+            {
+                "key": "node.kubernetes.io/unreachable",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 5,
+            },
+            {"operator": "Exists"},
+        ],
+        "priorityClassName": "brokers-first",
+        "labels": {"example.org/team": "payments", "tier": ""},
+        "annotations": {
+            "example.org/contact": "payments@example.org, two\nlines",
+            "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+        },
+    } | changed
+
+
+def with_pods(**pod: Any) -> Json:
+    return cluster(brokers={"replicas": 1, "storage": {"size": "1Gi"}, "pod": pod})
+
+
+_OTHERS_KEYS = "must not have keys of sluicegate.dev, kubernetes.io or k8s.io"
+
 _ZONES = {"replicas": 3, "storage": {"size": "1Gi"}, "rack": {"topologyKey": "topology.kubernetes.io/zone"}}
 
 GOOD = (
@@ -101,7 +131,9 @@ GOOD = (
                 "replicas": 3,
                 "storage": {"size": "1.5Ti", "storageClassName": "fast"},
                 "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+                "pod": pod_settings(),
             },
+            imagePullSecrets=["registry.example.org"],
             storage={"deleteClaims": True},
             networkPolicies=False,
             clusterId="NKr8a1QYQ0yqmZ0Jb1m7eA",
@@ -233,6 +265,51 @@ BAD = (
         ),
         "spec.brokers.resources.requests",
         "requests must not be above limits",
+    ),
+    *(
+        BadManifest(f"{field} under {key}", with_pods(**{field: {key: "x"}}), f"spec.brokers.pod.{field}", _OTHERS_KEYS)
+        for field in ("labels", "annotations")
+        for key in ("sluicegate.dev/cluster", "app.kubernetes.io/name", "kubernetes.io/x", "a.k8s.io/x")
+    ),
+    *(
+        BadManifest(
+            f"{field} {pairs}", with_pods(**{field: pairs}), f"spec.brokers.pod.{field}", "must have keys and values as"
+        )
+        for field, pairs in (
+            ("labels", {"a team": "x"}),
+            ("labels", {"team": "two words"}),
+            ("nodeSelector", {"disk": "-"}),
+            ("annotations", {"/x": "y"}),
+        )
+    ),
+    BadManifest(
+        "a label of controllers' pods under a key of the operator",
+        cluster(controllers={"pod": {"labels": {"sluicegate.dev/x": "y"}}}),
+        "spec.controllers.pod.labels",
+        _OTHERS_KEYS,
+    ),
+    BadManifest("pods that are spread in another way", with_pods(spread="Evenly"), "spec.brokers.pod.spread"),
+    BadManifest(
+        "a priority class that is no name",
+        with_pods(priorityClassName="High Priority"),
+        "spec.brokers.pod.priorityClassName",
+        "must be the name of a PriorityClass",
+    ),
+    *(
+        BadManifest(f"the toleration {toleration}", with_pods(tolerations=[toleration]), "spec.brokers.pod", says)
+        for toleration, says in (
+            ({"value": "kafka"}, "a toleration without key is for every taint"),
+            ({"key": "a", "operator": "Exists", "value": "b"}, "operator Exists is for every value"),
+            ({"key": "a", "tolerationSeconds": 5}, "tolerationSeconds is for effect NoExecute only"),
+            ({"key": "a b"}, "key must be that of a taint"),
+            ({"key": "a", "value": "b c"}, "value must be that of a taint"),
+        )
+    ),
+    BadManifest(
+        "a pull secret that is no name",
+        cluster(imagePullSecrets=["My Secret"]),
+        "spec.imagePullSecrets",
+        "each of imagePullSecrets must be the name of a Secret",
     ),
     *(
         BadManifest(f"the image {image!r}", cluster(image=image), "spec.image", "must be the name of a container image")

@@ -74,7 +74,8 @@ class AuditLanding(Model):
     quota: Quantity | None = None
     """The oldest segments beyond so many bytes are deleted, for example 100Gi; there is no limit when absent."""
     resources: Resources | None = None
-    """Requests and limits of the container beside each broker. While one that was killed for its memory begins again,
+    """Requests and limits of the container beside each broker; what is named in neither has the operator's own: 50m of
+    cpu and 256Mi of memory requested, 2 and 2Gi at most. While one that was killed for its memory begins again,
     Kubernetes does not call the broker ready."""
 
 

@@ -249,7 +249,7 @@ class AuditPipelineSpec(Model):
     version when absent."""
     resources: Resources | None = None
     """Requests and limits of the pod, of driver and executors alike. Spark's heap is 60 % of limits.memory, and 1 GiB
-    where there is none."""
+    where there is none; a Job then requests 500m of cpu and 1Gi of memory, and has 4 and 2Gi at most."""
     retention_days: int | None = Field(default=None, ge=1, le=36500)
     """Results of days that are longer ago are deleted; they are kept when absent."""
     report: bool = True

@@ -12,16 +12,12 @@ from sluicegate_operator.api import config_keys as keys
 from sluicegate_operator.api.audit_landing import OBJECT_NAME_PATTERN, AuditLanding, AuditSettings
 from sluicegate_operator.api.config_values import cel_list, config_key_rule, config_value_rules
 from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Kind, PrinterColumn, Status
+from sluicegate_operator.api.pod_settings import LABEL_KEY_PATTERN, PodSettings
 from sluicegate_operator.api.quantities import QUANTITY_PATTERN, Quantity, amount, is_quantity
 from sluicegate_operator.api.resource_amounts import Resources
 from sluicegate_operator.api.rules import Model, Rule, TransitionRule
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
-LABEL_KEY_PATTERN = (
-    "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-    "[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$"
-)
-
 IMAGE_PATTERN = (
     # [registry[:port]/]name[/name...][:tag][@digest], as container runtimes read it.
     "^([a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)*(:[0-9]{1,5})?/)?"
@@ -92,7 +88,10 @@ class Brokers(Model):
     storage: Storage
     """The volume of each broker."""
     resources: Resources | None = None
-    """Requests and limits of each broker's container."""
+    """Requests and limits of each broker's container. What is named in neither has the operator's own: 100m of cpu and
+    128Mi of memory requested, 2 and 1Gi at most."""
+    pod: PodSettings | None = None
+    """Where the brokers' pods may be, and their further labels. A change rolls the brokers."""
     drain: bool = False
     """Whether replicas are moved off brokers that are to go: true moves them to the others first, false waits until
     somebody has."""
@@ -143,7 +142,10 @@ class Controllers(Model):
     storage: Storage | None = None
     """The volume of each controller, which holds metadata only; 1Gi of the default class when absent."""
     resources: Resources | None = None
-    """Requests and limits of each controller's container."""
+    """Requests and limits of each controller's container. What is named in neither has the operator's own: 50m of cpu
+    and 64Mi of memory requested, 1 and 512Mi at most."""
+    pod: PodSettings | None = None
+    """Where the controllers' pods may be, and their further labels. A change rolls the controllers."""
 
 
 class ConnectionQuotaSettings(Model):
@@ -293,6 +295,12 @@ class BrokerClusterSpec(Model):
             holds=lambda spec: spec.cluster_id is None or re.fullmatch(CLUSTER_ID_PATTERN, spec.cluster_id) is not None,
             field="clusterId",
         ),
+        Rule(
+            cel=f"!has(self.imagePullSecrets) || self.imagePullSecrets.all(x, x.matches('{OBJECT_NAME_PATTERN}'))",
+            message="each of imagePullSecrets must be the name of a Secret: lower-case letters, digits, '-' and '.'",
+            holds=lambda spec: all(re.fullmatch(OBJECT_NAME_PATTERN, name) for name in spec.image_pull_secrets or ()),
+            field="imagePullSecrets",
+        ),
         *_CONFIG_RULES,
     )
     transitions: ClassVar = (
@@ -325,6 +333,10 @@ class BrokerClusterSpec(Model):
     """The controllers; one with 1Gi of storage when absent."""
     image: str | None = Field(default=None, min_length=1, max_length=512)
     """Container image of brokers and controllers; the operator's own version when absent."""
+    image_pull_secrets: (
+        Annotated[tuple[Annotated[str, Field(min_length=1, max_length=253)], ...], Field(max_length=16)] | None
+    ) = None
+    """Names of Secrets in the same namespace that the image is pulled with."""
     config: Annotated[dict[str, ConfigValue], Field(max_length=100)] | None = None
     """Further broker configuration under Kafka's names, every value a string (num.partitions: "3"). A key that Kafka
     calls dynamic (log.retention.ms) takes effect without a restart, any other rolls the nodes. Limits of connections

@@ -9,6 +9,7 @@ from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.api.pod_settings import PodSettings
 from sluicegate_operator.planning.cluster_layout import (
     CONTROLLER_PORT,
     FIRST_CONTROLLER_ID,
@@ -92,17 +93,20 @@ def wanted_revision(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -
     nodes = node_set(cluster, layout, role)
     resources = nodes.resources.model_dump(by_alias=True, exclude_none=True) if nodes.resources else None
     properties = {**layout.properties(role), **nodes.overrides}
-    if role is Role.BROKER:
-        properties |= _beside_brokers(cluster)
+    properties |= _other_fields(cluster, nodes)
     return node_revision(properties, image_of(cluster), resources, pod_spec(cluster, nodes))
 
 
-def _beside_brokers(cluster: BrokerCluster) -> dict[str, str]:
+def _other_fields(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, str]:
     """What their pods have for other fields of the spec, if anything: a roll for it then names the field."""
     parts: dict[str, object] = {}
-    if landing := cluster.spec.landing:
+    if nodes.pod != PodSettings():
+        parts[f"spec.{nodes.role}s.pod"] = nodes.pod.model_dump(by_alias=True, exclude_none=True)
+    if cluster.spec.image_pull_secrets:
+        parts["spec.imagePullSecrets"] = cluster.spec.image_pull_secrets
+    if nodes.is_broker and (landing := cluster.spec.landing):
         parts["spec.audit"] = landing.model_dump(by_alias=True, exclude_none=True)
-    if volumes := observer_volumes(cluster):
+    if nodes.is_broker and (volumes := observer_volumes(cluster)):
         parts["spec.observers"] = [*volumes, observer_python_path(cluster)]
     return {field: json.dumps(part, sort_keys=True) for field, part in parts.items()}
 
@@ -148,6 +152,7 @@ def node_set(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeS
         ports=_port_names(layout, role),
         http_port=HTTP_PORT,
         resources=brokers.resources if is_broker else controllers.resources if controllers else None,
+        pod=(brokers.pod if is_broker else controllers.pod if controllers else None) or PodSettings(),
         shares_journal=not is_broker and cluster.spec.shares_journal,
         topology_key=cluster.spec.topology_key if is_broker else None,
     )

@@ -21,6 +21,7 @@ from sluicegate_operator.resources.audit_run import (
     run_labels,
     volumes,
 )
+from sluicegate_operator.resources.container_resources import AUDIT_JOB, container_resources
 from sluicegate_operator.resources.owner import child_metadata
 
 DEFAULT_IMAGE = "sluicegate-audit:0.1.0"
@@ -99,9 +100,8 @@ def _container(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [*mounts(places), passwd_mount()],
         "securityContext": container_security() | {"readOnlyRootFilesystem": True},
+        "resources": container_resources(pipeline.spec.resources, AUDIT_JOB),
     }
     if secrets := env_from(places):
         container["envFrom"] = secrets
-    if pipeline.spec.resources is not None:
-        container["resources"] = pipeline.spec.resources.model_dump(by_alias=True, exclude_none=True)
     return container

@@ -11,6 +11,8 @@ from typing import Any
 from sluicegate_operator.api.audit_landing import AuditLanding
 from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.quantities import amount
+from sluicegate_operator.resources.container_resources import LANDER as LANDER_RESOURCES
+from sluicegate_operator.resources.container_resources import container_resources
 
 LANDER = "lander"
 SPOOLS = "audit"
@@ -27,7 +29,7 @@ _THREADS = "2"
 def lander(cluster: BrokerCluster, landing: AuditLanding, broker: dict[str, Any], log_dir: str) -> dict[str, Any]:
     """`broker` is the broker's own container: image, data and security context are the same."""
     broker = deepcopy(broker)
-    container: dict[str, Any] = {
+    return {
         "name": LANDER,
         "image": broker["image"],
         "restartPolicy": "Always",
@@ -43,10 +45,8 @@ def lander(cluster: BrokerCluster, landing: AuditLanding, broker: dict[str, Any]
             *_mounts(landing),
         ],
         "securityContext": broker["securityContext"],
+        "resources": container_resources(landing.resources, LANDER_RESOURCES),
     }
-    if landing.resources is not None:
-        container["resources"] = landing.resources.model_dump(by_alias=True, exclude_none=True)
-    return container
 
 
 def lander_volumes(landing: AuditLanding) -> list[dict[str, Any]]:

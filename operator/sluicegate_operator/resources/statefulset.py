@@ -7,12 +7,16 @@ and ids are `planning.cluster_layout`'s business.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, Storage
+from sluicegate_operator.api.pod_settings import PodSettings
 from sluicegate_operator.api.resource_amounts import Resources
 from sluicegate_operator.resources.config_map import FILE_NAME, config_map_name
+from sluicegate_operator.resources.container_resources import BROKER as BROKER_RESOURCES
+from sluicegate_operator.resources.container_resources import CONTROLLER as CONTROLLER_RESOURCES
+from sluicegate_operator.resources.container_resources import container_resources
 from sluicegate_operator.resources.labels import (
     POD_INDEX_LABEL,
     READINESS_GATE,
@@ -26,8 +30,8 @@ from sluicegate_operator.resources.labels import (
 from sluicegate_operator.resources.lander import LANDING_S, lander, lander_volumes
 from sluicegate_operator.resources.observer_code import observer_mounts, observer_python_path, observer_volumes
 from sluicegate_operator.resources.owner import child_metadata
-from sluicegate_operator.resources.rack import only_nodes_with, rack_mount, rack_volume
-from sluicegate_operator.resources.spread import NODE, spread_over
+from sluicegate_operator.resources.placement import placement
+from sluicegate_operator.resources.rack import rack_mount, rack_volume
 
 DEFAULT_IMAGE = "sluicegate:0.1.0"
 CLAIM = "data"
@@ -61,6 +65,7 @@ class NodeSet:
     ports: Mapping[str, int]
     http_port: int
     resources: Resources | None = None
+    pod: PodSettings = field(default_factory=PodSettings)
     shares_journal: bool = False
     topology_key: str | None = None
 
@@ -96,8 +101,8 @@ def statefulset(cluster: BrokerCluster, nodes: NodeSet, revision: str) -> dict[s
             "selector": {"matchLabels": selector(cluster.name, nodes.role)},
             "template": {
                 "metadata": {
-                    "labels": labels(cluster.name, nodes.role),
-                    "annotations": {REVISION: revision},
+                    "labels": {**(nodes.pod.labels or {}), **labels(cluster.name, nodes.role)},
+                    "annotations": {**(nodes.pod.annotations or {}), REVISION: revision},
                 },
                 "spec": pod_spec(cluster, nodes),
             },
@@ -134,15 +139,12 @@ def pod_spec(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
             spec["initContainers"] = [lander(cluster, landing, spec["containers"][0], LOG_DIR)]
             spec["volumes"] += lander_volumes(landing)
             spec["terminationGracePeriodSeconds"] += LANDING_S
-    pods, over = selector(cluster.name, nodes.role), [NODE]
-    if nodes.is_broker:
         spec["readinessGates"] = [{"conditionType": READINESS_GATE}]
     if nodes.topology_key is not None:
-        spec["affinity"] = only_nodes_with(nodes.topology_key)
         spec["volumes"].append(rack_volume())
-        over.insert(0, nodes.topology_key)
-    spec["topologySpreadConstraints"] = [spread_over(key, pods) for key in dict.fromkeys(over)]
-    return spec
+    if cluster.spec.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in cluster.spec.image_pull_secrets]
+    return spec | placement(nodes.pod, selector(cluster.name, nodes.role), nodes.topology_key)
 
 
 def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
@@ -166,6 +168,9 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
             for name, port in {**nodes.ports, "http": nodes.http_port}.items()
         ],
         **_probes(),
+        "resources": container_resources(
+            nodes.resources, BROKER_RESOURCES if nodes.is_broker else CONTROLLER_RESOURCES
+        ),
         # What a node says before it ends reaches its pod's status, and from there the status of its cluster.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
@@ -184,8 +189,6 @@ def _container(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, Any]:
             container["env"].append({"name": "PYTHONPATH", "value": path})
         container["volumeMounts"] += observer_mounts(cluster)
         container["lifecycle"] = {"preStop": {"exec": {"command": _controlled_shutdown(nodes)}}}
-    if nodes.resources is not None:
-        container["resources"] = nodes.resources.model_dump(by_alias=True, exclude_none=True)
     return container
 
 
