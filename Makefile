@@ -8,6 +8,7 @@ WORKERS ?= 2
 SEEDS ?= 200
 FIRST ?= 0
 FAULTS ?=
+IMAGES ?=
 
 .PHONY: help
 help:  ## show this help
@@ -116,6 +117,10 @@ audit-demo: java  ## a million made-up events of an audit log to results and a r
 .PHONY: up
 up: venv  ## run examples/quickstart on this machine until Ctrl-C
 	$(BIN)/sluicegate up -f examples/quickstart -f examples/laptop --watch
+
+.PHONY: image
+image: venv  ## images as archives in dist/, by Debian's packages alone: make image IMAGES="slim landing audit"
+	@$(BIN)/python -m tools.image $(IMAGES)
 
 .PHONY: bench
 bench: setup .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/

@@ -1,0 +1,35 @@
+"""`python -m tools.image [slim] [landing] [audit]`: images as archives, with a list of their parts beside each."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from tests.support.cache import show
+from tools.image.build import ROOT, build
+from tools.image.definition import IMAGES
+from tools.image.errors import ImageError
+
+
+def main() -> int:
+    """Prints the place, name, size and digest of each image; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tools.image", description=__doc__)
+    parser.add_argument("images", nargs="*", metavar="image", help=f"{', '.join(IMAGES)}; all of them by default")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where archives go (default: dist/)")
+    given = parser.parse_args()
+    if unknown := sorted(set(given.images) - set(IMAGES)):
+        parser.error(f"there is no image {', '.join(unknown)}: choose among {', '.join(IMAGES)}")
+    for name in given.images or IMAGES:
+        started_s = time.monotonic()
+        try:
+            built = build(IMAGES[name], given.out)
+        except (ImageError, OSError) as error:
+            sys.stderr.write(f"error: {name} could not be made: {error}\n")
+            return 1
+        show("image", f"{name} took {time.monotonic() - started_s:.0f} s")
+        sys.stdout.write(f"{built.path} {built.reference} {built.size / 1e6:.0f} MB {built.digest}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""Debian's packages, by the apt-get and dpkg-deb of this machine: which ones, from where, and what is in them.
+
+Has lists and a cache of its own, so that it needs no root and leaves the machine's apt as it is. apt verifies the
+signatures of the lists, and the lists have the checksum of each package.
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.image.errors import ImageError
+
+LISTS_AGE_MAX_S = 24 * 3600.0
+_TIMEOUT_S = 600.0
+_DEPENDENCY = re.compile(r"\s*\|?(?:Pre)?Depends: ([^<\s]+)$")
+_URI = re.compile(r"'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})")
+
+
+@dataclass(frozen=True, order=True)
+class Package:
+    """One version of a package, as the lists have it."""
+
+    name: str
+    version: str
+    architecture: str
+    sha256: str
+    file: str
+
+
+class Apt:
+    """apt with lists in `folder`. Methods raise ImageError."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._archives = folder / "archives"
+        for inside in (self._archives / "partial", folder / "lists" / "partial"):
+            inside.mkdir(parents=True, exist_ok=True)
+        status = folder / "status"
+        status.touch()
+        self._options = [f"-oDir::State={folder}", f"-oDir::State::lists={folder / 'lists'}"]
+        self._options += [f"-oDir::State::status={status}", f"-oDir::Cache={folder}"]
+        self._options += [f"-oAPT::Sandbox::User={'root' if os.geteuid() == 0 else ''}", "-oAPT::Get::Assume-Yes=1"]
+
+    def update(self, *, now_s: float | None = None) -> None:
+        """Reads the lists when those that are here are older than a day."""
+        read = self._folder / "read"
+        if not read.exists() or (now_s or time.time()) - read.stat().st_mtime > LISTS_AGE_MAX_S:
+            self._run(["apt-get", "-q", "update"])
+            read.touch()
+
+    def resolve(self, roots: Iterable[str], not_needed: frozenset[str]) -> list[Package]:
+        """`roots` with all that they depend on, `not_needed` and what only those ask for left out."""
+        kinds = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
+        command = ["apt-cache", "depends", "--recurse", *(f"--no-{kind}" for kind in kinds), *roots]
+        names = closure(self._run(command), roots, not_needed)
+        found = []
+        for line in self._run(["apt-get", "-q", "download", "--print-uris", *names]).splitlines():
+            if (uri := _URI.match(line)) is not None:
+                name, version, architecture = uri["file"].removesuffix(".deb").split("_")
+                found.append(Package(name, version.replace("%3a", ":"), architecture, uri["sha256"], uri["file"]))
+        if missing := set(names) - {package.name for package in found}:
+            raise ImageError(
+                f"apt has no {', '.join(sorted(missing))}: its sources must be those of Debian 12 or later"
+            )
+        return sorted(found)
+
+    def download(self, packages: Iterable[Package], progress: Callable[[str], None]) -> list[Path]:
+        """Their files, in the order of `packages`."""
+        wanted = list(packages)
+        places = [self._archives / package.file for package in wanted]
+        lacking = [package for package, place in zip(wanted, places, strict=True) if not _is_whole(package, place)]
+        if lacking:
+            progress(f"downloading {len(lacking)} packages of Debian ...")
+            versions = [f"{package.name}={package.version}" for package in lacking]
+            self._run(["apt-get", "-q", "download", *versions], folder=self._archives)
+        if broken := [
+            package.file for package, place in zip(wanted, places, strict=True) if not _is_whole(package, place)
+        ]:
+            raise ImageError(f"{', '.join(broken)} did not come as the lists have them; try again")
+        return places
+
+    def _run(self, command: list[str], folder: Path | None = None) -> str:
+        try:
+            done = subprocess.run(
+                [command[0], *self._options, *command[1:]],
+                cwd=folder,
+                env={**os.environ, "LC_ALL": "C"},
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise ImageError(
+                f"{command[0]} is not there: without docker, podman or buildah an image is made of Debian's packages,"
+                " which takes a Debian"
+            ) from error
+        except subprocess.TimeoutExpired as error:
+            raise ImageError(f"{' '.join(command[:3])} did not end within {_TIMEOUT_S:.0f} s") from error
+        if done.returncode != 0:
+            raise ImageError(f"{' '.join(command[:3])} failed: {done.stderr.strip()[-1000:]}")
+        return done.stdout
+
+
+def closure(depends: str, roots: Iterable[str], not_needed: frozenset[str]) -> list[str]:
+    """Names of packages reached from `roots` by what `apt-cache depends --recurse` printed, by first alternatives."""
+    graph: dict[str, list[str]] = {}
+    current, is_alternative = "", False
+    for line in depends.splitlines():
+        if line and not line.startswith((" ", "<")):
+            current, is_alternative = line, False
+            graph.setdefault(current, [])
+        elif (found := _DEPENDENCY.match(line)) is not None and current:
+            if not is_alternative:
+                graph[current].append(found[1])
+            is_alternative = line.lstrip(" ").startswith("|")
+    reached, left = set(), list(roots)
+    while left:
+        name = left.pop()
+        if name not in reached and name not in not_needed:
+            reached.add(name)
+            left += graph.get(name, [])
+    return sorted(reached)
+
+
+def _is_whole(package: Package, place: Path) -> bool:
+    return place.exists() and hashlib.sha256(place.read_bytes()).hexdigest() == package.sha256

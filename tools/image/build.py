@@ -1,0 +1,156 @@
+"""Makes an image without any builder: three layers, of which the lower two stay in the cache until their inputs change.
+
+Debian's packages, Python's packages, and this project's own code, so that a change of the code is a matter of seconds.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.support.cache import cache_root, obtained, show
+from tools.image import archive, base, bytecode, definition, layer, sbom, site_packages
+from tools.image.apt import Apt, Package
+from tools.image.definition import Image
+
+ROOT = Path(__file__).parents[2]
+_HERE = Path(__file__).parent
+_MADE_BY = {
+    "base": ("apt.py", "base.py", "bytecode.py", "layer.py", "trimming.py"),
+    "python": ("bytecode.py", "layer.py", "site_packages.py", "trimming.py"),
+}
+"""The modules of which a cached layer is made again when they change."""
+
+SBOM_PLACE = "usr/share/sluicegate/sbom.cdx.json"
+
+
+@dataclass(frozen=True)
+class Built:
+    """An archive and its list of parts, `sbom`, beside it; sizes in bytes."""
+
+    reference: str
+    path: Path
+    sbom: Path
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class _Base:
+    root: Path
+    layer: layer.Layer
+    components: list[sbom.Component]
+    python: str
+    architecture: str
+
+
+def build(image: Image, folder: Path) -> Built:
+    """Writes image and list into `folder`. Raises ImageError."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    version = pyproject["project"]["version"]
+    lowest = _base_layer(image)
+    site_packages.check_python(lowest.python)
+    site = definition.SITE.format(python=lowest.python)
+    requirements = definition.requirements(pyproject["project"], image.extras)
+    needed, components = _python_layer(lowest, site, requirements)
+    components = [*lowest.components, *components]
+    components.append(sbom.Component("pypi", pyproject["project"]["name"], version, pyproject["project"]["license"]))
+    folder.mkdir(parents=True, exist_ok=True)
+    place = folder / image.file_name(version)
+    parts = place.with_suffix(".cdx.json")
+    reference = image.reference(version)
+    parts.write_text(sbom.document(image.name, reference.partition(":")[2], components), encoding="utf-8")
+    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="own.part-") as scratch:
+        own = Path(scratch) / "root"
+        (own / site).mkdir(parents=True)
+        site_packages.copy_own(own, own / site, ROOT, pyproject)
+        bytecode.compile_all(lowest.root, own, [site])
+        (own / SBOM_PLACE).parent.mkdir(parents=True)
+        shutil.copy(parts, own / SBOM_PLACE)
+        layers = [lowest.layer, needed, layer.write(own, Path(scratch) / "layer.tar", "this project's code")]
+        described = archive.documents(reference, definition.configuration(image, version), layers, lowest.architecture)
+        archive.write(place, described, layers)
+    return Built(reference, place, parts, described.digest, place.stat().st_size)
+
+
+def cache_folder() -> Path:
+    """Where layers and Debian's packages are kept."""
+    folder = cache_root() / "image"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _base_layer(image: Image) -> _Base:
+    apt = Apt(cache_folder() / "apt")
+    apt.update()
+    packages = apt.resolve(image.packages, definition.NOT_NEEDED)
+    key = _key([*_own_modules("base"), *(f"{package.file} {package.sha256}" for package in packages)])
+
+    def make(place: Path) -> None:
+        files = apt.download(packages, _progress)
+        _progress(f"unpacking {len(packages)} packages of Debian ...")
+        root = place / "root"
+        python = base.make(root, packages, files)
+        bytecode.compile_all(root, root, [f"usr/lib/python{python}"])
+        _keep(place, layer.write(root, place / "layer.tar", "packages of Debian"), _of_debian(packages))
+        (place / "python").write_text(python, encoding="utf-8")
+
+    place = obtained(cache_folder() / f"base-{key}", _is_complete, make)
+    lowest, components = _kept(place)
+    architecture = next(package.architecture for package in packages if package.architecture != "all")
+    python = (place / "python").read_text(encoding="utf-8")
+    return _Base(place / "root", lowest, components, python, architecture)
+
+
+def _python_layer(lowest: _Base, site: str, requirements: list[str]) -> tuple[layer.Layer, list[sbom.Component]]:
+    constraints = ROOT / "constraints.txt"
+    inputs = [lowest.layer.digest, *requirements, constraints.read_text(encoding="utf-8")]
+
+    def make(place: Path) -> None:
+        _progress(f"installing {', '.join(requirements)} ...")
+        root = place / "root"
+        (root / site).mkdir(parents=True)
+        site_packages.install(root / site, requirements, constraints)
+        bytecode.compile_all(lowest.root, root, [site])
+        found = [file.read_text(encoding="utf-8") for file in sorted((root / site).glob("*.dist-info/METADATA"))]
+        written = layer.write(root, place / "layer.tar", "packages of Python")
+        shutil.rmtree(root)
+        _keep(place, written, map(sbom.of_python, found))
+
+    return _kept(obtained(cache_folder() / f"python-{_key([*_own_modules('python'), *inputs])}", _is_complete, make))
+
+
+def _keep(place: Path, made: layer.Layer, components: Iterable[sbom.Component]) -> None:
+    (place / "components.json").write_text(sbom.to_json(components), encoding="utf-8")
+    about = asdict(made) | {"path": made.path.name}
+    (place / "layer.json").write_text(json.dumps(about), encoding="utf-8")
+
+
+def _kept(place: Path) -> tuple[layer.Layer, list[sbom.Component]]:
+    about = json.loads((place / "layer.json").read_text(encoding="utf-8"))
+    components = sbom.from_json((place / "components.json").read_text(encoding="utf-8"))
+    return layer.Layer(**about | {"path": place / about["path"]}), components
+
+
+def _is_complete(place: Path) -> bool:
+    return (place / "layer.json").exists()
+
+
+def _of_debian(packages: Iterable[Package]) -> list[sbom.Component]:
+    return [sbom.Component("deb", each.name, each.version, architecture=each.architecture) for each in packages]
+
+
+def _own_modules(of: str) -> list[str]:
+    return [(_HERE / name).read_text(encoding="utf-8") for name in _MADE_BY[of]]
+
+
+def _key(inputs: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:16]
+
+
+def _progress(line: str) -> None:
+    show("image", line)

@@ -1,0 +1,107 @@
+"""What each image consists of: Debian's packages, this project's extras, names and settings. Nothing is done here."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+USER_ID = 10001
+"""Of the pods that the operator makes; a passwd entry of this user is in each image."""
+
+SITE = "usr/local/lib/python{python}/dist-packages"
+"""Where Debian's Python looks for packages that are not Debian's."""
+
+_JAVA_HOME = "/usr/lib/jvm/default"
+
+PYTHON_PACKAGES = ("base-files", "ca-certificates", "libpython3-stdlib", "netbase", "python3-minimal", "tzdata")
+ARROW_PACKAGES = ("libstdc++6",)
+JAVA_PACKAGES = ("bash", "coreutils", "default-jre-headless", "grep", "procps", "sed")
+"""Spark starts Java by shell scripts."""
+
+NOT_NEEDED = frozenset(
+    # What maintainer scripts ask or call, which nobody runs here.
+    {"awk", "base-passwd", "cdebconf", "debconf", "debianutils", "dpkg", "install-info", "mawk", "openssl"}
+    | {"perl", "perl-base", "tar", "ucf", "mailcap", "mime-support", "lsb-base", "sysvinit-utils", "java-common"}
+    | {"ca-certificates-java", "util-linux"}
+    # Java's windows, sounds, printers and smart cards.
+    | {"libasound2", "libcups2", "libfontconfig1", "libfreetype6", "libharfbuzz0b", "libjpeg62-turbo", "liblcms2-2"}
+    | {"libnss3", "libpcsclite1"}
+)
+"""Names of packages that others depend on, and that an image does not run."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """One image: `extras` are those of pyproject.toml, `packages` are Debian's, whose dependencies come along."""
+
+    name: str
+    title: str
+    extras: tuple[str, ...]
+    packages: tuple[str, ...] = PYTHON_PACKAGES
+    environment: dict[str, str] = field(default_factory=dict)
+    suffix: str = ""
+
+    def reference(self, version: str) -> str:
+        return f"{self.name}:{version}{self.suffix}"
+
+    def file_name(self, version: str) -> str:
+        return f"{self.name}-{version}{self.suffix}.tar"
+
+
+IMAGES = {
+    "slim": Image("sluicegate", "Operator, broker and controller", ("broker", "operator")),
+    "landing": Image(
+        "sluicegate",
+        "Operator, broker, controller and lander",
+        ("broker", "landing", "operator"),
+        (*PYTHON_PACKAGES, *ARROW_PACKAGES),
+        suffix="-landing",
+    ),
+    "audit": Image(
+        "sluicegate-audit",
+        "The audit pipeline with Spark and Java",
+        ("audit", "operator"),
+        (*PYTHON_PACKAGES, *ARROW_PACKAGES, *JAVA_PACKAGES),
+        {"JAVA_HOME": _JAVA_HOME},
+    ),
+}
+
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    # The root is read-only, and what it holds is compiled.
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "SSL_CERT_FILE": "/etc/ssl/certs/ca-certificates.crt",
+}
+
+
+def configuration(image: Image, version: str) -> dict[str, Any]:
+    """The image's settings as OCI's `config` has them."""
+    environment = _ENVIRONMENT | image.environment
+    return {
+        "User": f"{USER_ID}:{USER_ID}",
+        "Env": [f"{name}={value}" for name, value in environment.items()],
+        "WorkingDir": "/tmp",
+        "Cmd": ["sluicegate", "--help"],
+        "Labels": {
+            "org.opencontainers.image.title": image.title,
+            "org.opencontainers.image.description": "Sluicegate: a Kubernetes operator for Kafka-protocol brokers",
+            "org.opencontainers.image.licenses": "Apache-2.0",
+            "org.opencontainers.image.version": f"{version}{image.suffix}",
+        },
+    }
+
+
+def requirements(project: dict[str, Any], extras: tuple[str, ...]) -> list[str]:
+    """What `extras` of pyproject.toml's [project] ask for, this project's own extras among them followed."""
+    name, wanted, found, seen = project["name"], list(extras), set(project["dependencies"]), set()
+    while wanted:
+        extra = wanted.pop()
+        if extra in seen:
+            continue
+        seen.add(extra)
+        for requirement in project["optional-dependencies"][extra]:
+            if requirement.startswith(f"{name}["):
+                wanted += [inner.strip() for inner in requirement[len(name) + 1 : -1].split(",")]
+            else:
+                found.add(requirement)
+    return sorted(found)

@@ -1,0 +1,61 @@
+"""What an image is made of, as CycloneDX has it. Pure."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from email.parser import HeaderParser
+from typing import Any
+
+
+@dataclass(frozen=True, order=True)
+class Component:
+    """A package of Debian ("deb") or of Python ("pypi"), by the name that its registry has for it."""
+
+    kind: str
+    name: str
+    version: str
+    licence: str = ""
+    architecture: str = ""
+
+    @property
+    def purl(self) -> str:
+        """A package URL, which scanners look for known faults by."""
+        if self.kind == "deb":
+            version = self.version.replace(":", "%3A").replace("+", "%2B")
+            return f"pkg:deb/debian/{self.name}@{version}?arch={self.architecture}"
+        return f"pkg:{self.kind}/{self.name.lower().replace('_', '-')}@{self.version}"
+
+
+def of_python(metadata: str) -> Component:
+    """From the METADATA of an installed package."""
+    fields = HeaderParser().parsestr(metadata)
+    licence = fields["License-Expression"] or (fields["License"] or "").splitlines()[:1]
+    return Component(
+        "pypi", fields["Name"], fields["Version"], licence if isinstance(licence, str) else "".join(licence)
+    )
+
+
+def to_json(components: Iterable[Component]) -> str:
+    """What a cache keeps of a layer's components."""
+    return json.dumps([asdict(component) for component in sorted(components)], indent=1)
+
+
+def from_json(text: str) -> list[Component]:
+    """The reverse of `to_json`."""
+    return [Component(**fields) for fields in json.loads(text)]
+
+
+def document(name: str, version: str, components: Iterable[Component]) -> str:
+    """Has no time and no number of its own: the same image has the same document."""
+    listed = []
+    for component in sorted(set(components)):
+        entry: dict[str, Any] = {"type": "library", "name": component.name, "version": component.version}
+        entry |= {"purl": component.purl, "bom-ref": component.purl}
+        if component.licence:
+            entry["licenses"] = [{"license": {"name": component.licence}}]
+        listed.append(entry)
+    about = {"component": {"type": "container", "name": name, "version": version, "bom-ref": f"{name}:{version}"}}
+    return json.dumps(
+        {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": about, "components": listed},
+        indent=1,
+    )

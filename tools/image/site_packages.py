@@ -1,0 +1,68 @@
+"""The layer of Python packages that this project needs, as constraints.txt pins them, and the layer of its own code."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tools.image.errors import ImageError
+from tools.image.trimming import unneeded_of_python
+
+_TIMEOUT_S = 1800.0
+_SCRIPT = """#!/usr/bin/python3
+import sys
+
+from {module} import {function}
+
+sys.exit({function}())
+"""
+
+
+def check_python(version: str) -> None:
+    """pip takes what fits the Python that runs it. Raises ImageError."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if own != version:
+        raise ImageError(
+            f"the image's Python is Debian's {version}, and this is Python {own}: make .venv with it"
+            f" (make clean venv PYTHON=python{version}), or build with docker, podman or buildah"
+        )
+
+
+def install(site: Path, requirements: list[str], constraints: Path) -> None:
+    """What pip makes of `requirements`, less what no program here runs. Raises ImageError."""
+    command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile"]
+    command += ["--no-warn-conflicts", "--target", str(site), "-c", str(constraints), *requirements]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        raise ImageError(f"pip could not install {', '.join(requirements)}: {done.stderr.strip()[-2000:]}")
+    for path in sorted(site.rglob("*")):
+        if path.is_file() and unneeded_of_python(path.relative_to(site).as_posix()):
+            path.unlink()
+    for folder in sorted((path for path in site.rglob("*") if path.is_dir()), reverse=True):
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def copy_own(root: Path, site: Path, source: Path, pyproject: dict[str, Any]) -> None:
+    """This project's packages into `site`, and its command beside Debian's."""
+    for package in pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]:
+        ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+        shutil.copytree(source / package, site / Path(package).name, ignore=ignored)
+    project = pyproject["project"]
+    about = site / f"{project['name']}-{project['version']}.dist-info"
+    about.mkdir()
+    shutil.copy(source / "LICENSE", about / "LICENSE")
+    (about / "METADATA").write_text(
+        f"Metadata-Version: 2.4\nName: {project['name']}\nVersion: {project['version']}\n"
+        f"Summary: {project['description']}\nLicense-Expression: {project['license']}\n",
+        encoding="utf-8",
+    )
+    scripts = "".join(f"{name} = {target}\n" for name, target in project["scripts"].items())
+    (about / "entry_points.txt").write_text(f"[console_scripts]\n{scripts}", encoding="utf-8")
+    for name, target in project["scripts"].items():
+        module, function = target.split(":")
+        script = root / "usr/local/bin" / name
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(_SCRIPT.format(module=module, function=function), encoding="utf-8")
+        script.chmod(0o755)
