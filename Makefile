@@ -27,7 +27,7 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup: venv java kafka spark-kafka kubernetes s3 spark-crds prometheus chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, an S3 server, a Spark operator's CRDs, Prometheus, Chromium, the example of an observer
+setup: venv java kafka spark-kafka kubernetes helm s3 spark-crds prometheus chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, Helm, an S3 server, a Spark operator's CRDs, Prometheus, Chromium, the example of an observer
 
 .PHONY: java
 java: venv  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
@@ -44,6 +44,10 @@ spark-kafka: java  ## Spark's connector for Kafka, by Maven
 .PHONY: kubernetes
 kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: minutes of Go once, then a cache
 	@$(BIN)/python -m e2e.cluster.obtain
+
+.PHONY: helm
+helm: venv  ## Helm, for the chart: a minute of Go once, then a cache
+	@$(BIN)/python -m tests.support.helm
 
 .PHONY: s3
 s3: venv  ## versitygw, an S3 server over a folder: a minute of Go once, then a cache
@@ -103,7 +107,7 @@ soak: setup  ## what takes long: brokers, landers and builds of the audit log ki
 		tests/integration/test_audit_build_kills.py tests/integration/test_audit_arrivals.py
 
 .PHONY: e2e
-e2e: venv java kubernetes spark-crds prometheus  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
+e2e: venv java kubernetes helm spark-crds prometheus  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
 	$(PYTEST) -q -p no:randomly e2e
 
 .PHONY: demo
@@ -134,6 +138,11 @@ images: chromium  ## write docs/images/: pictures of the report
 crds: venv  ## write crds/ and the generated reference pages
 	$(BIN)/sluicegate crds --out crds
 	$(BIN)/python -m tools.reference
+	PYTHONPATH=.:operator $(BIN)/python -m tools.chart crds
+
+.PHONY: chart
+chart: helm  ## write deploy/ and the chart's copy of the CRDs
+	PYTHONPATH=.:operator $(BIN)/python -m tools.chart
 
 .PHONY: clean
 clean:  ## remove .venv and caches

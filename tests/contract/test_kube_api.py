@@ -533,9 +533,9 @@ async def test_with_the_guard_only_the_operator_scales(plane: ControlPlane, clie
 
 
 def test_all_of_deploy_is_accepted(plane: ControlPlane) -> None:
-    files = [f"--filename={path}" for path in (ROOT / "deploy" / "operator.yaml", ROOT / "deploy" / "namespaced")]
-    out = plane.kubectl("apply", "--dry-run=server", "--namespace", SYSTEM, files[0])
-    out += plane.kubectl("apply", "--dry-run=server", "--namespace", "default", files[1])
+    out = plane.kubectl("apply", "--dry-run=server", "--kustomize", str(ROOT / "deploy"))
+    variant = f"--kustomize={ROOT / 'deploy' / 'namespaced'}"
+    out += plane.kubectl("apply", "--dry-run=server", "--namespace", "default", variant)
     assert out.count("deployment.apps/sluicegate-operator") == 2
 
 

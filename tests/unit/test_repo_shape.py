@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.chart import CRDS, chart_crds
 from tools.reference import PAGES, REFERENCE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,3 +146,8 @@ def test_modules_are_named_for_what_they_own() -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_generated_pages_have_not_drifted(name: str) -> None:
     assert (REFERENCE / name).read_text(encoding="utf-8") == PAGES[name](), "run `make crds` and commit the result"
+
+
+def test_the_crds_of_the_chart_have_not_drifted() -> None:
+    found = {file.name: file.read_text(encoding="utf-8") for file in CRDS.iterdir()}
+    assert found == chart_crds(), "run `make crds` and commit the result"

@@ -10,7 +10,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.resources.controller_role import journal_rights
 
 DEPLOY = Path(__file__).parents[4] / "deploy"
-FILES = sorted(DEPLOY.rglob("*.yaml"))
+FILES = sorted(file for file in DEPLOY.rglob("*.yaml") if file.name != "kustomization.yaml")
 
 
 def documents(*names: str) -> list[dict[str, Any]]:
@@ -61,11 +61,11 @@ def test_both_variants_grant_the_same() -> None:
 
 def test_the_namespaced_variant_has_nothing_of_the_whole_cluster() -> None:
     kinds = {document["kind"] for document in documents("namespaced/rbac.yaml", "namespaced/operator.yaml")}
-    assert kinds == {"ServiceAccount", "Role", "RoleBinding", "Deployment"}
+    assert kinds == {"ServiceAccount", "Role", "RoleBinding", "Service", "NetworkPolicy", "Deployment"}
 
 
 def test_both_deployments_differ_in_what_they_watch_only() -> None:
-    everywhere, one = (documents(name)[0] for name in ("operator.yaml", "namespaced/operator.yaml"))
+    everywhere, one = (of_kind("Deployment", name)[0] for name in ("operator.yaml", "namespaced/operator.yaml"))
     assert everywhere["metadata"].pop("namespace") == "sluicegate-system"
     containers = [deployment["spec"]["template"]["spec"]["containers"][0] for deployment in (everywhere, one)]
     arguments = [container.pop("args") for container in containers]

@@ -1,0 +1,30 @@
+{{- define "sluicegate.labels" -}}
+app.kubernetes.io/name: sluicegate-operator
+app.kubernetes.io/part-of: sluicegate
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Of the pods: never changed, and what NetworkPolicies of clusters know the operator by. */}}
+{{- define "sluicegate.selector" -}}
+app.kubernetes.io/name: sluicegate-operator
+{{- end }}
+
+{{- define "sluicegate.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /* Where the clusters are that it watches, and its Lease: empty for every namespace. */}}
+{{- define "sluicegate.watched" -}}
+{{- if .Values.watch.ownNamespace }}{{ .Release.Namespace }}{{ else }}{{ .Values.watch.namespace }}{{ end }}
+{{- end }}
+
+{{- define "sluicegate.account" -}}
+- kind: ServiceAccount
+  name: {{ .Values.serviceAccount.name }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}

@@ -1,0 +1,81 @@
+{{- /* What the operator may do where its clusters are: in every namespace, or in the one that it watches. */}}
+{{- define "sluicegate.rights" -}}
+- apiGroups: [sluicegate.dev]
+  resources: [auditpipelines, brokerclusters, brokerlisteners, connectionquotas, observerplugins, topics]
+  verbs: [get, list, watch]
+- apiGroups: [sluicegate.dev]
+  resources: [auditpipelines/status, brokerclusters/status, brokerlisteners/status, connectionquotas/status, observerplugins/status, topics/status]
+  verbs: [patch]
+# The finalizer of Topics with deletionPolicy Delete; nothing else of what people write is changed.
+- apiGroups: [sluicegate.dev]
+  resources: [topics]
+  verbs: [patch]
+# The operator writes these and takes them away; people read them.
+- apiGroups: [sluicegate.dev]
+  resources: [brokerregistrations]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [sluicegate.dev]
+  resources: [brokerregistrations/status]
+  verbs: [patch]
+# Clusters that check owner references ask for this of whoever sets blockOwnerDeletion.
+- apiGroups: [sluicegate.dev]
+  resources: [auditpipelines/finalizers, brokerclusters/finalizers, brokerlisteners/finalizers]
+  verbs: [update]
+# Children are written by server-side apply: patch, and create where there is none. Their owners' end deletes them.
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, create, patch]
+- apiGroups: [""]
+  resources: [services, configmaps, serviceaccounts]
+  verbs: [get, create, patch]
+# Who runs AuditPipelines: a CronJob, or what a Spark operator runs. Deleted when spec.mode changes, and when they are old.
+- apiGroups: [batch]
+  resources: [cronjobs]
+  verbs: [get, create, patch, delete]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [list]
+- apiGroups: [sparkoperator.k8s.io]
+  resources: [scheduledsparkapplications]
+  verbs: [get, create, patch, delete]
+- apiGroups: [sparkoperator.k8s.io]
+  resources: [sparkapplications]
+  verbs: [list]
+- apiGroups: [spark.apache.org]
+  resources: [sparkapplications]
+  verbs: [list, create, delete]
+# Controllers that share a journal get a Role of their own. Nobody can grant what he may not do himself, so the
+# operator has the same rights: list, update and delete of ConfigMaps, and Leases. It deletes files that no pod uses.
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  verbs: [get, create, patch]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [list, update, delete]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, create, update]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, create, patch]
+# Deleted when a cluster says networkPolicies: false.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, create, patch, delete]
+# Deleted to be replaced; patched to tell a broker its rack, sluicegate.dev/rack.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, delete, patch]
+# Whose data they hold, marked with sluicegate.dev/cluster-id. They are deleted by Kubernetes, when a cluster says so.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [list, patch]
+# The readiness gate sluicegate.dev/unfenced.
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+# Written for people; listed to say why a StatefulSet's pod is refused.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, update, list]
+{{- end }}

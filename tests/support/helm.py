@@ -1,0 +1,98 @@
+"""Helm: `python -m tests.support.helm` has its program ready, once, and `Chart` renders, lints and installs ours.
+
+The program is the one that SLUICEGATE_HELM names, else in the cache, where Go builds it. Tests only look for it: what
+is built is built before them.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.cache import ObtainError, cache_root, main, obtained, show
+
+MODULE, VERSION = "helm.sh/helm/v3", "v3.21.4"
+KUBERNETES_MINOR = "36"
+"""Of the client library in that version."""
+PROGRAM_VARIABLE = "SLUICEGATE_HELM"
+CHART = Path(__file__).parents[2] / "charts" / "sluicegate"
+RELEASE, NAMESPACE = "sluicegate", "sluicegate-system"
+_BUILD_TIMEOUT_S = 1800
+_RUN_TIMEOUT_S = 300
+
+
+class HelmError(Exception):
+    """What Helm says, when it refuses or fails."""
+
+
+def program() -> Path:
+    """Raises ObtainError when it is not there."""
+    found = _place()
+    if not found.is_file():
+        raise ObtainError(f"{found} is not there: `make helm` builds Helm")
+    return found
+
+
+def obtain() -> Path:
+    """The program, built when it is not there yet. Raises ObtainError."""
+    if os.environ.get(PROGRAM_VARIABLE):
+        return program()
+    return obtained(_place(), Path.is_file, _build)
+
+
+def _place() -> Path:
+    return Path(os.environ.get(PROGRAM_VARIABLE) or cache_root() / f"helm-{VERSION}" / "helm")
+
+
+def _build(fresh: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise ObtainError(
+            f"Helm is not in {_place()} and Go is not installed to build it; install Go, or let {PROGRAM_VARIABLE} name"
+            " the program"
+        )
+    show("helm", f"building Helm {VERSION} with Go ...")
+    environment = {**os.environ, "GOBIN": str(fresh.parent), "GOFLAGS": "-trimpath", "CGO_ENABLED": "0"}
+    command = [go, "install", f"-ldflags={_ldflags()}", f"{MODULE}/cmd/helm@{VERSION}"]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=_BUILD_TIMEOUT_S, check=False
+    )
+    if done.returncode != 0:
+        raise ObtainError(f"Go could not build Helm {VERSION}: {done.stderr[-800:]}")
+
+
+def _ldflags() -> str:
+    """As Helm's own Makefile has them: else it takes every API server that it does not ask for a v1.20."""
+    values = {"internal/version.version": VERSION}
+    for package in ("pkg/chartutil", "pkg/lint/rules"):
+        values |= {f"{package}.k8sVersionMajor": "1", f"{package}.k8sVersionMinor": KUBERNETES_MINOR}
+    return "-s -w " + " ".join(f"-X {MODULE}/{name}={value}" for name, value in values.items())
+
+
+def helm(*arguments: str, kubeconfig: Path | None = None) -> str:
+    """What it prints. Raises HelmError, and ObtainError where there is no Helm."""
+    where = {} if kubeconfig is None else {"KUBECONFIG": str(kubeconfig)}
+    done = subprocess.run(
+        [str(program()), *arguments],
+        env={**os.environ, **where},
+        capture_output=True,
+        text=True,
+        timeout=_RUN_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise HelmError((done.stderr or done.stdout).strip())
+    return done.stdout
+
+
+def render(*values: str, show_only: tuple[str, ...] = (), api_versions: tuple[str, ...] = ()) -> str:
+    """The chart's manifests with `values` set, each as KEY=JSON. Raises HelmError."""
+    options = [word for value in values for word in ("--set-json", value)]
+    options += [word for name in show_only for word in ("--show-only", f"templates/{name}")]
+    options += [word for name in api_versions for word in ("--api-versions", name)]
+    return helm("template", RELEASE, str(CHART), "--namespace", NAMESPACE, *options)
+
+
+if __name__ == "__main__":
+    sys.exit(main(obtain))
