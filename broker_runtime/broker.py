@@ -8,7 +8,7 @@ still served, and then is the reverse: listeners, requests in progress, controll
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from broker_runtime.cluster.loopback_link import LoopbackLink
 from broker_runtime.cluster.membership import Membership, Timing
 from broker_runtime.cluster.registration import Identity, MembershipError
 from broker_runtime.cluster.socket_link import SocketLink
-from broker_runtime.config import BrokerSettings, Endpoint
+from broker_runtime.config import BrokerSettings
 from broker_runtime.controller.history import ReplayError
 from broker_runtime.controller.overview import not_active, overview
 from broker_runtime.controller_node import JOURNAL_CONFIG, ControllerNode, has_file_journal
@@ -102,11 +102,10 @@ class _ClientDoor:
         self._follower = follower
         self._served = False
         self._fetches_when_fenced = 0
-        self._listeners = _paused_when_fenced(node.settings)
 
     def on_unfenced(self) -> None:
         if self._served:
-            self._node.server.resume(self._listeners)
+            self._node.listeners.resume()
         else:
             self._served = True
             self._node.serve()
@@ -138,13 +137,7 @@ class _ClientDoor:
 
     def on_fenced(self, reason: str) -> None:
         self._fetches_when_fenced = self._follower.fetches_answered
-        self._node.server.pause(self._listeners, reason)
-
-
-def _paused_when_fenced(settings: BrokerSettings) -> list[str]:
-    """A listener that is only for brokers stays open; one that clients share does not."""
-    names = [endpoint.listener for endpoint in settings.client_listeners]
-    return [name for name in names if name != settings.inter_broker_listener] or names
+        self._node.listeners.pause(reason)
 
 
 class Broker:
@@ -244,7 +237,7 @@ class Broker:
         broker = self.broker = BrokerNode(settings, self._clock, logs, cluster_id, (client, slow_client))
         await broker.limits.start()
         await broker.observers.start(broker.metadata.effective)
-        broker.bind()
+        broker.listeners.bind()
         self._undo.append(lambda: broker.stop(0) if self._at_once else broker.stop())
         follower = self._follower = broker.follow(ControllerClient(self._link_to_controller(), timeout_s))
         self._spawn(follower.run(), "metadata")
@@ -254,7 +247,7 @@ class Broker:
             cluster_id,
             new_incarnation(self._clock.wall_ms()),
             settings.config.broker_rack,
-            _inter_broker_first(broker.advertised(), settings.inter_broker_listener),
+            broker.listeners.advertised(),
         )
         self.membership = Membership(
             identity,
@@ -265,6 +258,8 @@ class Broker:
             door,
             logs.run_record,
         )
+        membership = self.membership
+        broker.listeners.changed = lambda: membership.reregister(broker.listeners.advertised())
         broker.replicas.failed = lambda error: self._fail("replication", error)
         self._spawn(self.membership.run(), "membership")
         self._spawn(self._report_shutdowns(self.membership, follower), "shutdown reports")
@@ -345,7 +340,11 @@ class Broker:
 
     def _readiness(self) -> Readiness:
         broker = self.broker
-        notes = [] if broker is None else [*broker.limits.problems, *broker.replicas.offline_notes()]
+        notes = (
+            []
+            if broker is None
+            else [*broker.limits.problems, *broker.listeners.problems, *broker.replicas.offline_notes()]
+        )
         log_dir = self._log_dir_health
         if log_dir is not None and log_dir.failure is not None:
             notes.insert(0, log_dir.failure)
@@ -389,7 +388,7 @@ class Broker:
             )
             yield from replication_families(self._replication_figures(self.broker))
             yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
-            yield unused_configs_family(len(self.broker.limits.problems))
+            yield unused_configs_family(len(self.broker.limits.problems) + len(self.broker.listeners.problems))
             yield from self.broker.observers.collect()
 
     def _turn_families(self) -> Iterator[MetricFamily]:
@@ -470,11 +469,6 @@ def _timing(settings: BrokerSettings) -> Timing:
         settings.config.broker_session_timeout_ms / 1000,
         settings.config.initial_broker_registration_timeout_ms / 1000,
     )
-
-
-def _inter_broker_first(endpoints: Sequence[Endpoint], listener: str) -> list[Endpoint]:
-    """A controller that is no broker is not told which listener is for brokers; it shows the first."""
-    return sorted(endpoints, key=lambda endpoint: endpoint.listener != listener)
 
 
 def _as_async(act: Callable[[], None]) -> Callable[[], Awaitable[None]]:

@@ -5,9 +5,7 @@ Reacts to metadata changes; nothing else changes what is served. Kubernetes, HTT
 
 import asyncio
 import logging
-import socket
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from uuid import UUID
 
 from broker_runtime.apis.context import BrokerContext
@@ -20,10 +18,11 @@ from broker_runtime.cluster.follower import MetadataFollower
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.metadata_publisher import MetadataPublisher
 from broker_runtime.cluster.peers import BrokerPeers
-from broker_runtime.config import BrokerSettings, Endpoint, TopicConfig
+from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.effective import effective_config
 from broker_runtime.limits import host_names, limits_to_brokers, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
+from broker_runtime.listeners_in_force import ListenersInForce
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.network.client_connection import ClientConnector
 from broker_runtime.network.dialling import SocketDialler
@@ -98,21 +97,12 @@ class BrokerNode:
             _Observed(self.dispatcher, self.server),
         )
         self._services.note_on_config = self.observers.note_on
-        self.metadata = MetadataPublisher(settings, clock, self.image, logs, self.replicas, self.limits, self.observers)
+        self.listeners = self._services.listeners = ListenersInForce(settings, self.server)
+        self.metadata = MetadataPublisher(
+            settings, clock, self.image, logs, self.replicas, (self.limits, self.listeners, self.observers)
+        )
         self.open = False
         """Whether the listeners accept clients."""
-
-    def bind(self) -> None:
-        """Open the listeners without accepting yet; raises ListenerBindError."""
-        for endpoint in self.settings.client_listeners:
-            self.server.add_listener(endpoint.listener, endpoint.host, endpoint.port, endpoint.security_protocol)
-
-    def advertised(self) -> Sequence[Endpoint]:
-        """What clients are told; a port 0 is replaced by the one that was bound."""
-        return [
-            replace(e, host=e.host or socket.gethostname(), port=e.port or self.server.address(e.listener)[1])
-            for e in self.settings.advertised
-        ]
 
     def follow(self, client: ControllerClient) -> MetadataFollower:
         self._follower = MetadataFollower(client, self.image, self.metadata.publish, self._clients)
@@ -124,9 +114,9 @@ class BrokerNode:
 
     def _let_clients_in(self) -> None:
         self.replicas.start(self._clients[0])
-        self.server.start()
+        self.listeners.serve()
         self.open = True
-        log.info("clients are served on %s", ", ".join(map(str, self.advertised())))
+        log.info("clients are served on %s", ", ".join(map(str, self.listeners.advertised())))
 
     async def stop(self, drain_s: float = 2.0) -> None:
         await self.metadata.stop(drain_s)

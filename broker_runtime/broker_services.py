@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from broker_runtime.apis.auto_topic_creation import AutoTopicCreation
-from broker_runtime.apis.context import ControllerRequests
+from broker_runtime.apis.context import ControllerRequests, OwnListeners
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.apis.kept_answers import KeptAnswers
 from broker_runtime.apis.producer_ids import ProducerIdBlocks
@@ -45,6 +45,7 @@ class BrokerServices:
         self.logs = logs
         self.controller, self.slow_controller = controllers
         self.note_on_config: Callable[[str], str | None] = _nothing
+        self.listeners: OwnListeners
         self.all_topics = KeptAnswers()
         self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()))
         self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max)

@@ -28,22 +28,22 @@ AlterOne = Callable[[Any, MetadataImage], Sequence[Record]]
 
 
 async def handle(request: AlterConfigsRequest, call: Call, context: ControllerContext) -> Fields:
-    return await alter_resources(request, context, _alter)
+    return await alter_resources(request, context, alter)
 
 
-def _alter(resource: AlterConfigsResource, image: MetadataImage) -> Sequence[Record]:
+def alter(resource: AlterConfigsResource, image: MetadataImage) -> Sequence[Record]:
     configs = [(config.name, config.value) for config in resource.configs]
     return replace_all((resource.resource_type, resource.resource_name), configs, image)
 
 
-async def alter_resources(request: _Request, context: ControllerContext, alter: AlterOne) -> Fields:
+async def alter_resources(request: _Request, context: ControllerContext, one: AlterOne) -> Fields:
     try:
-        return {"responses": await context.controller.submit(lambda image: _alter_all(request, image, alter))}
+        return {"responses": await context.controller.submit(lambda image: _alter_all(request, image, one))}
     except KafkaError as error:
-        return {"responses": [_answer(resource, error) for resource in request.resources]}
+        return {"responses": [answer_to(resource, error) for resource in request.resources]}
 
 
-def _alter_all(request: _Request, image: MetadataImage, alter: AlterOne) -> tuple[Sequence[Record], Sequence[Fields]]:
+def _alter_all(request: _Request, image: MetadataImage, one: AlterOne) -> tuple[Sequence[Record], Sequence[Fields]]:
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     records: list[Record] = []
     answers = []
@@ -51,15 +51,15 @@ def _alter_all(request: _Request, image: MetadataImage, alter: AlterOne) -> tupl
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            records += alter(resource, image)
+            records += one(resource, image)
         except KafkaError as error:
-            answers.append(_answer(resource, error))
+            answers.append(answer_to(resource, error))
         else:
-            answers.append(_answer(resource, None))
+            answers.append(answer_to(resource, None))
     return ((), answers) if request.validate_only else (records, answers)
 
 
-def _answer(resource: _Resource, error: KafkaError | None) -> Fields:
+def answer_to(resource: _Resource, error: KafkaError | None) -> Fields:
     return {
         "error_code": ErrorCode.NONE if error is None else error.code,
         "error_message": None if error is None else error.message,

@@ -8,6 +8,7 @@ the call itself, which it completes later.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 from uuid import UUID
@@ -87,6 +88,21 @@ class ProducerIds(Protocol):
         ...
 
 
+class OwnListeners(Protocol):
+    """The listeners of this broker, as its dynamic configuration changes them."""
+
+    def opening(self, change: Callable[[], Mapping[str, str]], /) -> AbstractAsyncContextManager[Mapping[str, str]]:
+        """Holds open what `change` adds: it gives the dynamic configuration that this broker is to have.
+
+        Raises KafkaError(INVALID_REQUEST) when that cannot be.
+        """
+        ...
+
+    async def in_force(self, own: Mapping[str, str], timeout_s: float, /) -> bool:
+        """Wait until the listeners are as `own` says."""
+        ...
+
+
 class TopicCreation(Protocol):
     """Has topics made that clients name and nobody has created."""
 
@@ -103,6 +119,9 @@ class BrokerContext(FetchContext, Protocol):
 
     @property
     def auto_topic_creation(self) -> TopicCreation: ...
+
+    @property
+    def listeners(self) -> OwnListeners: ...
 
     @property
     def all_topics(self) -> KeptAnswers:

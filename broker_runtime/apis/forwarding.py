@@ -3,7 +3,7 @@
 It is read here first: what is no such request must not reach the link that all clients of this broker share.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +11,22 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, ControllerRequests
 from broker_runtime.errors import ProtocolError
 from broker_runtime.wire.header import prefix
-from broker_runtime.wire.messages import decode_request
+from broker_runtime.wire.messages import Fields, decode_request
 from broker_runtime.wire.reader import RequestReader
 from broker_runtime.wire.reply import Reply
 
+Instead = Callable[[Any, Call, BrokerContext], Awaitable[Fields] | None]
+"""What a broker answers itself; None for what is forwarded."""
 
-def forwarded(api: ApiSpec[ControllerContext]) -> ApiSpec[BrokerContext]:
+
+def forwarded(api: ApiSpec[ControllerContext], instead: Instead | None = None) -> ApiSpec[BrokerContext]:
     """`api` on a broker."""
 
-    def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Reply]:
+    def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Awaitable[Fields | Reply]:
         body = memoryview(reader.rest())
-        call.request = decode_request(api.key, call.version, body)
+        call.request = request = decode_request(api.key, call.version, body)
+        if instead is not None and (answer := instead(request, call, context)) is not None:
+            return answer
         link = context.slow_controller if api.slow(call.request) else context.controller
         return _forward(body, call, link)
 

@@ -14,10 +14,10 @@ from broker_runtime.wire.versions import INCREMENTAL_ALTER_CONFIGS
 
 
 async def handle(request: IncrementalAlterConfigsRequest, call: Call, context: ControllerContext) -> Fields:
-    return await alter_resources(request, context, _alter)
+    return await alter_resources(request, context, alter)
 
 
-def _alter(resource: IncrementalResource, image: MetadataImage) -> Sequence[Record]:
+def alter(resource: IncrementalResource, image: MetadataImage) -> Sequence[Record]:
     changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
     return alter_incrementally((resource.resource_type, resource.resource_name), changes, image)
 

@@ -39,6 +39,7 @@ from broker_runtime.apis import (
     update_features,
     without_groups,
 )
+from broker_runtime.apis.alter_own_listeners import with_own_listeners
 from broker_runtime.apis.api_versions import with_api_versions
 from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext, NodeContext
 from broker_runtime.apis.forwarding import active_only, forwarded
@@ -55,8 +56,6 @@ _ACTIVE_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
     create_topics.API,
     delete_topics.API,
     create_partitions.API,
-    alter_configs.API,
-    incremental_alter_configs.API,
     alter_client_quotas.API,
     describe_quorum.API,
     elect_leaders.API,
@@ -67,7 +66,12 @@ _ACTIVE_CONTROLLER: tuple[ApiSpec[ControllerContext], ...] = (
 )
 """Clients may send them to any broker, which forwards them."""
 
-_ACTIVE_ONLY: tuple[ApiSpec[ControllerContext], ...] = (*_ANY_NODE, *_ACTIVE_CONTROLLER)
+_ACTIVE_ONLY: tuple[ApiSpec[ControllerContext], ...] = (
+    *_ANY_NODE,
+    *_ACTIVE_CONTROLLER,
+    alter_configs.API,
+    incremental_alter_configs.API,
+)
 
 BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     produce.API,
@@ -87,6 +91,8 @@ BROKER_APIS: tuple[ApiSpec[BrokerContext], ...] = with_api_versions(
     init_producer_id.API,
     *_ANY_NODE,
     *(forwarded(api) for api in _ACTIVE_CONTROLLER),
+    with_own_listeners(alter_configs.API, alter_configs.alter, alter_configs.answer_to),
+    with_own_listeners(incremental_alter_configs.API, incremental_alter_configs.alter, alter_configs.answer_to),
 )
 
 CONTROLLER_APIS: tuple[ApiSpec[ControllerContext], ...] = with_api_versions(

@@ -7,13 +7,15 @@ in time for this broker to fence itself: that is watched beside the requests.
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from broker_runtime.clock import Clock
 from broker_runtime.cluster.lifecycle import BrokerState, Lifecycle, LifecycleEvent, Phase
 from broker_runtime.cluster.link import ControllerClient
 from broker_runtime.cluster.registration import Identity, RegistrationTimeoutError, explained, final_refusal, replaced
+from broker_runtime.config import Endpoint
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.wire.messages import Entity
 from broker_runtime.wire.versions import BROKER_HEARTBEAT, BROKER_REGISTRATION
@@ -97,6 +99,8 @@ class Membership:
         self._gone = asyncio.Event()
         self._released = False
         self._leave_by_s: float | None = None
+        self._is_news = False
+        """The controller has been told of other listeners than there are now."""
         self.epoch = -1
 
     @property
@@ -160,9 +164,17 @@ class Membership:
         if self._leave_by_s is not None:
             self._on(LifecycleEvent.DEADLINE)
 
+    def reregister(self, endpoints: Sequence[Endpoint]) -> None:
+        """Clients are to be told of these listeners: the same incarnation says so in another registration."""
+        self._identity = replace(self._identity, endpoints=endpoints)
+        self._is_news = True
+        self._wake.set()
+
     async def _beat(self) -> None:
         while self._lifecycle.phase is not Phase.GONE:
             self._wake.clear()
+            if self._is_news:
+                await self._tell_of_listeners()
             delay_s = await self._heartbeat()
             if self._lifecycle.phase is Phase.REJOINING:
                 await self._register()
@@ -218,9 +230,8 @@ class Membership:
         while self._lifecycle.phase is not Phase.GONE:
             self._wake.clear()
             try:
-                answer = await self._request(
-                    BROKER_REGISTRATION, _REGISTRATION_VERSION, self._identity.registration(self._survival.epoch)
-                )
+                self._is_news = False
+                answer = await self._ask_to_register()
             except KafkaError as error:
                 self._registration_refused(error, give_up_s)
                 if error.code != warned:
@@ -229,12 +240,33 @@ class Membership:
                 await self._sleep(delay_s)
                 delay_s = min(delay_s * 2, _RETRY_DELAY_MAX_S)
                 continue
-            self.epoch = answer.broker_epoch
-            # Before a heartbeat can make it a broker that acknowledges anything under this epoch.
-            self._survival.registered(self.epoch)
-            log.info("broker %d is registered with epoch %d", self._identity.broker_id, self.epoch)
-            self._on(LifecycleEvent.REGISTERED)
+            self._has_epoch(answer.broker_epoch)
             return
+
+    async def _tell_of_listeners(self) -> None:
+        """Before a heartbeat, which may open the door to clients. What fails is tried again with the next one."""
+        self._is_news = False
+        try:
+            answer = await self._ask_to_register()
+        except KafkaError as error:
+            self._is_news = True
+            log.warning("the controller is not told of this broker's listeners yet: %s", self._explained(error))
+            return
+        if answer.broker_epoch != self.epoch:
+            # The controller has forgotten this broker meanwhile.
+            self._on(LifecycleEvent.REGISTRATION_LOST)
+            self._has_epoch(answer.broker_epoch)
+
+    async def _ask_to_register(self) -> Entity:
+        content = self._identity.registration(self._survival.epoch)
+        return await self._request(BROKER_REGISTRATION, _REGISTRATION_VERSION, content)
+
+    def _has_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+        # Before a heartbeat can make it a broker that acknowledges anything under this epoch.
+        self._survival.registered(epoch)
+        log.info("broker %d is registered with epoch %d", self._identity.broker_id, epoch)
+        self._on(LifecycleEvent.REGISTERED)
 
     def _registration_refused(self, error: KafkaError, give_up_s: float) -> None:
         """Raises MembershipError when there is no use in trying again."""

@@ -32,8 +32,8 @@ class ConnectionLimits(Protocol):
     def on_ip_quotas(self, names: Collection[str | None]) -> None: ...
 
 
-class ConfiguredObservers(Protocol):
-    """The part of ObserversInForce that metadata changes."""
+class Configured(Protocol):
+    """What goes by the configuration only, listeners and observers."""
 
     def configure(self, effective: EffectiveConfig) -> None: ...
 
@@ -48,16 +48,15 @@ class MetadataPublisher:
         image: MetadataImage,
         logs: LogManager,
         replicas: ReplicaManager,
-        limits: ConnectionLimits,
-        observers: ConfiguredObservers,
+        configured: tuple[ConnectionLimits, Configured, Configured],
     ) -> None:
+        """`configured` are limits, listeners and observers."""
         self.effective: EffectiveConfig = effective_config(settings, {}, {})
         self._settings = settings
         self._image = image
         self._logs = logs
         self._replicas = replicas
-        self._limits = limits
-        self._observers = observers
+        self._limits, self._listeners, self._observers = configured
         self._loop = asyncio.get_running_loop()
         self.reactions = Reactions(self._loop, clock.monotonic)
         self._active = False
@@ -96,6 +95,8 @@ class MetadataPublisher:
         run("noting which logs are deleted", partial(self._replicas.note_removals, changes.removals))
         if None in changes.broker_configs or self._settings.node_id in changes.broker_configs:
             run("applying the broker's configuration", self._reconfigure)
+            # Limits of a listener are there before it is.
+            run("opening and closing listeners", self._reconfigure_listeners)
             run("applying what the configuration says of observers", self._reconfigure_observers)
         if changes.ip_quotas:
             self._ip_quotas |= changes.ip_quotas
@@ -159,6 +160,9 @@ class MetadataPublisher:
         self._logs.upkeep.producer_expiration_ms = self.effective.config.producer_id_expiration_ms
         if self._active:
             self.reactions.run_over_turns("configuring topics", self._configure_topics)
+
+    def _reconfigure_listeners(self) -> None:
+        self._listeners.configure(self.effective)
 
     def _reconfigure_observers(self) -> None:
         self._observers.configure(self.effective)

@@ -1,6 +1,7 @@
-"""Addresses of clients, and the value of max.connections.per.ip.overrides that names them. Pure."""
+"""Addresses of clients and of proxies, and the values of keys that name them. Pure."""
 
-from ipaddress import IPv6Address, ip_address
+from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from broker_runtime.config.definition import INT_MAX, Value
 from broker_runtime.config.numbers import parse_integer, trim
@@ -74,3 +75,33 @@ def per_ip_overrides_problem(value: Value) -> str | None:
     except ConfigError as error:
         return str(error)
     return None
+
+
+Network = IPv4Network | IPv6Network
+
+
+def networks(items: Iterable[str]) -> tuple[Network, ...]:
+    """`10.0.0.0/8`, or one address. Raises ConfigError, whose text says what the value must be, for anything else."""
+    found = []
+    for item in items:
+        try:
+            found.append(ip_network(item))
+        except ValueError as error:
+            form = "must be networks such as 10.0.0.0/8 or addresses, separated by commas"
+            raise ConfigError(f"{form}; {error}") from None
+    return tuple(found)
+
+
+def networks_problem(value: Value) -> str | None:
+    """For the table of keys."""
+    try:
+        networks(value if isinstance(value, tuple) else ())
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def is_within(host: str, trusted: Iterable[Network]) -> bool:
+    """`host` as `peer_host` gives it."""
+    address = ip_address(host)
+    return any(address in network for network in trusted)

@@ -5,8 +5,8 @@ or belong to the seed (KIP-612 draft). Every limit of the broker is here, and a 
 from collections.abc import Mapping
 from typing import TypeVar
 
-from broker_runtime.config.addresses import per_ip_overrides_problem
-from broker_runtime.config.allowed import at_least, between, each_of, one_of
+from broker_runtime.config.addresses import networks_problem, per_ip_overrides_problem
+from broker_runtime.config.allowed import at_least, between, one_of
 from broker_runtime.config.declaration import Config, dynamic, static
 from broker_runtime.config.definition import (
     INT_MAX,
@@ -17,6 +17,7 @@ from broker_runtime.config.definition import (
     UpdateMode,
     Validator,
 )
+from broker_runtime.config.identity import IdentityConfig
 from broker_runtime.config.observers import observer_key, observer_names_problem
 from broker_runtime.config.topic import TopicConfig
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS
@@ -35,67 +36,6 @@ def _default_of(key: Key[T]) -> Key[T]:
     if key.synonym is None:
         raise TypeError(f"{key.name} has no broker key")
     return dynamic(key.synonym, key.type, key.default, f"Default of the topic key {key.name}.", key.validator)
-
-
-class IdentityConfig(Config):
-    """Who the process is, where its data lies, and the addresses that it has and uses."""
-
-    process_roles: Key[tuple[str, ...]] = static(
-        "process.roles", LIST, ("broker", "controller"), "What this process is.", each_of("broker", "controller")
-    )
-    node_id: Key[int | None] = static(
-        "node.id", INT, None, "Identity of this node; unique in the cluster.", at_least(0)
-    )
-    broker_rack: Key[str | None] = static(
-        "broker.rack", STRING, None, "Rack of this broker, used when replicas are placed."
-    )
-    sluicegate_broker_rack_file: Key[str | None] = static(
-        "sluicegate.broker.rack.file",
-        STRING,
-        None,
-        "A file that somebody writes the rack into, instead of broker.rack; the broker waits for it before it starts.",
-    )
-    sluicegate_broker_rack_timeout_ms: Key[int] = static(
-        "sluicegate.broker.rack.timeout.ms",
-        LONG,
-        120_000,
-        "The broker ends when that file is still empty after this.",
-        at_least(1),
-    )
-    cluster_id: Key[str | None] = static(
-        "cluster.id", STRING, None, "Identity of the cluster; made and kept in meta.properties when absent."
-    )
-    log_dirs: Key[tuple[str, ...]] = static(
-        "log.dirs", LIST, ("/tmp/sluicegate-logs",), "The folder of the logs (exactly one)."
-    )
-    log_dir: Key[tuple[str, ...] | None] = static("log.dir", LIST, None, "The same, where log.dirs is not given.")
-    listeners: Key[tuple[str, ...]] = static(
-        "listeners", LIST, ("PLAINTEXT://:9092",), "NAME://host:port, comma separated; port 0 takes a free port."
-    )
-    advertised_listeners: Key[tuple[str, ...] | None] = static(
-        "advertised.listeners", LIST, None, "The addresses clients are told; defaults to listeners."
-    )
-    listener_security_protocol_map: Key[tuple[str, ...] | None] = static(
-        "listener.security.protocol.map", LIST, None, "NAME:PROTOCOL; listeners that are opened must be PLAINTEXT."
-    )
-    inter_broker_listener_name: Key[str | None] = static(
-        "inter.broker.listener.name", STRING, None, "The listener that brokers use; never starved by the others."
-    )
-    controller_listener_names: Key[tuple[str, ...] | None] = static(
-        "controller.listener.names", LIST, None, "The listeners of the controller."
-    )
-    controller_quorum_bootstrap_servers: Key[tuple[str, ...] | None] = static(
-        "controller.quorum.bootstrap.servers", LIST, None, "host:port of the controllers, for brokers."
-    )
-    controller_quorum_voters: Key[tuple[str, ...] | None] = static(
-        "controller.quorum.voters",
-        LIST,
-        None,
-        "id@host:port of the controllers, where controller.quorum.bootstrap.servers is not given.",
-    )
-    sluicegate_http_listener: Key[str | None] = static(
-        "sluicegate.http.listener", STRING, None, "host:port for /metrics, /healthz and /readyz; off when absent."
-    )
 
 
 class QuotaConfig(Config):
@@ -175,6 +115,36 @@ class QuotaConfig(Config):
         10_000,
         "Refused connections held open until their delay is over; beyond it they are closed at once.",
         at_least(1),
+    )
+
+
+class ProxyConfig(Config):
+    """Who may connect on behalf of others, and how it says so (PROXY protocol version 2)."""
+
+    proxy_protocol_trusted: Key[tuple[str, ...]] = Key(
+        "proxy.protocol.trusted",
+        LIST,
+        (),
+        "Networks of load balancers, such as 10.0.0.0/8: connections of the listener have to come from them and begin "
+        "with a PROXY protocol v2 header, and the address in it is the client's. Empty: no header is expected.",
+        networks_problem,
+        UpdateMode.CLUSTER_WIDE,
+        listener_prefixed=True,
+        listener_only=True,
+    )
+    sluicegate_proxy_header_timeout_ms: Key[int] = static(
+        "sluicegate.proxy.header.timeout.ms",
+        INT,
+        5_000,
+        "A connection whose PROXY protocol header has not arrived after this is closed.",
+        at_least(1),
+    )
+    sluicegate_proxy_header_max_bytes: Key[int] = static(
+        "sluicegate.proxy.header.max.bytes",
+        INT,
+        4_096,
+        "Largest PROXY protocol header, with what it says beyond the addresses.",
+        between(52, 65_551),
     )
 
 
@@ -540,6 +510,7 @@ class TopicDefaultsConfig(Config):
 class BrokerConfig(
     IdentityConfig,
     QuotaConfig,
+    ProxyConfig,
     NetworkConfig,
     ClusterConfig,
     ReplicationConfig,
@@ -574,6 +545,12 @@ def broker_key(name: str) -> ConfigKey | None:
     """The key behind `name`, prefixed or not; None when neither this broker nor Apache Kafka has one."""
     listener, base = split_listener_prefix(name)
     key = BROKER_KEYS.get(base) or _unused(base) or observer_key(name)
-    if key is None or (listener is not None and not key.listener_prefixed):
+    if key is None or not (key.listener_prefixed if listener is not None else not key.listener_only):
         return None
     return key
+
+
+def hint(name: str) -> str:
+    """What may have been meant by a name that `broker_key` does not know."""
+    key = BROKER_KEYS.get(name)
+    return f" without {LISTENER_PREFIX}<name>. before it" if key is not None and key.listener_only else ""

@@ -55,6 +55,7 @@ class Key(Generic[T]):
     A key is declared as an attribute of a class of values (`Config`), under its own name with underscores for dots.
     Of the class the attribute is the key, of an instance it is the key's value.
     `synonym` names the broker key that holds the default of a topic key.
+    One that is `listener_only` has no meaning without a listener's prefix.
     One that is not `used` is Apache Kafka's and may be set, so that what was written for it works; it changes nothing.
     """
 
@@ -65,6 +66,7 @@ class Key(Generic[T]):
     validator: Validator | None = None
     mode: UpdateMode = UpdateMode.READ_ONLY
     listener_prefixed: bool = False
+    listener_only: bool = False
     synonym: str | None = None
     sensitive: bool = False
     used: bool = True

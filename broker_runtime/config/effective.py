@@ -7,31 +7,37 @@ it was stored, by a controller that may have known less.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from broker_runtime.config.broker import BrokerConfig, broker_key, split_listener_prefix
 from broker_runtime.config.definition import Key, UpdateMode, Value
-from broker_runtime.config.limit_rules import limit_problems
+from broker_runtime.config.dynamic_listeners import LISTENER_KEYS, Listeners, dynamic_listeners, static_listeners
+from broker_runtime.config.limit_rules import limit_problems, proxy_key, proxy_problem
 from broker_runtime.config.settings import BrokerSettings
 from broker_runtime.errors import ConfigError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfig:
     """`config` has every key's value, typed; `ignored` says what was left out and why.
 
-    `values` has the same by the names of keys, and the listener-prefixed ones that are set.
+    `values` has the same by the names of keys, and the listener-prefixed ones that are set. `listeners` are those that
+    are to be open.
     """
 
     config: BrokerConfig
     values: Mapping[str, Value]
+    listeners: Listeners
     ignored: tuple[str, ...] = field(default=())
 
-    def per_listener(self, key: Key[int]) -> dict[str, int]:
+    def per_listener(self, key: Key[T]) -> dict[str, T]:
         """Upper-case listener name -> its own value of `key`, where one is set."""
-        found = {}
+        found: dict[str, Any] = {}
         for name, value in self.values.items():
             listener, base = split_listener_prefix(name)
-            if listener is not None and base == key.name and isinstance(value, int):
+            if listener is not None and base == key.name:
                 found[listener.upper()] = value
         return found
 
@@ -39,14 +45,31 @@ class EffectiveConfig:
 def effective_config(
     settings: BrokerSettings, cluster_default: Mapping[str, str], own: Mapping[str, str]
 ) -> EffectiveConfig:
-    listeners = {endpoint.listener.lower() for endpoint in settings.client_listeners}
+    opened, own, ignored = _listeners(settings, own)
+    listeners = {name.lower() for name in opened.names}
     values: Mapping[str, Value] = settings.values
-    ignored: list[str] = []
     for texts in (cluster_default, own):
         level, unused = _typed(texts, listeners)
         values, clashing = _laid_over(values, level, listeners)
         ignored += [*unused, *clashing]
-    return EffectiveConfig(BrokerConfig.from_values(values), values, tuple(ignored))
+    problem = proxy_problem(values, settings.inter_broker_listener.lower())
+    if problem is not None:
+        values = _without_proxies(values, settings.inter_broker_listener.lower())
+        ignored.append(problem)
+    return EffectiveConfig(BrokerConfig.from_values(values), values, opened, tuple(ignored))
+
+
+def _listeners(settings: BrokerSettings, own: Mapping[str, str]) -> tuple[Listeners, Mapping[str, str], list[str]]:
+    """Those of the file when what is stored breaks a rule with it; then all that is stored of them is left out."""
+    try:
+        return dynamic_listeners(settings, own), own, []
+    except ConfigError as error:
+        rest = {name: text for name, text in own.items() if name not in LISTENER_KEYS}
+        return static_listeners(settings), rest, [f"{error}; the listeners are those of the properties file"]
+
+
+def _without_proxies(values: Mapping[str, Value], listener: str) -> Mapping[str, Value]:
+    return {name: value for name, value in values.items() if name != proxy_key(listener)}
 
 
 def _typed(texts: Mapping[str, str], listeners: Collection[str]) -> tuple[dict[str, Value], Sequence[str]]:

@@ -42,3 +42,15 @@ def _listener_problems(base: str, values: Mapping[str, Value], listeners: Collec
         if isinstance(value, int) and value <= 0:
             found.append(LimitProblem((name, base), f"Invalid {base} {value}"))
     return found
+
+
+def proxy_key(listener: str) -> str:
+    return f"{LISTENER_PREFIX}{listener}.{BrokerConfig.proxy_protocol_trusted.name}"
+
+
+def proxy_problem(values: Mapping[str, object], inter_broker: str) -> str | None:
+    """Brokers and the operator connect to `inter_broker` (in lower case) themselves, and send no PROXY header."""
+    name = proxy_key(inter_broker)
+    if not values.get(name):
+        return None
+    return f"Invalid {name}: brokers use this listener between them, and would be refused; use another listener"

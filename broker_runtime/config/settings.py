@@ -3,21 +3,30 @@
 Raises ConfigError with file, key and what is allowed; the process then ends with exit code 2.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
-from broker_runtime.config.broker import BROKER_KEYS, BrokerConfig, broker_key, split_listener_prefix
+from broker_runtime.config.broker import BROKER_KEYS, BrokerConfig, broker_key, hint, split_listener_prefix
 from broker_runtime.config.definition import LONG_MAX, Key, Value
 from broker_runtime.config.endpoints import SERVED, Endpoint, SecurityProtocol, ServerAddress
+from broker_runtime.config.limit_rules import proxy_problem
+from broker_runtime.config.listeners import (
+    Protocols,
+    advertised_of,
+    check_ports,
+    check_served,
+    endpoints,
+    not_served,
+    protocol_of,
+    protocols_of,
+    split_address,
+)
 from broker_runtime.errors import ConfigError
 
 CONTROLLER_ROLE = "controller"
 BROKER_ROLE = "broker"
-_PORT = re.compile("[0-9]{1,5}")
 T = TypeVar("T", bound=Value)
-_Protocols = Mapping[str, SecurityProtocol]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +102,15 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     if config.node_id is None:
         raise ConfigError("node.id is missing; give each node of the cluster its own number")
     roles = frozenset(config.process_roles)
-    protocols = _protocols(config.listener_security_protocol_map or ())
-    listeners = _endpoints(config.listeners, "listeners", protocols)
+    protocols = protocols_of(config.listener_security_protocol_map or ())
+    listeners = endpoints(config.listeners, "listeners", protocols)
     controller_listeners = _controller_listeners(config, roles, listeners)
-    advertised = _advertised(config, listeners, controller_listeners, protocols)
+    advertised = advertised_of(config.advertised_listeners, listeners, controller_listeners, protocols)
+    inter_broker_listener = _inter_broker(config, roles, listeners, controller_listeners)
     _check_prefixes(given, listeners)
-    _check_served(listeners)
+    check_served(listeners)
+    check_ports(listeners)
+    _check_proxies(values, inter_broker_listener)
     _check_per_ip(config)
     _check_rack(config)
     return BrokerSettings(
@@ -110,7 +122,7 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
         roles=roles,
         listeners=listeners,
         advertised=advertised,
-        inter_broker_listener=_inter_broker(config, roles, listeners, controller_listeners),
+        inter_broker_listener=inter_broker_listener,
         controller_listeners=controller_listeners,
         quorum=_quorum(config, roles, protocols),
         log_dir=_single_log_dir(config.log_dirs),
@@ -124,7 +136,9 @@ def _values(given: Mapping[str, str]) -> Mapping[str, Value]:
     for name, text in given.items():
         key = broker_key(name)
         if key is None:
-            raise ConfigError(f"{name} is not a key of this broker; docs/reference/broker-configuration.md lists them")
+            raise ConfigError(
+                f"{name} is not a key of this broker{hint(name)}; docs/reference/broker-configuration.md lists them"
+            )
         value = key.parse(text)
         if key.used:
             typed[name] = value
@@ -148,31 +162,6 @@ def _derived(given: BrokerConfig) -> Mapping[str, Value]:
 def _milliseconds(count: int, unit_ms: int) -> int:
     """Any negative number means without end, which is -1 in milliseconds."""
     return -1 if count < 0 else count * unit_ms
-
-
-def _endpoints(items: tuple[str, ...], key: str, protocols: _Protocols) -> tuple[Endpoint, ...]:
-    found = []
-    for item in items:
-        name, separator, address = item.partition("://")
-        if not separator or not name:
-            raise ConfigError(f"{key}: {item!r} must be NAME://host:port")
-        host, port = split_address(address, key)
-        listener = name.upper()
-        found.append(Endpoint(listener, host, port, _protocol_of(listener, protocols)))
-    names = [endpoint.listener for endpoint in found]
-    if len(set(names)) != len(names):
-        raise ConfigError(f"{key}: each listener name may be used once")
-    if not found:
-        raise ConfigError(f"{key}: at least one NAME://host:port is needed")
-    return tuple(found)
-
-
-def split_address(address: str, key: str) -> tuple[str, int]:
-    """`host:port` or `[v6]:port`; raises ConfigError naming `key`."""
-    host, _, port = address.rpartition(":")
-    if _PORT.fullmatch(port) is None or int(port) > 65535:
-        raise ConfigError(f"{key}: {address!r} must be host:port with a port between 0 and 65535")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _controller_listeners(
@@ -199,22 +188,6 @@ def _controller_listeners(
     return names
 
 
-def _advertised(
-    config: BrokerConfig, listeners: tuple[Endpoint, ...], controller: frozenset[str], protocols: _Protocols
-) -> tuple[Endpoint, ...]:
-    items = config.advertised_listeners
-    advertised = _endpoints(items, "advertised.listeners", protocols) if items else listeners
-    own = {endpoint.listener for endpoint in listeners}
-    for endpoint in advertised:
-        if endpoint.listener not in own:
-            raise ConfigError(f"advertised.listeners: {endpoint.listener} is not one of listeners")
-        if endpoint.host in ("0.0.0.0", "::") and endpoint.listener not in controller:
-            raise ConfigError(
-                f"advertised.listeners: clients cannot reach {endpoint.host}; name an address for {endpoint.listener}"
-            )
-    return tuple(e for e in advertised if e.listener not in controller)
-
-
 def _inter_broker(
     config: BrokerConfig,
     roles: frozenset[str],
@@ -234,7 +207,7 @@ def _inter_broker(
     return wanted.upper()
 
 
-def _quorum(config: BrokerConfig, roles: frozenset[str], protocols: _Protocols) -> tuple[ServerAddress, ...]:
+def _quorum(config: BrokerConfig, roles: frozenset[str], protocols: Protocols) -> tuple[ServerAddress, ...]:
     key = "controller.quorum.bootstrap.servers"
     servers = tuple(split_address(item, key) for item in config.controller_quorum_bootstrap_servers or ())
     servers = servers or _voters(config.controller_quorum_voters or ())
@@ -242,9 +215,9 @@ def _quorum(config: BrokerConfig, roles: frozenset[str], protocols: _Protocols) 
         raise ConfigError(f"{key}: a broker that is not a controller must be told where the controller is (host:port)")
     # As in Apache Kafka brokers go to the first of these listeners; that another node opens it does not matter.
     names = [name.upper() for name in config.controller_listener_names or ()]
-    protocol = _protocol_of(names[0], protocols) if names else SecurityProtocol.PLAINTEXT
+    protocol = protocol_of(names[0], protocols) if names else SecurityProtocol.PLAINTEXT
     if servers and protocol not in SERVED:
-        raise ConfigError(f"controller.listener.names: {_not_served(names[0], protocol)}")
+        raise ConfigError(f"controller.listener.names: {not_served(names[0], protocol)}")
     return tuple(ServerAddress(host, port, protocol) for host, port in servers)
 
 
@@ -277,36 +250,10 @@ def _check_prefixes(given: Mapping[str, str], listeners: tuple[Endpoint, ...]) -
             raise ConfigError(f"{key}: {listener} is not one of listeners ({', '.join(sorted(names))})")
 
 
-def _protocols(items: tuple[str, ...]) -> _Protocols:
-    """By listener. The map may name more than there is: Apache Kafka's own file has a line for each protocol."""
-    found: dict[str, SecurityProtocol] = {}
-    for item in items:
-        name, separator, protocol = item.partition(":")
-        if not separator or protocol.upper() not in SecurityProtocol.__members__:
-            protocols = ", ".join(SecurityProtocol.__members__)
-            raise ConfigError(f"listener.security.protocol.map: {item!r} must be NAME:PROTOCOL, one of {protocols}")
-        found[name.upper()] = SecurityProtocol[protocol.upper()]
-    return found
-
-
-def _protocol_of(listener: str, protocols: _Protocols) -> SecurityProtocol:
-    """As in Apache Kafka, a listener called SSL is of that protocol when the map does not say otherwise: whoever wants
-    encryption must not get a port without it. Any other name that the map leaves out is PLAINTEXT."""
-    usual = SecurityProtocol.__members__.get(listener, SecurityProtocol.PLAINTEXT)
-    return protocols.get(listener, usual)
-
-
-def _check_served(listeners: tuple[Endpoint, ...]) -> None:
-    for endpoint in listeners:
-        if endpoint.security_protocol not in SERVED:
-            raise ConfigError(f"listeners: {_not_served(endpoint.listener, endpoint.security_protocol)}")
-
-
-def _not_served(listener: str, protocol: SecurityProtocol) -> str:
-    return (
-        f"{listener} is a listener of the security protocol {protocol.name}, which this broker does not have yet;"
-        f" say listener.security.protocol.map={listener}:PLAINTEXT, without encryption, or leave the listener out"
-    )
+def _check_proxies(values: Mapping[str, Value], inter_broker: str) -> None:
+    problem = inter_broker and proxy_problem(values, inter_broker.lower())
+    if problem:
+        raise ConfigError(problem)
 
 
 def _check_per_ip(config: BrokerConfig) -> None:

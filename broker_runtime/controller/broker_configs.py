@@ -8,8 +8,8 @@ The result is that of each broker, and that of the default alone, for the next b
 from collections.abc import Collection, Mapping, Sequence
 
 from broker_runtime.config import BrokerConfig, ConfigKey, UpdateMode, Value, broker_key, split_listener_prefix
-from broker_runtime.config.broker import LISTENER_PREFIX
-from broker_runtime.config.limit_rules import limit_problems
+from broker_runtime.config.broker import LISTENER_PREFIX, hint
+from broker_runtime.config.limit_rules import limit_problems, proxy_problem
 from broker_runtime.errors import ConfigError
 from broker_runtime.metadata.image import MetadataImage
 
@@ -31,7 +31,7 @@ def _given_problem(given: Configs, broker_id: int | None, image: MetadataImage) 
     # A key that is not known, or not dynamic (any more), may always be taken away.
     unknown = [name for name, key in keys.items() if key is None]
     if unknown:
-        return f"Unknown broker config name: {', '.join(sorted(unknown))}"
+        return f"Unknown broker config name: {', '.join(f'{name}{hint(name)}' for name in sorted(unknown))}"
     single = [name for name, key in keys.items() if key is not None and key.mode is UpdateMode.PER_BROKER]
     if single and broker_id is None:
         names = ", ".join(sorted(single))
@@ -40,12 +40,15 @@ def _given_problem(given: Configs, broker_id: int | None, image: MetadataImage) 
         _listener_problem(given, broker_id, image)
         or _value_problem(given, keys)
         or _room_for_brokers_problem(given, broker_id, image)
+        or _brokers_listener_problem(given, broker_id, image)
     )
 
 
 def _listener_problem(given: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
-    """A limit of a listener that nobody has would be enforced by nobody."""
-    there = _listeners(image.brokers if broker_id is None else [broker_id], image)
+    """A limit of a listener that nobody has would be enforced by nobody; one that the same request adds is there."""
+    there = _listeners(image.brokers if broker_id is None else [broker_id], image) | _named(
+        given if broker_id is None else {**image.configs.of_broker(broker_id), **given}
+    )
     for name in given:
         listener, _ = split_listener_prefix(name)
         if listener is not None and listener not in there:
@@ -85,6 +88,26 @@ def _room_for_brokers_problem(given: Configs, broker_id: int | None, image: Meta
                     f"as does whoever administers them; allow {needed} or more, or give clients another listener"
                 )
     return None
+
+
+def _brokers_listener_problem(given: Configs, broker_id: int | None, image: MetadataImage) -> str | None:
+    """Brokers would not find each other, or be refused. A broker that changes its own listeners knows more."""
+    for one in image.brokers if broker_id is None else [broker_id]:
+        for endpoint in image.brokers[one].endpoints[:1]:
+            listener = endpoint.listener.lower()
+            for key in (BrokerConfig.listeners.name, BrokerConfig.advertised_listeners.name):
+                if key in given and listener not in _named({key: given[key]}):
+                    return f"Invalid {key} {given[key]}: brokers use the listener {listener} between them; name it, too"
+            if problem := proxy_problem(given, listener):
+                return problem
+    return None
+
+
+def _named(given: Configs) -> frozenset[str]:
+    """The listeners, in lower case, that the first of these keys that is there names."""
+    keys = (BrokerConfig.listeners, BrokerConfig.advertised_listeners)
+    text = next((given[key.name] for key in keys if key.name in given), "")
+    return frozenset(item.partition("://")[0].strip().lower() for item in text.split(",") if "://" in item)
 
 
 def _result_problem(before: Configs, after: Configs, broker_id: int | None, image: MetadataImage) -> str | None:

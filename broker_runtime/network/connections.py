@@ -73,10 +73,6 @@ class Connections:
             tell(ConnectionNotice(NoticeKind.ACCEPTED, listener, *peer, connection.id))
         connection.start()
 
-    def close_those_of(self, listeners: Collection[str]) -> None:
-        for connection in [c for c in self._open.values() if c.listener in listeners]:
-            self._close(connection, LISTENER_CLOSED)
-
     def _close(self, connection: Connection, reason: str) -> None:
         if self._shared.notices.tell is not None:
             self._reasons[connection.id] = reason

@@ -46,6 +46,29 @@ def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits)
     return listening
 
 
+class ReservedListeners:
+    """Owns sockets that listen for a listener that may be added; clients wait in the kernel meanwhile."""
+
+    def __init__(self, limits: NetworkLimits) -> None:
+        self._limits = limits
+        self._sockets: dict[tuple[str, str, int], socket.socket] = {}
+
+    def reserve(self, listener: str, host: str, port: int) -> None:
+        """Raises ListenerBindError."""
+        if (listener, host, port) not in self._sockets:
+            self._sockets[listener, host, port] = listening_socket(listener, host, port, self._limits)
+
+    def take(self, listener: str, host: str, port: int) -> socket.socket | None:
+        """It is the caller's from here on; None when nothing was reserved."""
+        return self._sockets.pop((listener, host, port), None)
+
+    def release(self) -> None:
+        """Close what was not taken."""
+        for listening in self._sockets.values():
+            listening.close()
+        self._sockets.clear()
+
+
 def waiting_clients(listening: socket.socket) -> int:
     """Connections in the kernel's queue: tcpi_unacked, which of a listening socket counts them; 0 where none tells."""
     if not hasattr(socket, "TCP_INFO"):

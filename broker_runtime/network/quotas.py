@@ -71,19 +71,32 @@ class ConnectionQuotas:
         self.ip_rates = IpRates(settings)
         self.broker_meter: Meter = meter(settings, settings.max_connection_creation_rate, now_ms)
         self.listeners: dict[str, ListenerQuota] = {}
+        self._retired: set[str] = set()
+        """Listeners that are closed, and some of whose connections are not yet."""
         self._ip_counts = IpCounts(settings)
 
     def add_listener(self, name: str, now_ms: int) -> None:
+        if name in self._retired:
+            # Connections of the one before it are still being closed; it goes on with its figures.
+            self._retired.remove(name)
+            return
         if name in self.listeners:
             raise ValueError(f"listener {name} was added before")
         self.listeners[name] = ListenerQuota(name, self.settings, now_ms)
         self._configure_listeners(now_ms)
         self._wake_waiting()
 
-    def remove_listener(self, name: str, now_ms: int) -> None:
+    def retire_listener(self, name: str, now_ms: int) -> None:
+        """Nobody is accepted there any more: it goes now, or with its last connection."""
         listener = self._listener(name)
-        if listener.count or listener.waiting:
-            raise ValueError(f"close the connections of listener {name} before it is removed")
+        if listener.waiting:
+            raise ValueError(f"listener {name} still holds a connection that waits")
+        self._retired.add(name)
+        if not listener.count:
+            self._remove_listener(name, now_ms)
+
+    def _remove_listener(self, name: str, now_ms: int) -> None:
+        self._retired.remove(name)
         del self.listeners[name]
         self._configure_listeners(now_ms)
         self._wake_waiting()
@@ -143,7 +156,6 @@ class ConnectionQuotas:
 
     def on_closed(self, listener_name: str, ip: str, now_ms: int) -> None:
         """An admitted connection has ended."""
-        del now_ms
         listener = self._listener(listener_name)
         if listener.uncounted_ips[ip]:
             listener.uncounted_ips -= Counter((ip,))
@@ -153,7 +165,10 @@ class ConnectionQuotas:
             raise ValueError(f"listener {listener_name} has no open connection")
         listener.count -= 1
         self.total -= 1
-        self._wake_waiting()
+        if not listener.count and listener_name in self._retired:
+            self._remove_listener(listener_name, now_ms)
+        else:
+            self._wake_waiting()
 
     def _slot_free(self, listener: ListenerQuota) -> bool:
         if listener.count >= listener.max_connections:

@@ -12,7 +12,7 @@ from broker_runtime.clock import Clock
 from broker_runtime.config.endpoints import SecurityProtocol
 from broker_runtime.network.acceptor import Acceptor, AcceptorRuntime
 from broker_runtime.network.connections import Connections
-from broker_runtime.network.listening import listening_socket
+from broker_runtime.network.listening import ReservedListeners, listening_socket
 from broker_runtime.network.metrics import NetworkFigures, Sample, collect
 from broker_runtime.network.poller import Poller, default_poller
 from broker_runtime.network.quotas import ConnectionQuotas
@@ -49,6 +49,7 @@ class SocketServer:
         self._connections = Connections(self._shared, self.quotas, self.refusals, self.figures)
         self._runtime = AcceptorRuntime(self._shared, self.refusals)
         self._acceptors: dict[str, Acceptor] = {}
+        self.reserved = ReservedListeners(limits)
         self._closed = False
 
     def _now_ms(self) -> int:
@@ -59,7 +60,7 @@ class SocketServer:
     ) -> tuple[str, int]:
         """Bind and listen, but accept nothing before `start`; the address bound. Raises ListenerBindError."""
         connect = partial(self._connections.connect, TRANSPORTS[security_protocol])
-        listening = listening_socket(name, host, port, self.limits)
+        listening = self.reserved.take(name, host, port) or listening_socket(name, host, port, self.limits)
         self.quotas.add_listener(name, self._now_ms())
         acceptor = self._acceptors[name] = Acceptor(name, listening, self.quotas, connect, self._runtime)
         return acceptor.address
@@ -71,10 +72,13 @@ class SocketServer:
                 acceptor.start()
 
     def remove_listener(self, name: str) -> None:
-        """Close the listener and its connections."""
+        """Close the listener at once, and its connections over turns; from here on they are not served.
+
+        Its limits and figures go with the last of them, unless it has been added again by then.
+        """
         self._acceptors.pop(name).close()
-        self._connections.close_those_of({name})
-        self.quotas.remove_listener(name, self._now_ms())
+        self._connections.hang_up_on_those_of({name})
+        self.quotas.retire_listener(name, self._now_ms())
 
     def pause(self, listeners: Collection[str], why: str) -> None:
         """Serve nobody on these listeners: they are hung up on, those who come until `resume` too."""
@@ -122,6 +126,7 @@ class SocketServer:
 
     async def shutdown(self, drain_s: float) -> None:
         """Accept nothing more, give requests in progress `drain_s` to be answered, close everything."""
+        self.reserved.release()
         for acceptor in self._acceptors.values():
             acceptor.close()
         await self._connections.drain(drain_s)

@@ -57,7 +57,11 @@ OTHER_KEYS = "Each broker has the keys of what it can do; strategy, limits and t
 LISTENER_KEYS = "Kafka calls every key with a listener's prefix read-only, also those that it lets change."
 DERIVED_TIME = "A time that follows from another key (hours from ms) is shown as it is in force, under its own key."
 AS_UNDERSTOOD = "Values are shown as they are understood (without blanks and plus signs), wherever they are shown."
-FIXED_HERE = "One event loop and a fixed set of listeners: these keys need a restart."
+FIXED_HERE = "One event loop and threads that are made at the start: these keys need a restart."
+LIVE_LISTENERS = (
+    "Listeners and what clients are told of them change while a broker runs (KIP-226); KRaft's need a restart."
+)
+A_LIST = "What is a list in the file is one when it is altered, too."
 NO_OPERATIONS = "There is no authorizer: the value for operations that nobody asked for."
 TELLS_MORE = "An error says what is wrong; Kafka leaves this message empty."
 NO_GROUPS = "There are no coordinators yet; this code makes clients ask again."
@@ -144,7 +148,8 @@ TABLE: Sequence[Wanted] = (
     Wanted("config precedence", "all keys/*", ENTRY, ABSENT, OTHER_KEYS),
     Wanted("config precedence", "all keys/*", ABSENT, ENTRY, OTHER_KEYS),
     Wanted("config precedence", "all keys/*/read_only", "False", "True", FIXED_HERE),
-    Wanted("config precedence", "all keys/listener.security.protocol.map/config_type", "2", "7", FIXED_HERE),
+    Wanted("config precedence", "all keys/advertised.listeners/read_only", "True", "False", LIVE_LISTENERS),
+    Wanted("config precedence", "all keys/listener.security.protocol.map/config_type", "2", "7", A_LIST),
     Wanted("config precedence", "*/listener.name.*/read_only", "True", "False", LISTENER_KEYS),
     Wanted("config precedence", "*/log.retention.ms/*", "*", "*", DERIVED_TIME),
     Wanted(

@@ -17,6 +17,16 @@ from tests.simulation.cluster.network import End, Network
 from tests.simulation.cluster.sockets import SimulatedPoller, SimulatedSocket
 
 
+class _FreePorts:
+    """Of the simulated network: nothing has to be reserved."""
+
+    def reserve(self, listener: str, host: str, port: int) -> None:
+        """It stays free."""
+
+    def release(self) -> None:
+        """As above."""
+
+
 class SimulatedServer:
     """Owns the listeners of one process and the connections that came through them."""
 
@@ -38,6 +48,7 @@ class SimulatedServer:
         self.connection_notices = self._shared.notices
         self._connections: dict[int, Connection] = {}
         self._doors: dict[str, _Door] = {}
+        self.reserved = _FreePorts()
         self._next_id = 0
 
     @property

@@ -51,15 +51,31 @@ def test_an_abandoned_wait_frees_the_listener_and_ends_the_blocked_time() -> Non
     assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.WAIT_FOR_SLOT
 
 
-def test_a_listener_is_removed_only_without_connections() -> None:
+def test_a_listener_goes_with_its_last_connection() -> None:
     quotas = quotas_of(QuotaSettings())
     quotas.on_accepted(CLIENTS, IPS[0], NOW)
-    with pytest.raises(ValueError, match="close the connections"):
-        quotas.remove_listener(CLIENTS, NOW)
+    quotas.retire_listener(CLIENTS, NOW)
+    assert quotas.listeners[CLIENTS].count == 1
     quotas.on_closed(CLIENTS, IPS[0], NOW)
-    quotas.remove_listener(CLIENTS, NOW)
     with pytest.raises(UnknownListenerError):
         quotas.on_accepted(CLIENTS, IPS[0], NOW)
+
+
+def test_a_listener_that_holds_a_waiting_connection_cannot_go() -> None:
+    quotas = quotas_of(QuotaSettings(max_connections=0))
+    quotas.on_accepted(CLIENTS, IPS[0], NOW)
+    with pytest.raises(ValueError, match="still holds a connection"):
+        quotas.retire_listener(CLIENTS, NOW)
+
+
+def test_a_listener_that_is_added_again_before_its_last_connection_has_ended_stays() -> None:
+    quotas = quotas_of(QuotaSettings())
+    quotas.on_accepted(CLIENTS, IPS[0], NOW)
+    quotas.retire_listener(CLIENTS, NOW)
+    quotas.add_listener(CLIENTS, NOW)
+    quotas.on_closed(CLIENTS, IPS[0], NOW)
+    assert quotas.on_accepted(CLIENTS, IPS[0], NOW).outcome is Outcome.ADMIT
+    assert quotas.listeners[CLIENTS].admitted_total == 2
 
 
 def test_a_listener_is_added_once() -> None:

@@ -1,0 +1,135 @@
+"""A broker's part in changing its own listeners by AlterConfigs and IncrementalAlterConfigs (KIP-226).
+
+Whether a port can be opened is known by the broker whose port it is. So the request for them has to come to that
+broker, as Kafka's own clients send it; it opens what is new, has the controller store the change, and answers when it
+is in force. All other changes are forwarded as they came.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext
+from broker_runtime.apis.forwarding import forwarded
+from broker_runtime.config.dynamic_listeners import LISTENER_KEYS
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.metadata.configs import ConfigRecord, ResourceType
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.record import Record
+from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
+
+
+class Resource(Protocol):
+    """Of either request."""
+
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+AlterOne = Callable[[Any, MetadataImage], Sequence[Record]]
+
+
+def with_own_listeners(
+    api: ApiSpec[ControllerContext], alter: AlterOne, refuse: Callable[..., Fields]
+) -> ApiSpec[BrokerContext]:
+    """`api` on a broker. `alter` decides of one resource as the controller does, `refuse` makes its answer."""
+
+    def instead(request: Any, call: Call, context: BrokerContext) -> Awaitable[Fields] | None:
+        about = [resource for resource in request.resources if _changes_listeners(resource, context.image, alter)]
+        mine = [resource for resource in about if resource.resource_name == str(context.settings.node_id)]
+        if not about or len(mine) > 1:
+            # A resource that is named twice is refused by the controller.
+            return None
+        refused = {
+            resource.resource_name: KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"the listeners of broker {resource.resource_name} are changed by asking that broker, which has to"
+                " open them",
+            )
+            for resource in about
+            if resource not in mine
+        }
+        return _answer(request, call, context, _Change(mine[0] if mine else None, alter, refused, refuse))
+
+    return forwarded(api, instead)
+
+
+class _Change:
+    """One request: the resource that is this broker, and whatever of the request is refused here, by its name."""
+
+    def __init__(
+        self,
+        mine: Resource | None,
+        alter: AlterOne,
+        refused: dict[str, KafkaError],
+        refuse: Callable[..., Fields],
+    ) -> None:
+        self.mine, self.alter, self.refused, self.refuse = mine, alter, refused, refuse
+        self.stored = False
+        """What is asked of this broker is durable, or would be."""
+
+    def is_refused(self, resource: Resource) -> bool:
+        return resource.resource_type == ResourceType.BROKER and resource.resource_name in self.refused
+
+
+def _changes_listeners(resource: Resource, image: MetadataImage, alter: AlterOne) -> bool:
+    if resource.resource_type != ResourceType.BROKER or not resource.resource_name:
+        return False
+    try:
+        records = alter(resource, image)
+    except KafkaError:
+        # The controller says so as well.
+        return False
+    return any(isinstance(record, ConfigRecord) and record.key in LISTENER_KEYS for record in records)
+
+
+async def _answer(request: Any, call: Call, context: BrokerContext, change: _Change) -> Fields:
+    mine = change.mine
+    if mine is None:
+        return await _forwarded(request, call, context, change)
+
+    def altered() -> Mapping[str, str]:
+        own = dict(context.image.configs.of_broker(context.settings.node_id))
+        for record in change.alter(mine, context.image):
+            assert isinstance(record, ConfigRecord)
+            own.pop(record.key, None)
+            if record.value is not None:
+                own[record.key] = record.value
+        return own
+
+    async with AsyncExitStack() as until_stored:
+        try:
+            own = await until_stored.enter_async_context(context.listeners.opening(altered))
+        except KafkaError as error:
+            change.refused[mine.resource_name] = error
+        answer = await _forwarded(request, call, context, change)
+        if change.stored and not request.validate_only:
+            await context.listeners.in_force(own, context.settings.config.request_timeout_ms / 1000)
+    return answer
+
+
+async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _Change) -> Fields:
+    """The controller's answers to what is not refused, in the order of the request, and the refusals among them."""
+    left = [resource for resource in request.resources if not change.is_refused(resource)]
+    answers: dict[tuple[int, str], Fields] = {}
+    if left:
+        key, version = call.api.key, call.version
+        content = {"resources": [asdict(resource) for resource in left], "validate_only": request.validate_only}
+        body = memoryview(encode_request_body(key, version, content))
+        answer: Entity = decode_response(key, version, await context.controller.forward(key, version, body))
+        answers = {(r.resource_type, r.resource_name): asdict(r) for r in answer.responses}
+        mine = change.mine
+        change.stored = mine is not None and any(
+            (r.resource_type, r.resource_name, r.error_code) == (mine.resource_type, mine.resource_name, ErrorCode.NONE)
+            for r in answer.responses
+        )
+    for resource in request.resources:
+        if change.is_refused(resource):
+            refusal = change.refuse(resource, change.refused[resource.resource_name])
+            answers[resource.resource_type, resource.resource_name] = refusal
+    return {"responses": [answers[r.resource_type, r.resource_name] for r in request.resources]}

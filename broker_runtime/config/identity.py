@@ -1,0 +1,77 @@
+"""The keys of server.properties that say who a process is, where its data lies and where it is reached. Pure."""
+
+from typing import TypeVar
+
+from broker_runtime.config.allowed import at_least, each_of
+from broker_runtime.config.declaration import Config, static
+from broker_runtime.config.definition import Key, Type, UpdateMode
+
+T = TypeVar("T")
+
+
+def _per_broker(name: str, kind: Type, default: T, doc: str) -> Key[T]:
+    return Key(name, kind, default, doc, None, UpdateMode.PER_BROKER)
+
+
+class IdentityConfig(Config):
+    """Who the process is, where its data lies, and the addresses that it has and uses."""
+
+    process_roles: Key[tuple[str, ...]] = static(
+        "process.roles", Type.LIST, ("broker", "controller"), "What this process is.", each_of("broker", "controller")
+    )
+    node_id: Key[int | None] = static(
+        "node.id", Type.INT, None, "Identity of this node; unique in the cluster.", at_least(0)
+    )
+    broker_rack: Key[str | None] = static(
+        "broker.rack", Type.STRING, None, "Rack of this broker, used when replicas are placed."
+    )
+    sluicegate_broker_rack_file: Key[str | None] = static(
+        "sluicegate.broker.rack.file",
+        Type.STRING,
+        None,
+        "A file that somebody writes the rack into, instead of broker.rack; the broker waits for it before it starts.",
+    )
+    sluicegate_broker_rack_timeout_ms: Key[int] = static(
+        "sluicegate.broker.rack.timeout.ms",
+        Type.LONG,
+        120_000,
+        "The broker ends when that file is still empty after this.",
+        at_least(1),
+    )
+    cluster_id: Key[str | None] = static(
+        "cluster.id", Type.STRING, None, "Identity of the cluster; made and kept in meta.properties when absent."
+    )
+    log_dirs: Key[tuple[str, ...]] = static(
+        "log.dirs", Type.LIST, ("/tmp/sluicegate-logs",), "The folder of the logs (exactly one)."
+    )
+    log_dir: Key[tuple[str, ...] | None] = static("log.dir", Type.LIST, None, "The same, where log.dirs is not given.")
+    listeners: Key[tuple[str, ...]] = _per_broker(
+        "listeners",
+        Type.LIST,
+        ("PLAINTEXT://:9092",),
+        "NAME://host:port, comma separated; port 0 takes a free port. Ask the broker itself to change it (KIP-226).",
+    )
+    advertised_listeners: Key[tuple[str, ...] | None] = _per_broker(
+        "advertised.listeners", Type.LIST, None, "The addresses clients are told; defaults to listeners."
+    )
+    listener_security_protocol_map: Key[tuple[str, ...] | None] = _per_broker(
+        "listener.security.protocol.map", Type.LIST, None, "NAME:PROTOCOL; listeners that are opened must be PLAINTEXT."
+    )
+    inter_broker_listener_name: Key[str | None] = static(
+        "inter.broker.listener.name", Type.STRING, None, "The listener that brokers use; never starved by the others."
+    )
+    controller_listener_names: Key[tuple[str, ...] | None] = static(
+        "controller.listener.names", Type.LIST, None, "The listeners of the controller."
+    )
+    controller_quorum_bootstrap_servers: Key[tuple[str, ...] | None] = static(
+        "controller.quorum.bootstrap.servers", Type.LIST, None, "host:port of the controllers, for brokers."
+    )
+    controller_quorum_voters: Key[tuple[str, ...] | None] = static(
+        "controller.quorum.voters",
+        Type.LIST,
+        None,
+        "id@host:port of the controllers, where controller.quorum.bootstrap.servers is not given.",
+    )
+    sluicegate_http_listener: Key[str | None] = static(
+        "sluicegate.http.listener", Type.STRING, None, "host:port for /metrics, /healthz and /readyz; off when absent."
+    )
