@@ -48,6 +48,9 @@ kubernetes: venv  ## etcd, kube-apiserver, kube-controller-manager, kubectl: min
 .PHONY: helm
 helm: venv  ## Helm, for the chart: a minute of Go once, then a cache
 	@$(BIN)/python -m tests.support.helm
+.PHONY: kind
+kind: venv  ## what clusters of nodes are made of (e2e/README.md): as root on Debian, minutes once, then a cache
+	@$(BIN)/python -m e2e.kind prepare
 
 .PHONY: s3
 s3: venv  ## versitygw, an S3 server over a folder: a minute of Go once, then a cache

@@ -1,4 +1,4 @@
-"""Which programs make a control plane, in which versions, and what a folder of them must hold."""
+"""Which programs make a control plane and which a node, in which versions, and what a folder of them must hold."""
 
 import os
 import platform
@@ -9,17 +9,33 @@ from tests.support.cache import ObtainError, cache_root
 
 KUBERNETES_VERSION = "v1.34.4"
 ETCD_VERSION = "v3.6.16"
-"""Both are pinned in kubernetes/go.mod too; a test compares them."""
+KIND_VERSION = "v0.33.0"
+"""All are pinned in kubernetes/go.mod too; a test compares them."""
 
-GO_PACKAGES = {
+NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
+"""A control plane, and who speaks to it."""
+
+NODE_NAMES = ("coredns", "kind", "kube-proxy", "kube-scheduler", "kubeadm", "kubelet", "pause")
+"""What else a cluster of nodes is made of (e2e/kind)."""
+
+_KUBERNETES_PACKAGES = "k8s.io/kubernetes/cmd/"
+_OTHER_PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kind": "sigs.k8s.io/kind",
+    "coredns": "./coredns",
+    "pause": "./pause",
 }
-NAMES = tuple(GO_PACKAGES)
 
 BINARIES_VARIABLE = "SLUICEGATE_KUBE_BINARIES"
+
+
+def go_package(name: str) -> str:
+    return _OTHER_PACKAGES.get(name, f"{_KUBERNETES_PACKAGES}{name}")
+
+
+def is_of_kubernetes(name: str) -> bool:
+    """Whether Kubernetes' own releases hold it."""
+    return name not in _OTHER_PACKAGES
 
 
 def go_platform() -> tuple[str, str]:
@@ -41,6 +57,11 @@ def cache_folder() -> Path:
     return cache_root() / f"kubernetes-{KUBERNETES_VERSION}-{system}-{machine}"
 
 
+def node_cache_folder() -> Path:
+    system, machine = go_platform()
+    return cache_root() / f"kubernetes-nodes-{KUBERNETES_VERSION}-kind-{KIND_VERSION}-{system}-{machine}"
+
+
 def binaries_folder() -> Path:
     """Where the programs are. Raises ObtainError when one is missing: nothing is built or downloaded here."""
     folder = Path(os.environ.get(BINARIES_VARIABLE) or cache_folder()).resolve()
@@ -49,5 +70,5 @@ def binaries_folder() -> Path:
     return folder
 
 
-def missing_in(folder: Path) -> list[str]:
-    return [name for name in NAMES if not os.access(folder / name, os.X_OK) or (folder / name).is_dir()]
+def missing_in(folder: Path, names: tuple[str, ...] = NAMES) -> list[str]:
+    return [name for name in names if not os.access(folder / name, os.X_OK) or (folder / name).is_dir()]

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from e2e.cluster.binaries import ETCD_VERSION, KUBERNETES_VERSION, go_platform
+from e2e.cluster.binaries import ETCD_VERSION, KUBERNETES_VERSION, go_platform, is_of_kubernetes
 from tests.support.cache import ObtainError
 
 KUBE_BASE_VARIABLE = "SLUICEGATE_KUBE_DOWNLOAD_BASE"
@@ -30,7 +30,9 @@ Progress = Callable[[str], None]
 
 
 def download_binary(name: str, folder: Path, progress: Progress) -> bool:
-    """Put one program into `folder`. False when no address was given for it."""
+    """Put one program into `folder`. False when no address was given for it, or can be."""
+    if name != "etcd" and not is_of_kubernetes(name):
+        return False
     base = os.environ.get(ETCD_BASE_VARIABLE if name == "etcd" else KUBE_BASE_VARIABLE, "").rstrip("/")
     if not base:
         return False

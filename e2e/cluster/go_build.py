@@ -1,4 +1,4 @@
-"""Builds the control plane's programs with Go, from the module in kubernetes/.
+"""Builds the programs of control planes and nodes with Go, from the module in kubernetes/.
 
 go.mod and go.sum there pin every module; `-mod=readonly` makes Go refuse anything that they do not name. The first
 build compiles all of Kubernetes (about six minutes on two cores); Go's own build cache makes later ones quick, and one
@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from e2e.cluster.binaries import BINARIES_VARIABLE, GO_PACKAGES, KUBERNETES_VERSION, NAMES
+from e2e.cluster.binaries import BINARIES_VARIABLE, KUBERNETES_VERSION, NAMES, go_package, is_of_kubernetes
 from e2e.cluster.download import ETCD_BASE_VARIABLE, KUBE_BASE_VARIABLE
 from tests.support.cache import ObtainError
 
@@ -26,7 +26,7 @@ OUTPUT_LINES_KEPT = 80
 
 
 def _ldflags(name: str) -> str:
-    if name == "etcd":
+    if not is_of_kubernetes(name):
         return "-s -w"
     major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
     version = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
@@ -45,7 +45,7 @@ def build_binary(name: str, folder: Path, progress: Callable[[str], None]) -> No
     started = time.monotonic()
     command = [go, "build", "-v", "-mod=readonly", "-trimpath", "-ldflags", _ldflags(name), "-o", str(folder / name)]
     with subprocess.Popen(
-        [*command, GO_PACKAGES[name]],
+        [*command, go_package(name)],
         cwd=MODULE,
         env=os.environ | {"CGO_ENABLED": "0"},
         stdout=subprocess.DEVNULL,

@@ -10,7 +10,15 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from e2e.cluster.binaries import BINARIES_VARIABLE, NAMES, binaries_folder, cache_folder, missing_in
+from e2e.cluster.binaries import (
+    BINARIES_VARIABLE,
+    NAMES,
+    NODE_NAMES,
+    binaries_folder,
+    cache_folder,
+    missing_in,
+    node_cache_folder,
+)
 from e2e.cluster.download import download_binary
 from e2e.cluster.go_build import build_binary
 from tests.support.cache import main, obtained, show
@@ -19,14 +27,27 @@ from tests.support.cache import main, obtained, show
 def obtain() -> Path:
     if os.environ.get(BINARIES_VARIABLE):
         return binaries_folder()
-    return obtained(cache_folder(), lambda folder: not missing_in(folder), _fill)
+    return _obtain(cache_folder(), NAMES)
 
 
-def _fill(fresh: Path) -> None:
-    folder, progress = cache_folder(), partial(show, "kubernetes")
+def obtain_for_nodes() -> Path:
+    """What kind's nodes are made of beside the control plane's programs, in a folder of its own."""
+    return _obtain(node_cache_folder(), NODE_NAMES)
+
+
+def _obtain(folder: Path, names: tuple[str, ...]) -> Path:
+    def is_complete(place: Path) -> bool:
+        return not missing_in(place, names)
+
+    return obtained(folder, is_complete, partial(_fill, folder, names))
+
+
+def _fill(folder: Path, names: tuple[str, ...], fresh: Path) -> None:
+    progress = partial(show, "kubernetes")
     fresh.mkdir()
-    for name in NAMES:
-        if name not in missing_in(folder):
+    missing = missing_in(folder, names)
+    for name in names:
+        if name not in missing:
             shutil.copy2(folder / name, fresh / name)
         elif not download_binary(name, fresh, progress):
             build_binary(name, fresh, progress)

@@ -4,6 +4,7 @@ import contextlib
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 STOP_TIMEOUT_S = 15.0
@@ -18,12 +19,17 @@ def free_port() -> int:
 
 
 class Program:
-    def __init__(self, command: list[str], log: Path) -> None:
+    def __init__(self, command: list[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.name = Path(command[0]).name
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
 
     @property

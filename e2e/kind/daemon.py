@@ -1,0 +1,150 @@
+"""Docker's daemon in namespaces of its own: network, mounts and processes; it ends whole when its first process does.
+
+That first process, whose number is kept in a file, is all that has to be killed: the kernel ends every process of the
+namespace with it, nodes and pods too, and with them go mounts, interfaces and rules. The host's are never touched.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+from e2e.cluster.waiting import NotInTimeError, wait_for
+from e2e.kind.places import tools_folder
+from e2e.kind.tools import RUNC_WITHOUT_RESOURCE, with_libraries
+from tests.support.cache import ObtainError
+
+START_TIMEOUT_S = 90.0
+"""Up in one to seven seconds; a busy machine takes longer."""
+
+END_TIMEOUT_S = 30.0
+COMMAND_TIMEOUT_S = 600.0
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+_LOG_SHOWN = 3000
+
+
+class Daemon:
+    """One daemon: its images and containers in `disks`, its sockets and state in `run`."""
+
+    def __init__(self, disks: Path, run: Path, environment: dict[str, str]) -> None:
+        self._disks = disks
+        self._run = run
+        self._environment = environment
+        self.log = run / "dockerd.log"
+
+    @property
+    def pid(self) -> int | None:
+        """Of its first process; None when it does not run."""
+        try:
+            pid, started = (self._run / "first-process").read_text().split()
+        except (FileNotFoundError, ValueError):
+            return None
+        return int(pid) if _start_of(int(pid)) == started else None
+
+    def start(self) -> None:
+        """Raises ObtainError."""
+        for folder in (self._disks, self._run):
+            folder.mkdir(parents=True, exist_ok=True)
+        settings = self._run / "daemon.json"
+        settings.write_text(json.dumps(self._settings(), indent=1))
+        command = f"ip link set lo up && exec tini -s -- dockerd --config-file {settings}"
+        apart = ["--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        with self.log.open("ab") as output:
+            first = subprocess.Popen(
+                ["unshare", *apart, "sh", "-c", command],
+                env=with_libraries(self._environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        (self._run / "first-process").write_text(f"{first.pid} {_start_of(first.pid)}")
+
+        def answers() -> bool:
+            if first.poll() is not None:
+                raise ObtainError(f"Docker's daemon ended with code {first.returncode}:\n{self._end_of_log()}")
+            return subprocess.run(
+                ["docker", "version"], env=self._environment, capture_output=True, timeout=60, check=False
+            ).returncode == 0  # fmt: skip
+
+        try:
+            wait_for("Docker's daemon answers", answers, timeout_s=START_TIMEOUT_S, interval_s=0.2)
+        except NotInTimeError as late:
+            raise ObtainError(f"{late}:\n{self._end_of_log()}") from late
+
+    def end(self) -> None:
+        """Kill it with all that runs in it, and remove what it leaves in the tree of control groups."""
+        pid = self.pid
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+            wait_for(f"process {pid} ends", lambda: self.pid is None or _is_zombie(pid), timeout_s=END_TIMEOUT_S)
+        wait_for("control groups are empty", self._remove_control_groups, timeout_s=END_TIMEOUT_S)
+
+    def docker(self, *arguments: str, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
+        """Standard output. Raises ObtainError."""
+        try:
+            done = subprocess.run(
+                ["docker", *arguments],
+                env=self._environment,
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as silence:
+            raise ObtainError(f"docker {arguments[0]} does not end within {timeout_s:g} s") from silence
+        if done.returncode != 0:
+            raise ObtainError(f"docker {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def _settings(self) -> dict[str, object]:
+        programs = tools_folder() / "usr/sbin"
+        return {
+            "data-root": str(self._disks),
+            "exec-root": str(self._run / "exec"),
+            "pidfile": str(self._run / "dockerd.pid"),
+            "hosts": [f"unix://{self._run / 'docker.sock'}"],
+            "group": "root",
+            "storage-driver": "overlay2",
+            "cgroup-parent": f"/{self._control_group}",
+            "exec-opts": ["native.cgroupdriver=cgroupfs"],
+            "userland-proxy-path": shutil.which("docker-proxy", path=f"{programs}:/usr/sbin:/usr/bin"),
+            "runtimes": {"without-resource": {"path": str(programs / RUNC_WITHOUT_RESOURCE)}},
+            "default-runtime": "without-resource",
+        }
+
+    @property
+    def _control_group(self) -> str:
+        return f"sluicegate-kind-{self._run.name}"
+
+    def _remove_control_groups(self) -> bool:
+        tops = [*CGROUP_ROOT.glob(f"{self._control_group}"), *CGROUP_ROOT.glob(f"*/{self._control_group}")]
+        for top in tops:
+            for folder, _, _ in os.walk(top, topdown=False):
+                # Busy as long as a process that was killed is not gone, and gone when another run was quicker.
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+        return not any(top.exists() for top in tops)
+
+    def _end_of_log(self) -> str:
+        return self.log.read_text(errors="replace")[-_LOG_SHOWN:]
+
+
+def _stat_of(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _start_of(pid: int) -> str:
+    """When a process began, in the kernel's ticks; empty: it does not run. Numbers of processes are given anew."""
+    fields = _stat_of(pid)
+    return fields[19] if fields and fields[0] != "Z" else ""
+
+
+def _is_zombie(pid: int) -> bool:
+    return _stat_of(pid)[:1] in ([], ["Z"])

@@ -1,0 +1,99 @@
+"""Where kind's parts are kept, and where a cluster lives while it runs.
+
+What was obtained is in the cache, one folder a part, each named by all that it was made of. A cluster has two folders:
+one with its disks (in the cache too: they are linked from there) and one in /run with sockets, short enough for them.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster.binaries import KIND_VERSION, KUBERNETES_VERSION, NAMES, NODE_NAMES, binaries_folder, node_cache_folder
+from tests.support.cache import ObtainError, cache_root
+
+NODE_FILES = Path(__file__).parent / "node_files"
+RUN_ROOT = Path("/run/sluicegate-kind")
+NAME_VARIABLE = "SLUICEGATE_KIND_NAME"
+DEFAULT_NAME = "sluicegate"
+
+TOOL_PACKAGES = ("containerd", "docker.io", "iproute2", "iptables", "runc", "tini")
+"""What runs the nodes' containers, unpacked beside everything; nothing of it is installed or started."""
+
+NODE_PACKAGES = (
+    *("base-files", "base-passwd", "bash", "coreutils", "dash", "findutils", "grep", "gzip", "hostname", "libc-bin"),
+    *("mawk", "mount", "netbase", "procps", "sed", "systemd", "systemd-sysv", "tar", "usr-is-merged", "util-linux"),
+    *("conntrack", "containerd", "containernetworking-plugins", "ethtool", "iproute2", "iptables", "kmod", "runc"),
+)
+
+IMAGE = f"sluicegate/kind-node:{KUBERNETES_VERSION}"
+
+
+def tools_folder() -> Path:
+    return cache_root() / f"kind-tools-{_digest(*TOOL_PACKAGES)}"
+
+
+def packages_folder() -> Path:
+    return cache_root() / f"kind-node-packages-{_digest(*NODE_PACKAGES)}"
+
+
+def store_folder() -> Path:
+    """The folder of a Docker daemon that holds the node image, and nothing else."""
+    files = sorted(path for path in NODE_FILES.rglob("*") if path.is_file())
+    recipe = [*files, *(Path(__file__).parent / name for name in ("node_root.py", "image_archive.py", "store.py"))]
+    contents = (hashlib.sha256(path.read_bytes()).hexdigest() for path in recipe)
+    return cache_root() / f"kind-node-{_digest(KUBERNETES_VERSION, KIND_VERSION, *NODE_PACKAGES, *contents)}"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class ClusterPlace:
+    """The folders and files of one cluster, by its name."""
+
+    name: str
+
+    @property
+    def disks(self) -> Path:
+        return cache_root() / "kind-clusters" / self.name
+
+    @property
+    def run(self) -> Path:
+        return RUN_ROOT / self.name
+
+    @property
+    def docker_host(self) -> str:
+        return f"unix://{self.run / 'docker.sock'}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.run / "kubeconfig"
+
+    @property
+    def resolv_conf(self) -> Path:
+        return self.run / "resolv.conf"
+
+    def environment(self) -> dict[str, str]:
+        """This process' environment with the cluster's programs first on the path. Raises ObtainError."""
+        nodes = node_cache_folder()
+        if not nodes.is_dir():
+            raise ObtainError(f"{nodes} is not there: `make kind` has kind's programs built")
+        tools = tools_folder()
+        path = [nodes, binaries_folder(), tools / "usr/sbin", tools / "usr/bin"]
+        return os.environ | {
+            "PATH": ":".join([*map(str, path), os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]),
+            "DOCKER_HOST": self.docker_host,
+            "KUBECONFIG": str(self.kubeconfig),
+            NAME_VARIABLE: self.name,
+        }
+
+
+def program(name: str) -> Path:
+    """One of the Kubernetes programs that a node is made of."""
+    if name in NODE_NAMES:
+        return node_cache_folder() / name
+    if name in NAMES:
+        return binaries_folder() / name
+    raise ValueError(f"{name} is no program of a node")
