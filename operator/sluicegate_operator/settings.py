@@ -1,9 +1,14 @@
 """Settings of the operator process: arguments over environment over defaults. Frozen once read."""
 
 import os
+import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from sluicegate_operator.api.images import IMAGE_PATTERN
+from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
+from sluicegate_operator.planning.images import Images
 
 RESYNC_MIN_S = 1.0
 VIEW_EVERY_S = 3.0
@@ -51,6 +56,7 @@ class Settings:
     request_timeout_s: float = REQUEST_TIMEOUT_S
     topic_deletion_s: float = TOPIC_DELETION_S
     settle_s: float = SETTLE_S
+    images: Images = field(default_factory=Images)
 
 
 def read_settings(
@@ -83,12 +89,34 @@ def read_settings(
         topic_patience_s=_topic_patience_s(environment),
         request_timeout_s=request_s or min(REQUEST_TIMEOUT_S, request_max_s),
         settle_s=SETTLE_S if settle_s is None else settle_s,
+        images=_images(environment),
     )
 
 
 def _topic_patience_s(environment: Mapping[str, str]) -> float:
     patience_s = _number(environment, "SLUICEGATE_TOPIC_PATIENCE_SECONDS", 0.0)
     return TOPIC_PATIENCE_S if patience_s is None else patience_s
+
+
+def _images(environment: Mapping[str, str]) -> Images:
+    default, secrets = Images(), environment.get("SLUICEGATE_IMAGE_PULL_SECRETS") or ""
+    names = tuple(name.strip() for name in secrets.split(",") if name.strip())
+    for name in names:
+        if not re.fullmatch(OBJECT_NAME_PATTERN, name):
+            raise SettingsError(f"SLUICEGATE_IMAGE_PULL_SECRETS: {name} must be the name of a Secret")
+    return Images(
+        nodes=_image(environment, "SLUICEGATE_IMAGE") or default.nodes,
+        landing=_image(environment, "SLUICEGATE_LANDING_IMAGE") or default.landing,
+        pipeline=_image(environment, "SLUICEGATE_PIPELINE_IMAGE") or default.pipeline,
+        pull_secrets=names,
+    )
+
+
+def _image(environment: Mapping[str, str], name: str) -> str | None:
+    text = environment.get(name)
+    if text and not re.fullmatch(IMAGE_PATTERN, text):
+        raise SettingsError(f"{name}: {text} must be the name of a container image")
+    return text or None
 
 
 def _number(environment: Mapping[str, str], name: str, least: float) -> float | None:

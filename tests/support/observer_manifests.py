@@ -97,6 +97,12 @@ BAD_OBSERVERS = (
     ),
     BadManifest(
         "a secret of no name",
+        cluster(audit={"landing": {"uri": "s3://audit", "image": "No Image"}}),
+        "spec.audit.landing.image",
+        "must be the name of a container image",
+    ),
+    BadManifest(
+        "a landing with a secret of no name",
         cluster(audit={"landing": {"uri": "s3://audit", "secretName": "a/b"}}),
         "spec.audit.landing.secretName",
         "must be the name of a Secret",

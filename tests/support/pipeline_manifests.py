@@ -108,6 +108,12 @@ BAD_PIPELINES = (
         "a Job for an operator", pipeline(sparkOperator="apache"), "spec.sparkOperator", "a Job is one pod; take it out"
     ),
     BadManifest("a Job with executors", pipeline(executors=3), "spec.executors", "a Job is one pod; take it out"),
+    BadManifest(
+        "a pull secret of a pipeline that is no name",
+        pipeline(imagePullSecrets=["My Secret"]),
+        "spec.imagePullSecrets",
+        "each of imagePullSecrets must be the name of a Secret",
+    ),
     BadManifest("a secret of no name", pipeline(secretName="a/b"), "spec.secretName", "must be the name of a Secret"),
     BadManifest("an image of no name", pipeline(image="A B"), "spec.image", "must be the name of a container image"),
     BadManifest("a pipeline of a long name", pipeline("d" * 41), "", "the name of an AuditPipeline must be at most 40"),

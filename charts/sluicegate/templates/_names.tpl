@@ -14,8 +14,20 @@ app.kubernetes.io/name: sluicegate-operator
 
 {{- define "sluicegate.image" -}}
 {{- with .Values.image }}
-{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ include "sluicegate.tag" $ }}{{ end }}
 {{- end }}
+{{- end }}
+
+{{- define "sluicegate.tag" -}}
+{{- .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "sluicegate.landingImage" -}}
+{{- .Values.brokers.landingImage | default (printf "%s:%s-landing" .Values.image.repository (include "sluicegate.tag" .)) }}
+{{- end }}
+
+{{- define "sluicegate.pipelineImage" -}}
+{{- .Values.auditPipelines.image | default (printf "%s-audit:%s" .Values.image.repository (include "sluicegate.tag" .)) }}
 {{- end }}
 
 {{- /* Where the clusters are that it watches, and its Lease: empty for every namespace. */}}

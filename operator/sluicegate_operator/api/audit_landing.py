@@ -5,11 +5,12 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from sluicegate_operator.api.images import image_rule
+from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
 from sluicegate_operator.api.quantities import QUANTITY_PATTERN, Quantity, amount, is_quantity
 from sluicegate_operator.api.resource_amounts import Resources
 from sluicegate_operator.api.rules import Model, Rule
 
-OBJECT_NAME_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 QUOTA_MIN = "1Mi"
 URI_PATTERN = "^s3://[a-z0-9][-.a-z0-9]{1,61}[a-z0-9](/[^?#@$ ]*)?([?][^?#@$ ]*)?$"
 """Without a user and password before the bucket, which everybody who may read the object would see."""
@@ -48,6 +49,7 @@ class AuditLanding(Model):
         uri_rule(),
         object_name_rule("claimName", "PersistentVolumeClaim"),
         object_name_rule("secretName", "Secret"),
+        image_rule("sluicegate"),
         Rule(
             cel=f"!has(self.quota) || (self.quota.matches('{QUANTITY_PATTERN}')"
             f" && quantity(self.quota).compareTo(quantity('{QUOTA_MIN}')) >= 0)",
@@ -73,6 +75,9 @@ class AuditLanding(Model):
     """Segments that are older are deleted; they are kept when absent."""
     quota: Quantity | None = None
     """The oldest segments beyond so many bytes are deleted, for example 100Gi; there is no limit when absent."""
+    image: str | None = Field(default=None, min_length=1, max_length=512)
+    """Image of the container beside each broker, which has to have Arrow in it; that of the cluster where it names one,
+    else the one of the operator's own version with Arrow."""
     resources: Resources | None = None
     """Requests and limits of the container beside each broker; what is named in neither has the operator's own: 50m of
     cpu and 256Mi of memory requested, 2 and 2Gi at most. While one that was killed for its memory begins again,

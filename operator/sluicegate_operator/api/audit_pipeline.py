@@ -10,7 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api.audit_landing import object_name_rule, uri_rule
-from sluicegate_operator.api.broker_cluster import IMAGE_PATTERN, NAME_PATTERN
+from sluicegate_operator.api.broker_cluster import NAME_PATTERN
+from sluicegate_operator.api.images import PullSecrets, image_rule, pull_secrets_rule
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
@@ -189,12 +190,8 @@ class AuditPipelineSpec(Model):
             holds=lambda spec: re.fullmatch(SCHEDULE_PATTERN, spec.schedule) is not None,
             field="schedule",
         ),
-        Rule(
-            cel=f"!has(self.image) || self.image.matches('{IMAGE_PATTERN}')",
-            message="image must be the name of a container image, for example registry.example.org/audit:0.1.0",
-            holds=lambda spec: spec.image is None or re.fullmatch(IMAGE_PATTERN, spec.image) is not None,
-            field="image",
-        ),
+        image_rule("audit"),
+        pull_secrets_rule(),
         Rule(
             cel="self.mode != 'SparkApplication' || (has(self.sparkOperator) && has(self.image))",
             message="mode SparkApplication needs sparkOperator (apache or kubeflow) and image, one of Spark's own"
@@ -247,6 +244,8 @@ class AuditPipelineSpec(Model):
     image: str | None = Field(default=None, min_length=1, max_length=512)
     """Container image with the pipeline, Spark and Java 17 or later; of a Job sluicegate-audit of the operator's own
     version when absent."""
+    image_pull_secrets: PullSecrets | None = None
+    """Names of Secrets in the same namespace that the image is pulled with."""
     resources: Resources | None = None
     """Requests and limits of the pod, of driver and executors alike. Spark's heap is 60 % of limits.memory, and 1 GiB
     where there is none; a Job then requests 500m of cpu and 1Gi of memory, and has 4 and 2Gi at most."""

@@ -9,22 +9,17 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from sluicegate_operator.api import config_keys as keys
-from sluicegate_operator.api.audit_landing import OBJECT_NAME_PATTERN, AuditLanding, AuditSettings
+from sluicegate_operator.api.audit_landing import AuditLanding, AuditSettings
 from sluicegate_operator.api.config_values import cel_list, config_key_rule, config_value_rules
+from sluicegate_operator.api.images import PullSecrets, image_rule, pull_secrets_rule
 from sluicegate_operator.api.metadata import AGE_COLUMN, READY_COLUMN, REASON_COLUMN, Kind, PrinterColumn, Status
+from sluicegate_operator.api.names import OBJECT_NAME_PATTERN
 from sluicegate_operator.api.pod_settings import LABEL_KEY_PATTERN, PodSettings
 from sluicegate_operator.api.quantities import QUANTITY_PATTERN, Quantity, amount, is_quantity
 from sluicegate_operator.api.resource_amounts import Resources
 from sluicegate_operator.api.rules import Model, Rule, TransitionRule
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
-IMAGE_PATTERN = (
-    # [registry[:port]/]name[/name...][:tag][@digest], as container runtimes read it.
-    "^([a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)*(:[0-9]{1,5})?/)?"
-    "[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([.]|_|__|-+)[a-z0-9]+)*)*"
-    "(:[a-zA-Z0-9_][-a-zA-Z0-9_.]{0,127})?"
-    "(@[a-zA-Z][a-zA-Z0-9]*([-_+.][a-zA-Z][a-zA-Z0-9]*)*:[0-9a-fA-F]{32,})?$"
-)
 CLUSTER_ID_PATTERN = "^[-_A-Za-z0-9]{22}$"
 STORAGE_MIN = "1Mi"
 
@@ -283,24 +278,14 @@ class BrokerClusterSpec(Model):
             ),
             field="rollout",
         ),
-        Rule(
-            cel=f"!has(self.image) || self.image.matches('{IMAGE_PATTERN}')",
-            message="image must be the name of a container image, for example registry.example.org/sluicegate:0.1.0",
-            holds=lambda spec: spec.image is None or re.fullmatch(IMAGE_PATTERN, spec.image) is not None,
-            field="image",
-        ),
+        image_rule("sluicegate"),
         Rule(
             cel=f"!has(self.clusterId) || self.clusterId.matches('{CLUSTER_ID_PATTERN}')",
             message="clusterId must be an id as Kafka makes them: 22 letters, digits, '-' and '_'",
             holds=lambda spec: spec.cluster_id is None or re.fullmatch(CLUSTER_ID_PATTERN, spec.cluster_id) is not None,
             field="clusterId",
         ),
-        Rule(
-            cel=f"!has(self.imagePullSecrets) || self.imagePullSecrets.all(x, x.matches('{OBJECT_NAME_PATTERN}'))",
-            message="each of imagePullSecrets must be the name of a Secret: lower-case letters, digits, '-' and '.'",
-            holds=lambda spec: all(re.fullmatch(OBJECT_NAME_PATTERN, name) for name in spec.image_pull_secrets or ()),
-            field="imagePullSecrets",
-        ),
+        pull_secrets_rule(),
         *_CONFIG_RULES,
     )
     transitions: ClassVar = (
@@ -333,9 +318,7 @@ class BrokerClusterSpec(Model):
     """The controllers; one with 1Gi of storage when absent."""
     image: str | None = Field(default=None, min_length=1, max_length=512)
     """Container image of brokers and controllers; the operator's own version when absent."""
-    image_pull_secrets: (
-        Annotated[tuple[Annotated[str, Field(min_length=1, max_length=253)], ...], Field(max_length=16)] | None
-    ) = None
+    image_pull_secrets: PullSecrets | None = None
     """Names of Secrets in the same namespace that the image is pulled with."""
     config: Annotated[dict[str, ConfigValue], Field(max_length=100)] | None = None
     """Further broker configuration under Kafka's names, every value a string (num.partitions: "3"). A key that Kafka

@@ -25,6 +25,7 @@ from sluicegate_operator.kube.kinds import NETWORK_POLICY, POD, STATEFUL_SET
 from sluicegate_operator.planning.children import cluster_children, listener_children, network_policies, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
+from sluicegate_operator.planning.images import Images
 from sluicegate_operator.planning.restart_reasons import NodeRevision
 from sluicegate_operator.resources.labels import REVISION, ROLE_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
@@ -66,6 +67,7 @@ class KubernetesFleet:
 
     _kube: KubeClient
     _operator_namespace: str = "default"
+    _images: Images = field(default_factory=Images)
     _controllers: dict[tuple[str, str], tuple[ControllerPlace, ...]] = field(default_factory=dict)
     """Where the controllers were at the last look, so that one look lists the pods once."""
     _session_pods: dict[tuple[str, str], dict[tuple[int, int], str]] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class KubernetesFleet:
                 count = max(cluster.spec.brokers.replicas, int(brokers["spec"]["replicas"]) if brokers else 0)
             started = any(found is not None and _belongs_to(found, cluster) for found in there.values())
             await look_after_claims(self._kube, cluster, count or 0, started=started)
-            children = cluster_children(cluster, listeners, count)
+            children = cluster_children(self._images.of_cluster(cluster), listeners, count)
             await self._try_out(there, children)
             await self._apply_network_policies(cluster, listeners)
             scaled: dict[str, None] = {}
@@ -143,12 +145,12 @@ class KubernetesFleet:
     ) -> dict[Role, NodeSetSeen] | None:
         """Both StatefulSets as they are, against what they should be; None before there are both."""
         seen = {}
-        layout = plan_cluster(cluster, listeners)
+        wanted, layout = self._images.of_cluster(cluster), plan_cluster(cluster, listeners)
         for role in Role:
             found = await self._node_set(cluster, role)
             if found is None:
                 return None
-            seen[role] = _node_set_seen(found, wanted_revision(cluster, layout, role))
+            seen[role] = _node_set_seen(found, wanted_revision(wanted, layout, role))
         return seen
 
     async def pods(self, cluster: BrokerCluster) -> list[NodePod]:

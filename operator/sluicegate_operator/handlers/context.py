@@ -77,7 +77,7 @@ class Context:
         self.kube = kube
         self.may_write = may_write
         self.settings = settings
-        self.fleet = KubernetesFleet(kube, settings.own_namespace)
+        self.fleet = KubernetesFleet(kube, settings.own_namespace, settings.images)
         self.events = EventRecorder(kube)
         self.first_seen = FirstSeen()
         self.figures = TermFigures()

@@ -88,7 +88,7 @@ class PipelineReconciler:
     async def _make(self, pipeline: AuditPipeline, plan: PipelinePlan) -> None:
         if plan.places is None:
             return
-        children = pipeline_children(pipeline, plan.places)
+        children = pipeline_children(self._context.settings.images.of_pipeline(pipeline), plan.places)
         for child in children:
             await self._context.kube.apply(child)
         made = {kind_of(child) for child in children}

@@ -71,7 +71,7 @@ def cron_job(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
 
 
 def _pod(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
-    return {
+    pod = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -79,6 +79,9 @@ def _pod(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:
         "containers": [_container(pipeline, places)],
         "volumes": volumes(pipeline, places),
     }
+    if pipeline.spec.image_pull_secrets:
+        pod["imagePullSecrets"] = [{"name": name} for name in pipeline.spec.image_pull_secrets]
+    return pod
 
 
 def _container(pipeline: AuditPipeline, places: AuditPlaces) -> dict[str, Any]:

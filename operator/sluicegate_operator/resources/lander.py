@@ -27,11 +27,12 @@ _THREADS = "2"
 
 
 def lander(cluster: BrokerCluster, landing: AuditLanding, broker: dict[str, Any], log_dir: str) -> dict[str, Any]:
-    """`broker` is the broker's own container: image, data and security context are the same."""
+    """`broker` is the broker's own container: data and security context are the same, and the image where landing names
+    none."""
     broker = deepcopy(broker)
     return {
         "name": LANDER,
-        "image": broker["image"],
+        "image": landing.image or broker["image"],
         "restartPolicy": "Always",
         "command": ["python", "-m", "audit_pipeline", "keep"],
         "args": _arguments(cluster, landing, f"{log_dir}/{SPOOLS}"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sluicegate_operator.planning.images import Images
 from sluicegate_operator.settings import SettingsError, read_settings
 
 
@@ -41,6 +42,12 @@ def test_a_request_ends_before_another_operator_may_start() -> None:
             None,
             "SLUICEGATE_REQUEST_TIMEOUT_SECONDS: 5 must be at most a third of SLUICEGATE_LEASE_SECONDS, 4",
         ),
+        (
+            {"SLUICEGATE_IMAGE": "Not An Image!"},
+            None,
+            "SLUICEGATE_IMAGE: Not An Image! must be the name of a container",
+        ),
+        ({"SLUICEGATE_IMAGE_PULL_SECRETS": "a,B c"}, None, "SLUICEGATE_IMAGE_PULL_SECRETS: B c must be the name of a"),
         ({}, "8080", "must be host:port"),
         ({}, "h:99999", "must be host:port"),
     ],
@@ -55,3 +62,16 @@ def test_how_often_controllers_are_asked_can_be_set() -> None:
     assert read_settings({"SLUICEGATE_VIEW_SECONDS": "0.5"}, None, None, None).view_every_s == 0.5
     with pytest.raises(SettingsError, match=r"at least 0\.2"):
         read_settings({"SLUICEGATE_VIEW_SECONDS": "0.1"}, None, None, None)
+
+
+def test_images_are_those_of_the_operators_version_or_as_they_are_named() -> None:
+    assert read_settings({}, None, None, None).images == Images()
+    named = {
+        "SLUICEGATE_IMAGE": "registry.example.org/a:1",
+        "SLUICEGATE_LANDING_IMAGE": "registry.example.org/b:1",
+        "SLUICEGATE_PIPELINE_IMAGE": "registry.example.org/c:1",
+        "SLUICEGATE_IMAGE_PULL_SECRETS": "one, two",
+    }
+    images = read_settings(named, None, None, None).images
+    nodes, landing, pipeline = (f"registry.example.org/{name}:1" for name in "abc")
+    assert images == Images(nodes, landing, pipeline, ("one", "two"))

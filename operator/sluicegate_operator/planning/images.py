@@ -1,0 +1,43 @@
+"""Which images pods are given whose objects name none: those of the operator's own version, or as its settings say."""
+
+from dataclasses import dataclass
+
+from sluicegate_operator.api.audit_pipeline import AuditPipeline
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.resources.audit_job import DEFAULT_IMAGE as PIPELINE_IMAGE
+from sluicegate_operator.resources.statefulset import DEFAULT_IMAGE
+
+LANDING_IMAGE = f"{DEFAULT_IMAGE}-landing"
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """`nodes` are brokers and controllers, `landing` is the container beside a broker that lands its audit log.
+    `pull_secrets` are names, looked for in the namespace of each object."""
+
+    nodes: str = DEFAULT_IMAGE
+    landing: str = LANDING_IMAGE
+    pipeline: str = PIPELINE_IMAGE
+    pull_secrets: tuple[str, ...] = ()
+
+    def of_cluster(self, cluster: BrokerCluster) -> BrokerCluster:
+        """As if it named what it does not. Who names an image has the lander in it, or names that one, too."""
+        spec = cluster.spec
+        found: dict[str, object] = {
+            "image": spec.image or self.nodes,
+            "image_pull_secrets": spec.image_pull_secrets or self.pull_secrets or None,
+        }
+        if spec.audit is not None:
+            landing = spec.audit.landing
+            image = landing.image or spec.image or self.landing
+            found["audit"] = spec.audit.model_copy(update={"landing": landing.model_copy(update={"image": image})})
+        return cluster.model_copy(update={"spec": spec.model_copy(update=found)})
+
+    def of_pipeline(self, pipeline: AuditPipeline) -> AuditPipeline:
+        """As if it named what it does not; who runs SparkApplications has to name one."""
+        spec = pipeline.spec
+        found = {
+            "image": spec.image or self.pipeline,
+            "image_pull_secrets": spec.image_pull_secrets or self.pull_secrets or None,
+        }
+        return pipeline.model_copy(update={"spec": spec.model_copy(update=found)})
