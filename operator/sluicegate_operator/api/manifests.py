@@ -19,7 +19,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.broker_registration import BrokerRegistration
 from sluicegate_operator.api.connection_quota import ConnectionQuota
-from sluicegate_operator.api.metadata import API_VERSION, Kind
+from sluicegate_operator.api.metadata import API_VERSION, GROUP, Kind
 from sluicegate_operator.api.observer_plugin import ObserverPlugin
 from sluicegate_operator.api.rules import Problem, broken_rules
 from sluicegate_operator.api.topic import Topic
@@ -130,12 +130,15 @@ def validate(mapping: Mapping[str, Any], old: Resource | None = None) -> list[st
     return []
 
 
-def load_manifests(paths: Sequence[Path]) -> Manifests:
-    """Files, and the files directly inside folders, in order of name. Problems are collected, never raised."""
+def load_manifests(paths: Sequence[Path], *, skip_others: bool = False) -> Manifests:
+    """Files, and the files directly inside folders, in order of name. Problems are collected, never raised.
+    `skip_others`: what is of another API group is nobody's mistake, but left out."""
     resources: list[Resource] = []
     errors: list[ManifestError] = []
     seen: dict[tuple[str, str, str], str] = {}
     for file, index, document in _documents(paths, errors):
+        if skip_others and not _is_of_our_group(document):
+            continue
         try:
             resource = parse_resource(document)
         except InvalidManifest as error:
@@ -174,6 +177,10 @@ def _documents(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[t
                 yield str(file), index, document
             else:
                 errors.append(ManifestError(str(file), index, "", "must be a mapping with apiVersion and kind"))
+
+
+def _is_of_our_group(document: Mapping[str, Any]) -> bool:
+    return str(document.get("apiVersion")).partition("/")[0] == GROUP
 
 
 def _files(paths: Sequence[Path], errors: list[ManifestError]) -> Iterator[Path]:

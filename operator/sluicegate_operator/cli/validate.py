@@ -1,22 +1,82 @@
 """`sluicegate validate`: what the API server would refuse, without one."""
 
+import json
 import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
 from sluicegate_operator.api import load_manifests
+from sluicegate_operator.api.manifests import ManifestError, Manifests
 from sluicegate_operator.cli.options import FilesOption
 
 
-def validate(files: FilesOption) -> None:
+class ValidateOutput(StrEnum):
+    """For people, for programs, and for pull requests at GitHub, which shows each problem at its file."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+def validate(
+    files: FilesOption,
+    output: Annotated[ValidateOutput, typer.Option(help="The form of what is found.")] = ValidateOutput.TEXT,
+    skip_others: Annotated[
+        bool, typer.Option("--skip-others", help="Leave out objects that are not of sluicegate.dev.")
+    ] = False,
+) -> None:
     """Exit code 1 when anything is wrong, with file, field and what to do."""
-    manifests = load_manifests(files)
-    for error in manifests.errors:
-        print(error, file=sys.stderr)
-    if manifests.errors:
+    manifests = load_manifests(files, skip_others=skip_others)
+    problems = list(manifests.errors)
+    if not problems and not manifests.resources:
+        problems.append(ManifestError(", ".join(map(str, files)), None, "", "there are no resources in it"))
+    if output is ValidateOutput.JSON:
+        print(json.dumps(_document(manifests, problems)))
+    elif problems:
+        for problem in problems:
+            if output is ValidateOutput.GITHUB:
+                print(_annotation(problem))
+            else:
+                print(problem, file=sys.stderr)
+    else:
+        for resource in manifests.resources:
+            print(f"{resource.kind} {resource.name}: valid")
+    if problems:
         raise typer.Exit(1)
-    if not manifests.resources:
-        print(f"no resources in {', '.join(map(str, files))}", file=sys.stderr)
-        raise typer.Exit(1)
-    for resource in manifests.resources:
-        print(f"{resource.kind} {resource.name}: valid")
+
+
+def _document(manifests: Manifests, problems: Sequence[ManifestError]) -> dict[str, object]:
+    """`document` counts from 1 within the file, as in sentences, and is null where the whole file is meant."""
+    return {
+        "valid": not problems,
+        "problems": [
+            {
+                "file": problem.file,
+                "document": None if problem.document is None else problem.document + 1,
+                "field": problem.field,
+                "message": problem.sentence,
+            }
+            for problem in problems
+        ],
+        "resources": [
+            {"kind": resource.kind, "namespace": resource.namespace, "name": resource.name}
+            for resource in manifests.resources
+        ],
+    }
+
+
+def _annotation(problem: ManifestError) -> str:
+    """A workflow command of GitHub Actions."""
+    file, title = _property(problem.file), _property(problem.field or "manifest")
+    return f"::error file={file},title={title}::{_escaped(str(problem))}"
+
+
+def _property(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

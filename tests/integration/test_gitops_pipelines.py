@@ -1,0 +1,71 @@
+"""The examples for pipelines: their own commands, run as the pipeline would, on good manifests and on bad ones."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.local_fleet import QUICKSTART, copy_quickstart, edit
+
+PIPELINES = Path(__file__).parents[2] / "examples" / "gitops" / "pipelines"
+TIMEOUT_S = 60
+
+
+def github_commands() -> list[str]:
+    job = yaml.safe_load((PIPELINES / "github-actions.yaml").read_text())["jobs"]["validate"]
+    return [step["run"] for step in job["steps"] if step.get("name") == "validate"]
+
+
+def gitlab_commands() -> list[str]:
+    script: list[str] = yaml.safe_load((PIPELINES / "gitlab-ci.yaml").read_text())["validate"]["script"]
+    return script
+
+
+def run(commands: list[str], manifests: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """In a shell that ends at the first failure, as both have it, with nothing but the installed commands."""
+    environment: dict[str, Any] = {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
+        "HOME": str(folder),
+        "FOLDER": str(manifests),
+    }
+    return subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", "\n".join(commands)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    manifests = copy_quickstart(tmp_path)
+    edit(manifests / "quotas.yaml", "Rate: 50", "Rate: many")
+    return manifests
+
+
+def test_github_is_told_at_the_file(broken: Path, tmp_path: Path) -> None:
+    good = run(github_commands(), QUICKSTART, tmp_path)
+    assert (good.returncode, good.stderr) == (0, "")
+    assert "BrokerCluster shop: valid" in good.stdout
+    bad = run(github_commands(), broken, tmp_path)
+    assert bad.returncode == 1
+    assert f"::error file={broken / 'quotas.yaml'},title=spec.maxConnectionCreationRate::" in bad.stdout
+
+
+def test_gitlab_is_told_and_keeps_the_json(broken: Path, tmp_path: Path) -> None:
+    good = run(gitlab_commands(), QUICKSTART, tmp_path)
+    assert (good.returncode, good.stderr) == (0, "")
+    assert json.loads((tmp_path / "validate.json").read_text())["valid"] is True
+    bad = run(gitlab_commands(), broken, tmp_path)
+    assert bad.returncode == 1
+    assert "spec.maxConnectionCreationRate: must be a whole number" in bad.stderr
+    [problem] = json.loads((tmp_path / "validate.json").read_text())["problems"]
+    assert problem["field"] == "spec.maxConnectionCreationRate"
