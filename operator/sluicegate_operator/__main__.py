@@ -1,7 +1,8 @@
 """`python -m sluicegate_operator`: waits for the Lease, leads while it is held, stops on SIGTERM.
 
 A Lease that is lost (another operator has it, or the API server was away for too long) ends the term, not the process:
-it waits for its next turn, so an API server that comes back is followed without a restart.
+it waits for its next turn, so an API server that comes back is followed without a restart. With --release-topics it
+lets Topics go in its turn, and ends.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from sluicegate_operator.handlers.health import Liveness, Readiness
 from sluicegate_operator.handlers.operator import lead
+from sluicegate_operator.handlers.released_topics import release_topics
 from sluicegate_operator.handlers.telemetry import LEADING, LOOP_SILENT, READY
 from sluicegate_operator.handlers.telemetry_server import TelemetryServer
 from sluicegate_operator.kube.client import KubeClient
@@ -28,6 +30,8 @@ log = logging.getLogger("sluicegate_operator")
 _BEAT_S = 5.0
 LEASE_THREADS = 2
 """A renewal goes on when the one before it still waits for its answer."""
+RELEASE_TIMEOUT_S = 120.0
+"""How long an operator that is on its way out is waited for: it has 30 s, and the Lease of one that crashed 15 s."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SettingsError, KubeError) as error:
         print(f"settings: {error}", file=sys.stderr)  # noqa: T201
         return 2
-    return asyncio.run(_run(lease_client, settings))
+    work = _release(lease_client, settings) if options.release_topics else _run(lease_client, settings)
+    return asyncio.run(work)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,14 +63,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--metrics-listener", metavar="HOST:PORT", help="/metrics, /healthz and /readyz; off when absent"
     )
+    parser.add_argument(
+        "--release-topics",
+        action="store_true",
+        help="take the operator's finalizer off all Topics and end: for when it is uninstalled",
+    )
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
     return parser
 
 
-async def _run(lease_client: KubeClient, settings: Settings) -> int:
-    stop = asyncio.Event()
-    liveness, readiness = Liveness(), Readiness()
-    elector = LeaseElector(
+def _elector(lease_client: KubeClient, settings: Settings, liveness: Liveness) -> LeaseElector:
+    return LeaseElector(
         lease_client,
         (settings.lease_namespace, settings.lease_name),
         settings.identity,
@@ -73,7 +81,39 @@ async def _run(lease_client: KubeClient, settings: Settings) -> int:
         renew_every_s=settings.lease_s / 3,
         alive=lambda: liveness.alive,
     )
-    with LeaseThread(elector) as lease:
+
+
+async def _release(lease_client: KubeClient, settings: Settings) -> int:
+    """An operator that leads would put the finalizers back: its turn must have ended."""
+    liveness = Liveness()
+    beating = asyncio.create_task(_beat(liveness))
+    with LeaseThread(_elector(lease_client, settings, liveness)) as lease:
+        kube = KubeClient(settings.kubeconfig, timeout_s=settings.request_timeout_s, may_write=lease.held)
+        try:
+            async with asyncio.timeout(RELEASE_TIMEOUT_S):
+                await lease.acquire()
+            try:
+                log.info("%d Topics had the operator's finalizer", await release_topics(kube, settings.namespace))
+            finally:
+                await lease.release()
+        except TimeoutError:
+            lease_name = f"{settings.lease_namespace}/{settings.lease_name}"
+            log.error("an operator still holds the Lease %s: delete its Deployment first", lease_name)
+            return 1
+        except KubeError as error:
+            log.error("not all Topics are released, try again: %s", error)
+            return 1
+        finally:
+            beating.cancel()
+            kube.close()
+            lease_client.close()
+    return 0
+
+
+async def _run(lease_client: KubeClient, settings: Settings) -> int:
+    stop = asyncio.Event()
+    liveness, readiness = Liveness(), Readiness()
+    with LeaseThread(_elector(lease_client, settings, liveness)) as lease:
         kube = KubeClient(settings.kubeconfig, timeout_s=settings.request_timeout_s, may_write=lease.held)
         telemetry = _telemetry(settings, liveness, readiness)
         beating = asyncio.create_task(_beat(liveness))

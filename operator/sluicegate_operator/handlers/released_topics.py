@@ -1,0 +1,59 @@
+"""Topics are let go for when the operator is not to come back: no object then waits for one that is not there.
+
+What the brokers hold stays as it is. An operator that is installed again puts the finalizers back, see leaving_topics.
+"""
+
+import logging
+
+from sluicegate_operator.api.topic import FINALIZER
+from sluicegate_operator.kube.api_server import Json
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeConflictError, KubeError
+from sluicegate_operator.kube.kinds import TOPIC
+
+log = logging.getLogger(__name__)
+
+
+async def release_topics(kube: KubeClient, namespace: str | None) -> int:
+    """Takes the finalizer off all Topics, None being all namespaces, and says how many had it. While another operator
+    leads it would put them back: hold its Lease. Raises KubeError, once the others are released."""
+    held = [topic for topic in await kube.list(TOPIC, namespace) if FINALIZER in _finalizers(topic)]
+    failures: list[KubeError] = []
+    for topic in held:
+        try:
+            await _release(kube, topic)
+        except KubeError as error:
+            log.error("Topic %s/%s keeps its finalizer: %s", *_place(topic), error)
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    return len(held)
+
+
+async def _release(kube: KubeClient, topic: Json) -> None:
+    """Somebody may write the object meanwhile: it is looked at again then, until it has no finalizer or is gone."""
+    namespace, name = _place(topic)
+    found: Json | None = topic
+    while found is not None and FINALIZER in _finalizers(found):
+        meta = found["metadata"]
+        seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
+        fields = {"finalizers": [one for one in _finalizers(found) if one != FINALIZER]}
+        try:
+            await kube.patch_metadata(TOPIC, namespace, name, fields, seen)
+        except KubeConflictError:
+            found = await kube.get(TOPIC, namespace, name)
+        except KubeError as error:
+            if error.status != 404:
+                raise
+            return
+        else:
+            log.info("Topic %s/%s waits for no operator any more", namespace, name)
+            return
+
+
+def _place(topic: Json) -> tuple[str, str]:
+    return topic["metadata"]["namespace"], topic["metadata"]["name"]
+
+
+def _finalizers(topic: Json) -> list[str]:
+    return topic["metadata"].get("finalizers") or []
