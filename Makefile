@@ -138,9 +138,10 @@ images: chromium  ## write docs/images/: pictures of the report
 	$(BIN)/python -m tests.support.report_images
 
 .PHONY: crds
-crds: venv  ## write crds/ and the generated reference pages
+crds: venv  ## write crds/, the generated reference pages and dashboards
 	$(BIN)/sluicegate crds --out crds
 	$(BIN)/python -m tools.reference
+	$(BIN)/python -m tools.dashboards
 	PYTHONPATH=.:operator $(BIN)/python -m tools.chart crds
 
 .PHONY: chart

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from e2e.cluster.process import free_port
+
 REPOSITORY = Path(__file__).parents[1]
 OPERATOR_NAMESPACE = "sluicegate-system"
 """Where deploy/ puts it: its Lease is there."""
@@ -22,6 +24,7 @@ class OperatorProcess:
         self.log = log
         self._resync_s = resync_s
         self.identity = identity
+        self.metrics_port = free_port()
         self._kubeconfig = kubeconfig
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -49,6 +52,7 @@ class OperatorProcess:
             "PYTHONUNBUFFERED": "1",
             "SLUICEGATE_RESYNC_SECONDS": str(self._resync_s),
             "SLUICEGATE_IDENTITY": self.identity,
+            "SLUICEGATE_METRICS_LISTENER": f"127.0.0.1:{self.metrics_port}",
             "POD_NAMESPACE": OPERATOR_NAMESPACE,
         }
         with self.log.open("ab") as output:

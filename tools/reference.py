@@ -101,7 +101,7 @@ def metrics_page() -> str:
     refusals = RefusalLog(1000)
     refusals.note("frame-too-large", "an example", 0)
     samples = collect(quotas, NetworkFigures(), refusals, [_IdleAcceptor()], 0)
-    operator = "\n## Operator\n\nOn `--metrics-listener`, /metrics.\n\n"
+    operator = "\n## Operator\n\nOn `--metrics-listener`, /metrics, beside the usual `process_*`.\n\n"
     broker = [
         *families(samples),
         *request_families(()),
@@ -120,6 +120,7 @@ def metrics_page() -> str:
     of_operator = (
         (f"{metric.name}_total" if metric.type == "counter" else metric.name, metric.type, metric.documentation)
         for metric in (*REGISTRY.collect(), *TermFigures().collect())
+        if not metric.name.startswith("process_")
     )
     return _METRICS_HEAD + _metrics(of_broker) + operator + _metrics(of_operator)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import dashboards
 from tools.chart import CRDS, chart_crds
 from tools.reference import PAGES, REFERENCE
 
@@ -151,3 +152,9 @@ def test_generated_pages_have_not_drifted(name: str) -> None:
 def test_the_crds_of_the_chart_have_not_drifted() -> None:
     found = {file.name: file.read_text(encoding="utf-8") for file in CRDS.iterdir()}
     assert found == chart_crds(), "run `make crds` and commit the result"
+
+
+@pytest.mark.parametrize("name", dashboards.FILES)
+def test_generated_dashboards_have_not_drifted(name: str) -> None:
+    written = (dashboards.FOLDER / name).read_text(encoding="utf-8")
+    assert written == dashboards.render(dashboards.FILES[name]), "run `make crds` and commit the result"

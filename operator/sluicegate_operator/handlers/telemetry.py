@@ -1,8 +1,9 @@
 """What the operator says of itself as Prometheus metrics."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 REGISTRY = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
 
 APPLY_TO_ENFORCED = Histogram(
     "sluicegate_apply_to_enforced_seconds",

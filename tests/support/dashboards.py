@@ -1,0 +1,64 @@
+"""A dashboard as Grafana would ask for it: its variables in their places, and the queries of each panel."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parents[2] / "charts" / "sluicegate" / "dashboards"
+
+Json = dict[str, Any]
+_LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardQuery:
+    dashboard: str
+    panel: str
+    expression: str
+    legend: str
+
+    def __str__(self) -> str:
+        return f"{self.dashboard} / {self.panel}: {self.expression}"
+
+
+def read_dashboards() -> list[Json]:
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))]
+
+
+def panels(dashboard: Json) -> list[Json]:
+    """Without the titles of rows."""
+    return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+
+
+def queries(dashboard: Json, rate_interval: str) -> Iterator[DashboardQuery]:
+    """Of panels, and of variables' values (`label_values`), with All chosen for each variable."""
+    for variable in dashboard["templating"]["list"]:
+        if found := _LABEL_VALUES.fullmatch(variable.get("definition", "")):
+            expression = f"group by ({found[2]}) ({found[1]})"
+            yield DashboardQuery(
+                dashboard["title"], f"variable {variable['name']}", filled_in(dashboard, expression, rate_interval), ""
+            )
+    for panel in panels(dashboard):
+        for target in panel["targets"]:
+            expression = filled_in(dashboard, target["expr"], rate_interval)
+            yield DashboardQuery(dashboard["title"], panel["title"], expression, target["legendFormat"])
+
+
+def filled_in(dashboard: Json, expression: str, rate_interval: str) -> str:
+    """Raises AssertionError when a variable is left that the dashboard does not have."""
+    known = {each["name"]: each["allValue"] for each in dashboard["templating"]["list"] if "allValue" in each}
+    known["__rate_interval"] = rate_interval
+    for name, value in known.items():
+        expression = expression.replace(f"${name}", value)
+    assert "$" not in expression, f"{dashboard['title']}: {expression} has a variable that is not there"
+    return expression
+
+
+def legend(form: str, labels: Mapping[str, str]) -> str:
+    """What Grafana writes beside a line."""
+    if form == "__auto":
+        return " ".join(f"{name}={value}" for name, value in labels.items() if name != "__name__") or "value"
+    return re.sub(r"\{\{(\w+)\}\}", lambda name: labels.get(name[1], ""), form)

@@ -1,0 +1,575 @@
+"""Writes charts/sluicegate/dashboards/*.json, which the chart installs; a unit test fails when they have drifted."""
+
+import json
+from pathlib import Path
+
+from tools.grafana import Dashboard, Panel, Query, Row, Stat
+
+FOLDER = Path(__file__).resolve().parent.parent / "charts" / "sluicegate" / "dashboards"
+
+_OF = 'namespace=~"$namespace", broker_cluster=~"$broker_cluster"'
+_IN = "$__rate_interval"
+_SOCKET = "kafka_server_socket_server_"
+_REPLICAS = "kafka_server_replica_manager_"
+_ONLINE, _ENFORCED = ', state="Online"', ', state="Enforced"'
+_SETTLED = ', state=~"Enforced|Conflicted"'
+_VARIABLES = (
+    ("namespace", "label_values(sluicegate_brokers_wanted, namespace)"),
+    ("broker_cluster", 'label_values(sluicegate_brokers_wanted{namespace=~"$namespace"}, broker_cluster)'),
+)
+
+
+def _rate(metric: str, more: str = "") -> str:
+    return f"rate({metric}{{{_OF}{more}}}[{_IN}])"
+
+
+def _now(metric: str, more: str = "") -> str:
+    return f"{metric}{{{_OF}{more}}}"
+
+
+CLUSTERS = Dashboard(
+    "sluicegate-clusters",
+    "Sluicegate / Clusters",
+    "Brokers, partitions, requests and what the processes take.",
+    _VARIABLES,
+    (
+        Row(
+            "Now",
+            (
+                Stat(
+                    "Brokers Online",
+                    "By the active controllers' view",
+                    [Query(f"sum({_now('sluicegate_brokers', _ONLINE)})")],
+                    good_from=1,
+                ),
+                Stat(
+                    "Brokers missing",
+                    "Asked for and not Online",
+                    [
+                        Query(
+                            f"sum({_now('sluicegate_brokers_wanted')})"
+                            f" - (sum({_now('sluicegate_brokers', _ONLINE)}) or vector(0))"
+                        )
+                    ],
+                    bad=1,
+                ),
+                Stat(
+                    "Active controllers",
+                    "One for each cluster",
+                    [Query(f"sum({_now('kafka_controller_active_controller_count')})")],
+                    good_from=1,
+                ),
+                Stat(
+                    "Partitions without a leader",
+                    "Neither written nor read",
+                    [Query(f"sum({_now('kafka_controller_offline_partitions_count')})")],
+                    bad=1,
+                ),
+                Stat(
+                    "Under min.insync.replicas",
+                    "Partitions that refuse acks=all",
+                    [Query(f"sum({_now(_REPLICAS + 'under_min_isr_partition_count')})")],
+                    bad=1,
+                ),
+                Stat(
+                    "Under-replicated",
+                    "Partitions with a replica out of sync",
+                    [Query(f"sum({_now(_REPLICAS + 'under_replicated_partitions')})")],
+                    bad=1,
+                ),
+            ),
+        ),
+        Row(
+            "Traffic",
+            (
+                Panel(
+                    "Requests by API",
+                    "A second, all brokers and controllers",
+                    [Query(f"sum by (request) ({_rate('kafka_network_request_total')}) > 0", "{{request}}")],
+                    unit="reqps",
+                    stacked=True,
+                ),
+                Panel(
+                    "Mean time of a request by API",
+                    "Waits included: a Fetch waits for records, a Produce with acks=all for replicas",
+                    [
+                        Query(
+                            f"sum by (request) ({_rate('kafka_network_request_time_seconds_total')})"
+                            f" / (sum by (request) ({_rate('kafka_network_request_total')}) > 0)",
+                            "{{request}}",
+                        )
+                    ],
+                    unit="s",
+                ),
+                Panel(
+                    "Bytes by topic",
+                    "In (produced) and out (fetched); from the observer `prometheus` with label topic, where it is on",
+                    [
+                        Query(
+                            f"sum by (topic, direction) ({_rate('sluicegate_observed_topic_bytes_total')})",
+                            "{{topic}} {{direction}}",
+                        )
+                    ],
+                    unit="Bps",
+                ),
+                Panel(
+                    "Open connections by listener",
+                    "All brokers and controllers",
+                    [Query(f"sum by (listener) ({_now(_SOCKET + 'connection_count')})", "{{listener}}")],
+                    stacked=True,
+                ),
+                Panel(
+                    "Requests that ended their connection",
+                    "A second, by API",
+                    [Query(f"sum by (request) ({_rate('kafka_network_request_errors_total')})", "{{request}}")],
+                    unit="ops",
+                ),
+                Panel(
+                    "Refused frames and connections",
+                    "A second, by kind",
+                    [Query(f"sum by (kind) ({_rate(_SOCKET + 'refused_total')})", "{{kind}}")],
+                    unit="ops",
+                ),
+            ),
+        ),
+        Row(
+            "Replication",
+            (
+                Panel(
+                    "Brokers by state",
+                    "By the active controllers' view",
+                    [Query(f"sum by (state) ({_now('sluicegate_brokers')})", "{{state}}")],
+                    stacked=True,
+                ),
+                Panel(
+                    "Partitions led",
+                    "By broker",
+                    [Query(f"sum by (pod) ({_now(_REPLICAS + 'leader_count')})", "{{pod}}")],
+                    stacked=True,
+                ),
+                Panel(
+                    "In-sync sets",
+                    "Replicas that left and came back, a second; partitions with a replica out of sync",
+                    [
+                        Query(f"sum({_rate(_REPLICAS + 'isr_shrinks_total')})", "left"),
+                        Query(f"sum({_rate(_REPLICAS + 'isr_expands_total')})", "came back"),
+                        Query(f"sum({_now(_REPLICAS + 'under_replicated_partitions')})", "under-replicated"),
+                    ],
+                ),
+                Panel(
+                    "Metadata behind",
+                    "Records of the metadata log that a node has not applied yet",
+                    [Query(f"max by (pod) ({_now('sluicegate_metadata_lag_records')})", "{{pod}}")],
+                ),
+                Panel(
+                    "Fenced",
+                    "1 while a broker serves no clients",
+                    [Query(f"max by (pod) ({_now('sluicegate_broker_fenced')})", "{{pod}}")],
+                ),
+                Panel(
+                    "Failed writes to log.dirs",
+                    "A second, by broker",
+                    [Query(f"sum by (pod) ({_rate('sluicegate_log_failed_writes_total')})", "{{pod}}")],
+                    unit="ops",
+                ),
+            ),
+        ),
+        Row(
+            "Processes",
+            (
+                Panel(
+                    "Processors",
+                    "Busy, 1 is one processor",
+                    [Query(f"sum by (pod) ({_rate('process_cpu_seconds_total')})", "{{pod}}")],
+                    unit="percentunit",
+                ),
+                Panel(
+                    "Memory",
+                    "Resident",
+                    [Query(f"max by (pod) ({_now('process_resident_memory_bytes')})", "{{pod}}")],
+                    unit="bytes",
+                ),
+                Panel(
+                    "Longest delay of the event loop",
+                    "Of the last one to two minutes",
+                    [Query(f"max by (pod) ({_now('sluicegate_event_loop_delay_max_seconds')})", "{{pod}}")],
+                    unit="s",
+                ),
+            ),
+        ),
+    ),
+)
+
+QUOTAS = Dashboard(
+    "sluicegate-quotas",
+    "Sluicegate / Quotas and storms",
+    "Limits of connections: whether they are in force, what they hold back, and who it is.",
+    _VARIABLES,
+    (
+        Row(
+            "Now",
+            (
+                Stat(
+                    "Limits in force",
+                    "ConnectionQuotas that every broker enforces",
+                    [Query(f"sum({_now('sluicegate_quotas', _ENFORCED)})")],
+                ),
+                Stat(
+                    "Limits not in force",
+                    "But for those that a stricter one overrules",
+                    [
+                        Query(
+                            f"sum({_now('sluicegate_quotas')})"
+                            f" - (sum({_now('sluicegate_quotas', _SETTLED)}) or vector(0))"
+                        )
+                    ],
+                    bad=1,
+                ),
+                Stat(
+                    "Changed to enforced, p99",
+                    "Of the last hour, from the operator's learning of a change to every broker enforcing it",
+                    [
+                        Query(
+                            "histogram_quantile(0.99, sum by (le)"
+                            " (increase(sluicegate_apply_to_enforced_seconds_bucket[1h])))"
+                        )
+                    ],
+                    unit="s",
+                    bad=1,
+                ),
+                Stat(
+                    "New connections",
+                    "A second, admitted",
+                    [Query(f"sum({_rate(_SOCKET + 'connection_creation_total')})")],
+                    unit="ops",
+                ),
+                Stat(
+                    "Refused connections",
+                    "A second, for limits of their addresses",
+                    [Query(f"sum({_rate(_SOCKET + 'connections_rejected_total')})")],
+                    unit="ops",
+                    bad=10,
+                ),
+                Stat(
+                    "Held back",
+                    "The most blocked acceptor, share of the last ten seconds",
+                    [Query(f"max({_now('kafka_network_acceptor_blocked_percent')})")],
+                    unit="percentunit",
+                    bad=0.5,
+                ),
+            ),
+        ),
+        Row(
+            "Connections",
+            (
+                Panel(
+                    "New connections by listener",
+                    "A second, admitted",
+                    [
+                        Query(
+                            f"sum by (listener) ({_rate(_SOCKET + 'connection_creation_total')})",
+                            "{{listener}}",
+                        )
+                    ],
+                    unit="ops",
+                    width=12,
+                ),
+                Panel(
+                    "New connections by broker",
+                    "A second, admitted",
+                    [Query(f"sum by (pod) ({_rate(_SOCKET + 'connection_creation_total')})", "{{pod}}")],
+                    unit="ops",
+                    width=12,
+                ),
+            ),
+        ),
+        Row(
+            "Held back by a rate of the broker or listener",
+            (
+                Panel(
+                    "Acceptors held back",
+                    "Share of the last ten seconds",
+                    [
+                        Query(
+                            f"max by (pod, listener) ({_now('kafka_network_acceptor_blocked_percent')}) > 0",
+                            "{{pod}} {{listener}}",
+                        )
+                    ],
+                    unit="percentunit",
+                ),
+                Panel(
+                    "Connections that had to wait",
+                    "A second, for a rate or a slot",
+                    [
+                        Query(
+                            f"sum by (pod, listener) ({_rate('kafka_network_acceptor_waits_total')}) > 0",
+                            "{{pod}} {{listener}}",
+                        )
+                    ],
+                    unit="ops",
+                ),
+                Panel(
+                    "Mean delay of connections over the rate",
+                    "By listener",
+                    [
+                        Query(
+                            f"max by (pod, listener) ({_now(_SOCKET + 'connection_accept_throttle_time_ms')}) > 0",
+                            "{{pod}} {{listener}}",
+                        )
+                    ],
+                    unit="ms",
+                ),
+            ),
+        ),
+        Row(
+            "Refused for their address",
+            (
+                Panel(
+                    "Refused connections by reason",
+                    "A second: too many, or too fast (delayed or dropped)",
+                    [
+                        Query(
+                            f"sum by (reason) ({_rate(_SOCKET + 'connections_rejected_total')})",
+                            "{{reason}}",
+                        )
+                    ],
+                    unit="ops",
+                ),
+                Panel(
+                    "Addresses with a limit",
+                    "The ten with most new connections a second",
+                    [Query(f"topk(10, sum by (ip) ({_now(_SOCKET + 'ip_connection_accept_rate')}))", "{{ip}}")],
+                    unit="ops",
+                ),
+                Panel(
+                    "Refused connections that are held open",
+                    "Until their delay is over",
+                    [Query(f"sum by (pod) ({_now(_SOCKET + 'connections_delayed')})", "{{pod}}")],
+                ),
+            ),
+        ),
+        Row(
+            "Limits",
+            (
+                Panel(
+                    "ConnectionQuotas by state",
+                    "The reason of their condition Enforced",
+                    [Query(f"sum by (state) ({_now('sluicegate_quotas')})", "{{state}}")],
+                    stacked=True,
+                ),
+                Panel(
+                    "Changed to enforced",
+                    "From the operator's learning of a change to every broker enforcing it",
+                    [
+                        Query(
+                            f"histogram_quantile({quantile}, sum by (le)"
+                            f" (rate(sluicegate_apply_to_enforced_seconds_bucket[{_IN}])))",
+                            f"p{quantile * 100:g}",
+                        )
+                        for quantile in (0.5, 0.99)
+                    ],
+                    unit="s",
+                ),
+                Panel(
+                    "Limits changed by hand and mended",
+                    "In the last five minutes",
+                    [Query("sum(increase(sluicegate_quota_drift_mended_total[5m]))", "mended")],
+                ),
+            ),
+        ),
+    ),
+)
+
+_OBSERVER = "sluicegate_observer_"
+_AUDIT = "sluicegate_audit_"
+
+OPERATOR = Dashboard(
+    "sluicegate-operator",
+    "Sluicegate / Operator and audit",
+    "Whether manifests have an effect, and whether the audit log is whole.",
+    _VARIABLES,
+    (
+        Row(
+            "Operator now",
+            (
+                Stat("Leads", "Operators that hold the Lease", [Query("sum(sluicegate_leading)")], good_from=1),
+                Stat(
+                    "Ready", "Operators with nothing to say on /readyz", [Query("sum(sluicegate_ready)")], good_from=1
+                ),
+                Stat(
+                    "Watch behind",
+                    "For how long something is in the API server that the watch has not told of",
+                    [Query("max(sluicegate_watch_behind_seconds)")],
+                    unit="s",
+                    bad=60,
+                ),
+                Stat(
+                    "Oldest work",
+                    "That is due or worked on",
+                    [Query("max(sluicegate_queue_oldest_seconds)")],
+                    unit="s",
+                    bad=600,
+                ),
+                Stat(
+                    "Event loop silent",
+                    "It beats every five seconds",
+                    [Query("max(sluicegate_operator_event_loop_silent_seconds)")],
+                    unit="s",
+                    bad=60,
+                ),
+                Stat(
+                    "Rolls blocked",
+                    "By what does not pass by itself",
+                    [Query(f"count({_now('sluicegate_roll_blocked')}) or vector(0)")],
+                    bad=1,
+                ),
+            ),
+        ),
+        Row(
+            "Operator",
+            (
+                Panel(
+                    "Reconciles by queue",
+                    "A second",
+                    [Query(f"sum by (queue) (rate(sluicegate_reconcile_total[{_IN}]))", "{{queue}}")],
+                    unit="ops",
+                    stacked=True,
+                ),
+                Panel(
+                    "Reconciles by result",
+                    "A second; unsettled ones are looked at again soon",
+                    [Query(f"sum by (result) (rate(sluicegate_reconcile_total[{_IN}]))", "{{result}}")],
+                    unit="ops",
+                    stacked=True,
+                ),
+                Panel(
+                    "Keys in queues",
+                    "That wait or are worked on; a settled cluster waits for its next resync",
+                    [Query("sum by (queue) (sluicegate_queue_depth)", "{{queue}}")],
+                ),
+                Panel(
+                    "Oldest work by queue",
+                    "That is due or worked on",
+                    [Query("max by (queue) (sluicegate_queue_oldest_seconds)", "{{queue}}")],
+                    unit="s",
+                ),
+                Panel(
+                    "Nodes restarted and brokers fenced",
+                    "In the last five minutes",
+                    [
+                        Query(
+                            "sum by (reason) (increase(sluicegate_node_restarts_total[5m]))", "restarted: {{reason}}"
+                        ),
+                        Query("sum(increase(sluicegate_brokers_fenced_total[5m]))", "fenced at once"),
+                    ],
+                ),
+                Panel(
+                    "Memory and processors",
+                    "Of the operator; memory in units of 100 MB",
+                    [
+                        Query('sum by (pod) (process_resident_memory_bytes{role="operator"}) / 1e8', "memory {{pod}}"),
+                        Query(
+                            f'sum by (pod) (rate(process_cpu_seconds_total{{role="operator"}}[{_IN}]))',
+                            "processors {{pod}}",
+                        ),
+                    ],
+                ),
+            ),
+        ),
+        Row(
+            "Audit log",
+            (
+                Panel(
+                    "Events",
+                    "A second, by broker",
+                    [Query(f"sum by (pod) ({_rate(_AUDIT + 'events_total')})", "{{pod}}")],
+                    unit="ops",
+                    width=6,
+                ),
+                Panel(
+                    "Events that were dropped",
+                    "In the last five minutes: gap events tell of them",
+                    [Query(f"sum by (pod) (increase({_AUDIT}dropped_total{{{_OF}}}[5m]))", "{{pod}}")],
+                    width=6,
+                ),
+                Panel(
+                    "Spools that wait to be landed",
+                    "By broker",
+                    [Query(f"max by (pod) ({_now(_AUDIT + 'waiting_spools')})", "{{pod}}")],
+                    width=6,
+                ),
+                Panel(
+                    "Events that wait for the spool",
+                    "By broker: the spool cannot be written while there are any",
+                    [Query(f"max by (pod) ({_now(_AUDIT + 'queued_bytes')})", "{{pod}}")],
+                    unit="bytes",
+                    width=6,
+                ),
+            ),
+        ),
+        Row(
+            "Observers",
+            (
+                Panel(
+                    "Calls",
+                    "A second, by observer",
+                    [Query(f"sum by (observer) ({_rate(_OBSERVER + 'calls_total')})", "{{observer}}")],
+                    unit="ops",
+                    width=6,
+                ),
+                Panel(
+                    "Time of the event loop",
+                    "Share that calls of an observer hold, of the broker where it is most",
+                    [
+                        Query(
+                            f"max by (observer) ({_rate(_OBSERVER + 'call_seconds_total')})",
+                            "{{observer}}",
+                        )
+                    ],
+                    unit="percentunit",
+                    width=6,
+                ),
+                Panel(
+                    "Errors, and calls over the budget",
+                    "A second",
+                    [
+                        Query(f"sum by (observer) ({_rate(_OBSERVER + 'errors_total')})", "{{observer}} errors"),
+                        Query(
+                            f"sum by (observer) ({_rate(_OBSERVER + 'over_budget_total')})", "{{observer}} over budget"
+                        ),
+                    ],
+                    unit="ops",
+                    width=6,
+                ),
+                Panel(
+                    "Observers by state",
+                    "Brokers that have it so",
+                    [
+                        Query(
+                            f"sum by (observer, state) ({_now(_OBSERVER + 'state')}) > 0",
+                            "{{observer}} {{state}}",
+                        )
+                    ],
+                    width=6,
+                    stacked=True,
+                ),
+            ),
+        ),
+    ),
+)
+
+FILES = {"clusters.json": CLUSTERS, "quotas.json": QUOTAS, "operator.json": OPERATOR}
+
+
+def render(dashboard: Dashboard) -> str:
+    return json.dumps(dashboard.model(), indent=1) + "\n"
+
+
+def main() -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, dashboard in FILES.items():
+        (FOLDER / name).write_text(render(dashboard), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
