@@ -52,7 +52,7 @@ def test_a_quota_waits_for_its_listener_and_everything_goes_with_the_cluster(min
     assert "PARTNER" in missing["message"]
     mini.await_condition("brokercluster", MINI, "Ready", "True", timeout_s=READY_TIMEOUT_S)
     mini.apply(a_cluster(rollout={"paused": True}), listener("PARTNER", 9095))
-    mini.await_condition("brokercluster", MINI, "Stalled", "True")
+    mini.await_condition("brokercluster", MINI, "Paused", "True")
     closed = mini.await_condition("brokerlistener", "mini-partner", "Ready", "False")
     assert (closed["reason"], closed["message"]) == (
         "RestartPending",

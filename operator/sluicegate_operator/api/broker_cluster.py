@@ -107,7 +107,7 @@ class Rollout(Model):
     """How nodes are restarted when something changed that needs it."""
 
     paused: bool = False
-    """While true no node is restarted; everything else goes on."""
+    """While true no node is restarted; everything else goes on. The condition Paused holds while one should be."""
     strategy: Literal["Broker", "Rack"] = "Broker"
     """How many brokers are restarted at once: Broker takes one, Rack all of one rack when every partition keeps
     min.insync.replicas without them, and one otherwise. Rack needs brokers.rack."""
@@ -338,7 +338,8 @@ class BrokerClusterSpec(Model):
     of this cluster and for the operator; listeners of clients and metrics stay open to all. Say false for an operator
     that runs outside of the Kubernetes cluster, or to write your own."""
     paused: bool = False
-    """The operator leaves this cluster and everything that refers to it alone while true."""
+    """The operator leaves this cluster and everything that refers to it alone while true; the condition Paused says
+    so."""
     resync_seconds: int = Field(default=60, ge=5, le=3600)
     """How often the operator looks for limits that someone changed by hand on a broker, and mends them."""
 

@@ -39,8 +39,6 @@ _Life = tuple[str, ContainerEnd | None]
 STARTING_RETRY = Retry(2.0, 10.0)
 REFUSED_RETRY = Retry(10.0, 60.0)
 """Nothing tells when a quota has room again."""
-CALLED_FOR = frozenset({"Paused", "RolloutPaused", UNREADABLE})
-"""Somebody has asked for these, or hears of them by Context.say_unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +204,11 @@ class ClusterReconciler:
     async def _write(
         self, resource: BrokerCluster | BrokerListener, status: Status, *, without: Collection[str] = ()
     ) -> None:
-        """With a Warning when it turns out that a person is needed."""
+        """With a Warning when it turns out that a person is needed. Of what cannot be read, Context.say_unreadable
+        tells."""
         await self._context.write_status(resource, status, without=without)
         before, after = resource.status.condition(STALLED), status.condition(STALLED)
-        if after is None or after.status != "True" or after.reason in CALLED_FOR:
+        if after is None or after.status != "True" or after.reason == UNREADABLE:
             return
         if before is None or (before.status, before.reason) != (after.status, after.reason):
             await self._context.post(resource, "Warning", after.reason, after.message)

@@ -28,6 +28,7 @@ from sluicegate_operator.planning.unreadable import UNREADABLE
 ADDRESSES_MAX = 100
 MESSAGE_MAX = 4096
 BROKERS_SHOWN_MAX = 10
+PAUSED = "spec.paused is true: nothing is changed until it is false"
 RESTARTING = "Restarting"
 """Reason of status.rollout."""
 
@@ -76,6 +77,7 @@ def cluster_status(cluster: BrokerCluster, seen: ObservedCluster, now: datetime)
             "Counted",
             f"{seen.controllers_ready}/{seen.controllers_expected}",
         ),
+        _paused(cluster, seen),
         *(roll_findings(seen.roll) if seen.roll is not None else ()),
         *((_racks_known(seen.racks),) if seen.racks is not None else ()),
     )
@@ -95,13 +97,33 @@ def _all(ready_nodes: int, expected: int) -> bool:
 
 
 def _cluster_progress(cluster: BrokerCluster, seen: ObservedCluster) -> Progress:
-    return _stuck(cluster, seen) or _moving(cluster, seen) or _settled(cluster, seen)
+    if stuck := _stuck(seen):
+        return stuck
+    pause = _paused(cluster, seen)
+    if pause.holds:
+        return _as_nodes_are(seen, pause)
+    return _moving(seen) or _settled(cluster, seen)
 
 
-def _stuck(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
-    """What keeps everything else from going on until a person has done something."""
+def _paused(cluster: BrokerCluster, seen: ObservedCluster) -> Finding:
+    """What a person wants is no failure. A pause of the spec before this one is over."""
     if cluster.spec.paused:
-        return stalled("Paused", "spec.paused is true: nothing is changed until it is false")
+        return Finding("Paused", holds=True, reason="Paused", message=PAUSED)
+    step = seen.roll
+    if isinstance(step, Wait) and step.reason is WaitReason.PAUSED and _is_followed(cluster, seen):
+        return Finding("Paused", holds=True, reason="RolloutPaused", message=step.message[:MESSAGE_MAX])
+    return Finding("Paused", holds=False, reason="NotPaused")
+
+
+def _as_nodes_are(seen: ObservedCluster, pause: Finding) -> Progress:
+    """Those that are there serve on, and Kubernetes starts them again: paused is only what the operator changes."""
+    say = ready if _missing(seen) is None else working
+    counted = f"{seen.brokers_ready}/{seen.brokers_expected} brokers ready"
+    return say(pause.reason, f"{pause.message}; {counted}")
+
+
+def _stuck(seen: ObservedCluster) -> Progress | None:
+    """What keeps everything else from going on until a person has done something."""
     if seen.unreadable:
         return stalled(UNREADABLE, f"{seen.unreadable}; nodes and Services stay as they are until then")
     if seen.name_taken:
@@ -127,10 +149,14 @@ def _is_followed(cluster: BrokerCluster, seen: ObservedCluster) -> bool:
     )
 
 
-def _moving(cluster: BrokerCluster, seen: ObservedCluster) -> Progress | None:
+def _moving(seen: ObservedCluster) -> Progress | None:
     """What nodes wait for."""
     if isinstance(seen.roll, Restart | Wait):
-        return _rolling(seen.roll, followed=_is_followed(cluster, seen))
+        return working("Rolling", rollout_status(seen.roll).message)
+    return _missing(seen)
+
+
+def _missing(seen: ObservedCluster) -> Progress | None:
     if failing := seen.not_starting:
         return working(failing.node.failure.reason, failing.node.sentence)
     if seen.controllers_ready < seen.controllers_expected:
@@ -171,14 +197,6 @@ def _racks_known(racks: RacksPlan) -> Finding:
         "Telling" if racks.tell else "Told",
         f"{racks.known}/{racks.known + len(racks.tell)} brokers",
     )
-
-
-def _rolling(step: Restart | Wait, *, followed: bool) -> Progress:
-    """A pause of the spec before this one is no reason to call a person."""
-    status = rollout_status(step)
-    if isinstance(step, Wait) and step.reason is WaitReason.PAUSED and followed:
-        return stalled("RolloutPaused", status.message)
-    return working("Rolling", status.message)
 
 
 def rollout_status(step: RollStep) -> RolloutStatus:

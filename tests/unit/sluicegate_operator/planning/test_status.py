@@ -218,7 +218,17 @@ RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controlle
         pytest.param(
             {}, {"roll": Done(), "config_refused": "INVALID_CONFIG"}, "ConfigRefused", "Failed", id="a refused value"
         ),
-        pytest.param({"paused": True}, {}, "Paused", "Failed", id="a paused cluster waits for a person"),
+        pytest.param({"paused": True}, {}, "Paused", "Current", id="a paused cluster that runs"),
+        pytest.param(
+            {"paused": True}, {"brokers_ready": 0}, "Paused", "InProgress", id="a cluster that is paused from the start"
+        ),
+        pytest.param(
+            {"paused": True},
+            {"not_starting": GIVEN_UP, "brokers_ready": 2},
+            "CrashLoopBackOff",
+            "Failed",
+            id="a pause does not hide a crash loop",
+        ),
         pytest.param({}, {"roll": Done()}, "Running", "Current", id="a roll that is over"),
         pytest.param(
             {}, {"roll": Done(), "followed_generation": 0}, "SpecChanged", "InProgress", id="a roll before the change"
@@ -230,7 +240,7 @@ RUNNING: dict[str, Any] = {"brokers_expected": 3, "brokers_ready": 3, "controlle
             {}, {"roll": RESTART, "brokers_ready": 2}, "Rolling", "InProgress", id="a roll is never a failure"
         ),
         pytest.param({}, {"roll": BLOCKED}, "Rolling", "InProgress", id="a blocked roll may pass by itself"),
-        pytest.param({}, {"roll": PAUSED}, "RolloutPaused", "Failed", id="a paused roll waits for a person"),
+        pytest.param({}, {"roll": PAUSED}, "RolloutPaused", "Current", id="a paused roll is what a person wants"),
         pytest.param({}, {"roll": Done(), "scale": REMAIN}, "ReplicasRemain", "Failed", id="a broker that cannot go"),
         pytest.param({}, {"unreachable": {2: "no answer"}}, "BrokersUnreachable", "InProgress", id="silent brokers"),
         pytest.param(
@@ -255,6 +265,22 @@ def test_an_operator_that_was_just_started_goes_by_what_the_one_before_it_has_wr
 def conditions_of(**seen: Any) -> dict[str, tuple[str, str, str]]:
     status = cluster_status(a_cluster(), ObservedCluster(**(RUNNING | seen)), NOW)
     return {c.type: (c.status, c.reason, c.message) for c in status.conditions}
+
+
+@pytest.mark.parametrize(
+    ("spec", "seen", "holds", "reason"),
+    [
+        ({}, {}, "False", "NotPaused"),
+        ({"paused": True}, {"brokers_ready": 1}, "True", "Paused"),
+        ({}, {"roll": PAUSED}, "True", "RolloutPaused"),
+        ({}, {"roll": PAUSED, "followed_generation": 0}, "False", "NotPaused"),
+        ({"paused": True}, {"not_starting": GIVEN_UP}, "True", "Paused"),
+    ],
+)
+def test_a_pause_is_a_condition_of_its_own(spec: Any, seen: Any, holds: str, reason: str) -> None:
+    paused = cluster_status(a_cluster(**spec), ObservedCluster(**(RUNNING | seen)), NOW).condition("Paused")
+    assert paused is not None
+    assert (paused.status, paused.reason) == (holds, reason)
 
 
 @pytest.mark.parametrize(
