@@ -83,14 +83,15 @@ def test_a_quota_waits_for_its_listener_and_everything_goes_with_the_cluster(min
 
 
 CROWDED = "crowded"
+COUNTED = "requests.cpu=4,limits.cpu=4,requests.memory=4Gi"
 
 
 @pytest.fixture
 def crowded(standing_shop: Shop) -> Iterator[Shop]:
-    """A namespace whose ResourceQuota asks for limits that the pods do not have."""
+    """A namespace whose ResourceQuota counts everything, and has room for one of the two pods."""
     shop = standing_shop
     shop.plane.kubectl("create", "namespace", CROWDED)
-    shop.plane.kubectl("create", "quota", "small", "--hard=limits.memory=1Gi", "-n", CROWDED)
+    shop.plane.kubectl("create", "quota", "small", f"--hard={COUNTED},limits.memory=1200Mi", "-n", CROWDED)
     yield shop
     shop.plane.kubectl("delete", "namespace", CROWDED, "--wait=false")
 
@@ -108,9 +109,12 @@ def test_a_cluster_whose_pods_are_refused_is_stalled_with_the_api_servers_own_se
 
     stalled = wait_for("the cluster is stalled", refused, timeout_s=READY_TIMEOUT_S, interval_s=0.3)
     assert stalled["reason"] == "FailedCreate"
-    assert "mini-controllers-0" in stalled["message"]
-    assert "failed quota: small: must specify limits.memory" in stalled["message"]
+    assert "exceeded quota: small" in stalled["message"]
+    told = crowded.plane.get("events", "-n", CROWDED, "--field-selector=involvedObject.kind=BrokerCluster")["items"]
+    assert [event["type"] for event in told if event["reason"] == "FailedCreate"] == ["Warning"]
     crowded.plane.kubectl("delete", "quota", "small", "-n", CROWDED)
+    crowded.plane.kubectl("create", "quota", "large", f"--hard={COUNTED},limits.memory=4Gi", "-n", CROWDED)
+    # Its controller would try again within minutes.
     crowded.plane.kubectl("delete", "statefulset", "mini-controllers", "mini-brokers", "-n", CROWDED)
     wait_for(
         "its pods are made",

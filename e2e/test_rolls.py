@@ -252,6 +252,22 @@ def test_a_paused_rollout_restarts_nothing_and_a_pod_deleted_by_hand_in_its_midd
     wait_for("files that no pod uses are gone", lambda: len(config_maps(shop)) == 2)
 
 
+def test_a_restart_that_kubectl_asks_for_is_a_roll_like_any_other(shop: Shop) -> None:
+    incarnations, watched = Incarnations(shop), Watched(shop)
+    name = f"statefulset/{CLUSTER}-brokers"
+    with load_on(shop, "asked-for") as load:
+        wait_for("the load runs", lambda: load.count > 100)
+        shop.plane.kubectl("rollout", "restart", name)
+        wait_for("the first broker is replaced", lambda: sum(incarnations.restarts().values()) > 0)
+        wait_for("rolled out", watched.look, timeout_s=ROLLED_TIMEOUT_S, interval_s=0.2)
+    assert watched.away_together == []
+    assert incarnations.restarts() == {name: int(name != CONTROLLER) for name in incarnations.names}
+    check(shop, load)
+    told = [event["message"] for event in shop.events() if event["reason"] == "RestartRequested"]
+    assert told
+    assert all("kubectl rollout restart" in message for message in told)
+
+
 def assert_a_crash_keeps_the_file(shop: Shop, pod: BrokerPod) -> None:
     """A container that starts again before its roll runs what its arguments were made for."""
     partitions = shop.broker_config(pod, "num.partitions")

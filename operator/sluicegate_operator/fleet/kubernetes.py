@@ -27,7 +27,7 @@ from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
 from sluicegate_operator.planning.images import Images
 from sluicegate_operator.planning.restart_reasons import NodeRevision
-from sluicegate_operator.resources.labels import REVISION, ROLE_LABEL
+from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, ROLE_LABEL
 from sluicegate_operator.resources.owner import why_not_ours
 from sluicegate_operator.resources.statefulset import node_set_metadata
 
@@ -214,7 +214,7 @@ def _scaled(found: Mapping[str, Any], cluster: BrokerCluster) -> Sequence[str]:
 
 def _node_set_seen(found: Mapping[str, Any], wanted: NodeRevision) -> NodeSetSeen:
     observed = taken_up(found) and _revision(found) == wanted.encode()
-    return NodeSetSeen(int(found["spec"]["replicas"]), wanted, observed)
+    return NodeSetSeen(int(found["spec"]["replicas"]), wanted, observed, _of_pods(found).get(RESTARTED_AT, ""))
 
 
 def _belongs_to(found: Mapping[str, Any], cluster: BrokerCluster) -> bool:
@@ -225,8 +225,13 @@ def _belongs_to(found: Mapping[str, Any], cluster: BrokerCluster) -> bool:
 
 def _revision(node_set: Mapping[str, Any]) -> str | None:
     """What its pods are started with from now on."""
+    return _of_pods(node_set).get(REVISION)
+
+
+def _of_pods(node_set: Mapping[str, Any]) -> Mapping[str, str]:
+    """Annotations that its pods get."""
     annotations: Mapping[str, str] = node_set["spec"]["template"]["metadata"].get("annotations") or {}
-    return annotations.get(REVISION)
+    return annotations
 
 
 def _controllers(pods: Sequence[NodePod]) -> tuple[ControllerPlace, ...]:

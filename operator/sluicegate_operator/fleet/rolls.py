@@ -12,9 +12,14 @@ from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kafka_admin.views import Partition, TopicView
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, Role
 from sluicegate_operator.planning.overview import ClusterOverview
-from sluicegate_operator.planning.restart_reasons import NodeRevision, decode_revision, restart_reasons
+from sluicegate_operator.planning.restart_reasons import (
+    NodeRevision,
+    decode_revision,
+    restart_reasons,
+    restart_requested,
+)
 from sluicegate_operator.planning.roll import NodeView, PartitionState
-from sluicegate_operator.resources.labels import REVISION, node_set_name
+from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION, node_set_name
 
 BEHIND = "the brokers' metadata is not what the controller has"
 
@@ -77,6 +82,8 @@ class NodeSetSeen:
     revision: NodeRevision
     observed: bool
     """Kubernetes has taken up its newest template."""
+    restart_requested_at: str = ""
+    """What `kubectl rollout restart` has written into it last."""
 
 
 def node_views(cluster: str, role: Role, wanted: NodeSetSeen, pods: Sequence[NodePod]) -> list[NodeView]:
@@ -96,5 +103,8 @@ def _node_view(cluster: str, role: Role, ordinal: int, wanted: NodeSetSeen, pod:
         ready=pod.ready,
         deleting=pod.deleting,
         failing=pod.failing,
-        reasons=restart_reasons(decode_revision(pod.annotations.get(REVISION)), wanted.revision),
+        reasons=(
+            *restart_reasons(decode_revision(pod.annotations.get(REVISION)), wanted.revision),
+            *restart_requested(pod.annotations.get(RESTARTED_AT), wanted.restart_requested_at),
+        ),
     )

@@ -1,4 +1,4 @@
-"""kopf glue: every event of an object of ours, or of a broker's pod, marks a cluster's key in the queues. Nothing else.
+"""kopf glue: every event of an object of ours, a node's pod or its StatefulSet marks a cluster's key in the queues.
 
 on.event handlers leave no finalizer and no annotation on anybody's object.
 """
@@ -47,6 +47,8 @@ class Watch:
         self._departed = departed
         self._queues = queues
         self._pods: dict[str, _PodNews] = {}
+        self._node_sets: dict[str, int] = {}
+        """By uid, their generations."""
         self._objects: dict[str, int] = {}
         """By uid, what people have written of each object, as a hash."""
 
@@ -65,6 +67,8 @@ class Watch:
             kopf.on.event(GROUP, VERSION, kind.plural, registry=registry, id=kind.plural)(handler(take))
         labels = {CLUSTER_LABEL: kopf.PRESENT}
         kopf.on.event("v1", "pods", labels=labels, registry=registry, id="pods")(handler(self.on_pod))
+        node_sets = kopf.on.event("apps", "v1", "statefulsets", labels=labels, registry=registry, id="statefulsets")
+        node_sets(handler(self.on_node_set))
 
     def on_object(self, kind: Kind, type_: str | None, body: Mapping[str, Any]) -> None:
         """A change of nothing but its status is our own hand, and no news."""
@@ -99,6 +103,16 @@ class Watch:
         if now.reachable != before.reachable:
             for queue in ("quotas", "topics", "configs", "observers"):
                 self._queues[queue].mark(key)
+
+    def on_node_set(self, type_: str | None, body: Mapping[str, Any]) -> None:
+        """Somebody scales it, asks for a restart or deletes it; its status is no news."""
+        meta = body["metadata"]
+        before = self._node_sets.pop(meta["uid"], None)
+        if type_ != "DELETED":
+            self._node_sets[meta["uid"]] = meta["generation"]
+        if before is not None and (type_ == "DELETED" or before != meta["generation"]):
+            for queue in ("clusters", "rolls"):
+                self._queues[queue].mark((meta["namespace"], meta["labels"][CLUSTER_LABEL]))
 
 
 def _written(body: Mapping[str, Any]) -> int:

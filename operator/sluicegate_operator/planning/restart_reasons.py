@@ -19,6 +19,8 @@ class ReasonKind(StrEnum):
     IMAGE_CHANGED = "ImageChanged"
     RESOURCES_CHANGED = "ResourcesChanged"
     POD_TEMPLATE_CHANGED = "PodTemplateChanged"
+    RESTART_REQUESTED = "RestartRequested"
+    """By a person, with `kubectl rollout restart`."""
     UNKNOWN_REVISION = "UnknownRevision"
     """The node does not say what it was started with: an older operator made it, or a hand took the annotation away."""
 
@@ -38,6 +40,7 @@ class RestartReason:
 LISTENER_KEYS = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
 """They are the operator's own and change with the BrokerListeners."""
 KEYS_SHOWN_MAX = 5
+TIME_SHOWN_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,14 @@ def restart_reasons(running: NodeRevision | None, wanted: NodeRevision) -> tuple
         # A new image or listener changes the template as well; alone it is a new version of the operator.
         reasons.append(RestartReason(ReasonKind.POD_TEMPLATE_CHANGED))
     return tuple(reasons)
+
+
+def restart_requested(running_at: str | None, wanted_at: str) -> tuple[RestartReason, ...]:
+    """The times of the last `kubectl rollout restart` that a node was made after, and of the last one of all; empty
+    where there was none. One that was taken back is no reason."""
+    if not wanted_at or running_at == wanted_at:
+        return ()
+    return (RestartReason(ReasonKind.RESTART_REQUESTED, f"kubectl rollout restart at {wanted_at[:TIME_SHOWN_MAX]}"),)
 
 
 def _shown(keys: tuple[str, ...]) -> str:

@@ -1,5 +1,7 @@
 """What a roll goes by: nodes made of pods and StatefulSets, and partitions that agree with the controller."""
 
+from dataclasses import replace
+
 import pytest
 
 from sluicegate_operator.fleet.pods import NodePod
@@ -9,7 +11,7 @@ from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.overview import BrokerOverview, BrokerState, ClusterOverview
 from sluicegate_operator.planning.restart_reasons import ReasonKind, node_revision
 from sluicegate_operator.planning.roll import PartitionState
-from sluicegate_operator.resources.labels import REVISION
+from sluicegate_operator.resources.labels import RESTARTED_AT, REVISION
 
 OLD, NEW = node_revision({"num.partitions": "3"}), node_revision({"num.partitions": "4"})
 
@@ -43,6 +45,19 @@ def test_every_node_that_should_be_there_is_seen_also_without_a_pod() -> None:
         [ReasonKind.UNKNOWN_REVISION],
     ]
     assert views[1].reasons[0].keys == ("num.partitions",)
+
+
+def test_a_restart_that_a_person_has_asked_for_is_a_reason_until_the_pod_was_made_after_it() -> None:
+    wanted = NodeSetSeen(2, NEW, observed=True, restart_requested_at="2026-11-23T02:00:00Z")
+    before = replace(pod(0), annotations={REVISION: NEW.encode(), RESTARTED_AT: "2026-11-22T09:00:00Z"})
+    after = replace(pod(1), annotations={REVISION: NEW.encode(), RESTARTED_AT: "2026-11-23T02:00:00Z"})
+    asked, done = node_views("shop", Role.BROKER, wanted, [before, after])
+    assert [str(reason) for reason in asked.reasons] == [
+        "RestartRequested (kubectl rollout restart at 2026-11-23T02:00:00Z)"
+    ]
+    assert done.reasons == ()
+    taken_back = replace(wanted, restart_requested_at="")
+    assert [view.reasons for view in node_views("shop", Role.BROKER, taken_back, [before, after])] == [(), ()]
 
 
 def test_controllers_are_known_by_their_node_ids() -> None:

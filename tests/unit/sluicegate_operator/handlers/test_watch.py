@@ -104,6 +104,29 @@ def test_what_the_operator_itself_writes_into_a_status_marks_nothing(queues: dic
     assert asyncio.run(run()) == [1, 1, 2, 3, 3, 4, 5]
 
 
+def test_a_stateful_set_that_somebody_has_changed_or_deleted_is_looked_at(queues: dict[str, Marks]) -> None:
+    def node_set(generation: int, ready: int = 3) -> dict[str, Any]:
+        meta = {"name": "shop-brokers", "namespace": "default", "uid": "s", "labels": {CLUSTER_LABEL: "shop"}}
+        return {"metadata": meta | {"generation": generation}, "status": {"readyReplicas": ready}}
+
+    watch, marked = watch_of(queues), []
+    for event, item in (
+        (None, node_set(1)),
+        ("MODIFIED", node_set(1, ready=2)),
+        ("MODIFIED", node_set(2)),
+        (None, node_set(2)),
+        ("DELETED", node_set(2)),
+        ("ADDED", node_set(1)),
+    ):
+        watch.on_node_set(event, item)
+        marked.append(len(queues["rolls"].keys))
+    assert marked == [0, 0, 1, 1, 2, 2]
+    assert {queue: marks.keys for queue, marks in queues.items() if marks.keys} == {
+        "clusters": [SHOP, SHOP],
+        "rolls": [SHOP, SHOP],
+    }
+
+
 def test_a_run_of_a_pipeline_is_news_when_its_phase_changes_and_to_nobody_else(queues: dict[str, Marks]) -> None:
     async def run() -> None:
         watch = watch_of(queues)
