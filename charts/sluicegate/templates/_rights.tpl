@@ -24,7 +24,7 @@
 # Children are written by server-side apply: patch, and create where there is none. Their owners' end deletes them.
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [get, create, patch]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
   resources: [services, configmaps, serviceaccounts]
   verbs: [get, create, patch]
@@ -62,15 +62,15 @@
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, create, patch, delete]
-# Deleted to be replaced; patched to tell a broker its rack, sluicegate.dev/rack.
+# Deleted to be replaced.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, delete, patch]
+  verbs: [get, list, watch, delete]
 # Whose data they hold, marked with sluicegate.dev/cluster-id. They are deleted by Kubernetes, when a cluster says so.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [list, patch]
-# The readiness gate sluicegate.dev/unfenced.
+# The readiness gate sluicegate.dev/unfenced; a broker's rack, sluicegate.dev/rack; labels that a pod has lost.
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
