@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from broker_runtime.config import BrokerConfig, BrokerSettings
-from broker_runtime.config.addresses import canonical_address, per_ip_overrides
+from broker_runtime.config.addresses import canonical_address, networks, per_ip_overrides
 from broker_runtime.config.effective import EffectiveConfig
 from broker_runtime.network.host_names import HostNames
 from broker_runtime.network.settings import ClientLimits, IpAction, NetworkLimits, QuotaSettings, Strategy
@@ -40,6 +40,11 @@ def quota_settings(settings: BrokerSettings, effective: EffectiveConfig, hosts: 
         ip_action=IpAction(static.connection_quota_ip_action),
         max_tracked_ips=static.connection_quota_tracked_ips_max,
         max_delayed_closes=static.connection_quota_delayed_close_max,
+        trusted_proxies={
+            listener: networks(items)
+            for listener, items in effective.per_listener(BrokerConfig.proxy_protocol_trusted).items()
+            if items
+        },
     )
 
 
@@ -65,6 +70,8 @@ def network_limits(settings: BrokerSettings, quotas: QuotaSettings) -> NetworkLi
         max_buffered_bytes=config.queued_max_request_bytes,
         receive_buffer_bytes=config.socket_receive_buffer_bytes,
         send_buffer_bytes=config.socket_send_buffer_bytes,
+        proxy_header_max_bytes=config.sluicegate_proxy_header_max_bytes,
+        proxy_header_timeout_s=config.sluicegate_proxy_header_timeout_ms / 1000,
         frame_receive_timeout_s=config.sluicegate_frame_receive_timeout_ms / 1000,
         connection_turn_requests=config.sluicegate_connection_turn_requests_max,
         connection_turn_s=config.sluicegate_connection_turn_max_us / 1_000_000,

@@ -20,6 +20,7 @@ from broker_runtime.metrics import (
     unused_configs_family,
 )
 from broker_runtime.network.metrics import NetworkFigures, collect
+from broker_runtime.network.proxy_header import HeaderOutcome
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
@@ -129,6 +130,9 @@ class _IdleAcceptor:
     listener = "EXTERNAL"
     delayed_count = 0
     accept_errors_total = 0
+    is_for_proxies = True
+    awaited_headers = 0
+    header_outcomes: Mapping[HeaderOutcome, int] = {}
 
 
 def _metrics(found: Iterable[tuple[str, str, str]]) -> str:

@@ -12,13 +12,16 @@ import errno
 import logging
 import socket
 from asyncio import TimerHandle
+from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
-from broker_runtime.config.addresses import peer_host
+from broker_runtime.config.addresses import is_within, peer_host
+from broker_runtime.network.awaited_headers import AwaitedHeaders
 from broker_runtime.network.connection_notices import BACKLOG, ConnectionNotice, NoticeKind
 from broker_runtime.network.limit_met import limit_met
 from broker_runtime.network.listening import waiting_clients
+from broker_runtime.network.proxy_header import MEANING_OF_REFUSAL, HeaderOutcome, PassedOn
 from broker_runtime.network.quotas import ConnectionQuotas, Outcome
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.refused_sockets import RefusedSockets
@@ -82,11 +85,16 @@ class Acceptor:
         self._now: Callable[[], float] = runtime.clock.monotonic
         self._accepts_per_wakeup = runtime.limits.accepts_per_wakeup
         self._turn_s = runtime.limits.turn_s
-        self._held: tuple[socket.socket, tuple[str, int]] | None = None
+        self._held: tuple[socket.socket, tuple[str, int], bool] | None = None
+        """With its peer, and whether that is a proxy."""
         self._accepting = False
         self._stopped = False
         self._paused: str | None = None
         self._wait_timer: TimerHandle | None = None
+        self._trusted = quotas.settings.trusted_proxies.get(listener, ())
+        self._headers = AwaitedHeaders(self._loop, self._now, runtime.limits, self._identified, self._not_identified)
+        self.header_outcomes: Counter[HeaderOutcome] = Counter()
+        """Of connections that a PROXY header was awaited of."""
         self._refused = RefusedSockets(self._loop, self._now, quotas.settings.max_delayed_closes)
         self._fit_backlog()
 
@@ -99,12 +107,21 @@ class Acceptor:
     def delayed_count(self) -> int:
         return len(self._refused)
 
+    @property
+    def awaited_headers(self) -> int:
+        return len(self._headers)
+
+    @property
+    def is_for_proxies(self) -> bool:
+        return bool(self._trusted)
+
     def limits_changed(self) -> None:
         """The quotas have other limits.
 
         Who waits beyond the places that a lower rate leaves is hung up on: a limit that meets a storm finds thousands
         in the queue, most of whom have given up, and newcomers would wait behind them for a minute and more.
         """
+        self._trusted = self._quotas.settings.trusted_proxies.get(self.listener, ())
         self._refused.set_limit(self._quotas.settings.max_delayed_closes)
         before = self._backlog
         self._fit_backlog()
@@ -149,6 +166,7 @@ class Acceptor:
     def pause(self, why: str) -> None:
         """Hang up on whoever connects, without asking or telling the quotas, until `resume`."""
         self._paused = why
+        self._headers.close_all()
         if self._held is not None:
             self._abandon_held()
             self._resume_accepting()
@@ -210,6 +228,9 @@ class Acceptor:
             self._tell(NoticeKind.REFUSED, peer, reason=self._paused)
             self._warn("paused", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {self._paused}")
             return
+        if self._trusted:
+            self._decide_of_proxy(accepted, peer, now_s)
+            return
         decision = self._quotas.on_accepted(self.listener, peer[0], int(now_s * 1000))
         if decision.outcome is Outcome.ADMIT:
             accepted.setblocking(False)
@@ -217,14 +238,52 @@ class Acceptor:
         else:
             self._carry_out(decision.outcome, decision.at_ms, accepted, peer)
 
-    def _carry_out(self, outcome: Outcome, at_ms: int, accepted: socket.socket, peer: tuple[str, int]) -> None:
+    def _decide_of_proxy(self, accepted: socket.socket, peer: tuple[str, int], now_s: float) -> None:
+        """Whoever is no proxy that is trusted could claim to be anybody. It costs the listener's rate nothing."""
+        if not is_within(peer[0], self._trusted):
+            accepted.close()
+            self._note_refusal(peer, HeaderOutcome.UNTRUSTED)
+            return
+        decision = self._quotas.on_accepted(self.listener, None, int(now_s * 1000))
+        self._carry_out(decision.outcome, decision.at_ms, accepted, peer, by_proxy=True)
+
+    def _identified(self, accepted: socket.socket, proxy: tuple[str, int], passed_on: PassedOn) -> None:
+        """The header has arrived: from here on the connection is its client's."""
+        peer = passed_on.client or proxy
+        self.header_outcomes[HeaderOutcome.CLIENT if passed_on.client else HeaderOutcome.LOCAL] += 1
+        decision = self._quotas.on_identified(self.listener, peer[0], int(self._now() * 1000))
+        self._carry_out(decision.outcome, decision.at_ms, accepted, peer)
+
+    def _not_identified(self, proxy: tuple[str, int], outcome: HeaderOutcome) -> None:
+        self._quotas.on_identified(self.listener, None, int(self._now() * 1000))
+        self._note_refusal(proxy, outcome)
+
+    def _note_refusal(self, peer: tuple[str, int], outcome: HeaderOutcome) -> None:
+        self.header_outcomes[outcome] += 1
+        meaning = MEANING_OF_REFUSAL.get(outcome)
+        if meaning is not None:
+            self._tell(NoticeKind.REFUSED, peer, reason=meaning)
+            self._warn(f"proxy-{outcome}", f"hung up on {peer[0]}:{peer[1]} of {self.listener}: {meaning}")
+
+    def _carry_out(
+        self,
+        outcome: Outcome,
+        at_ms: int,
+        accepted: socket.socket,
+        peer: tuple[str, int],
+        *,
+        by_proxy: bool = False,
+    ) -> None:
         if outcome is not Outcome.ADMIT and self._runtime.shared.notices.tell is not None:
             self._tell_of_limit(outcome, at_ms, peer)
         if outcome is Outcome.ADMIT:
             accepted.setblocking(False)
-            self._connect(accepted, self.listener, peer, self._now())
+            if by_proxy:
+                self._headers.add(accepted, peer)
+            else:
+                self._connect(accepted, self.listener, peer, self._now())
         elif outcome is Outcome.WAIT_UNTIL or outcome is Outcome.WAIT_FOR_SLOT:
-            self._held = (accepted, peer)
+            self._held = (accepted, peer, by_proxy)
             self._pause_accepting()
             if outcome is Outcome.WAIT_UNTIL:
                 self._arm_wait(at_ms)
@@ -265,7 +324,7 @@ class Acceptor:
         if self._wait_timer is not None:
             self._wait_timer.cancel()
             self._wait_timer = None
-        accepted, peer = self._held
+        accepted, peer, by_proxy = self._held
         decision = self._quotas.on_wait_over(self.listener, int(self._now() * 1000))
         if decision.outcome is Outcome.WAIT_UNTIL:
             self._arm_wait(decision.at_ms)
@@ -273,7 +332,7 @@ class Acceptor:
         if decision.outcome is Outcome.WAIT_FOR_SLOT:
             return
         self._held = None
-        self._carry_out(decision.outcome, decision.at_ms, accepted, peer)
+        self._carry_out(decision.outcome, decision.at_ms, accepted, peer, by_proxy=by_proxy)
         self._resume_accepting()
         # Often the next client is already there; the loop's next turn would find it only after a poll.
         self._on_ready()
@@ -287,6 +346,7 @@ class Acceptor:
             self._wait_timer = None
         if self._held is not None:
             self._abandon_held()
+        self._headers.close_all()
         self._refused.close_all()
 
     def _abandon_held(self) -> None:
@@ -294,7 +354,7 @@ class Acceptor:
         if self._wait_timer is not None:
             self._wait_timer.cancel()
             self._wait_timer = None
-        held, _ = self._held
+        held, _, _ = self._held
         self._held = None
         held.close()
         self._quotas.on_wait_abandoned(self.listener, int(self._now() * 1000))

@@ -4,13 +4,14 @@ Kafka: kafka.server:type=socket-server-metrics and kafka.network:type=Acceptor,n
 The HTTP exposition is somebody else's.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from math import isnan
 from typing import Literal, Protocol
 
 from broker_runtime.network.listener_quota import ListenerQuota
+from broker_runtime.network.proxy_header import HeaderOutcome
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 
@@ -62,9 +63,19 @@ class AcceptorFigures(Protocol):
     @property
     def accept_errors_total(self) -> int: ...
 
+    @property
+    def is_for_proxies(self) -> bool: ...
+
+    @property
+    def awaited_headers(self) -> int: ...
+
+    @property
+    def header_outcomes(self) -> Mapping[HeaderOutcome, int]: ...
+
 
 _SERVER = "kafka_server_socket_server_"
 _ACCEPTOR = "kafka_network_acceptor_"
+_PROXY = "sluicegate_proxy_"
 
 
 def collect(
@@ -212,6 +223,26 @@ def _by_acceptor(acceptors: Collection[AcceptorFigures]) -> Iterator[Sample]:
             "Accepts that failed for want of descriptors or memory",
             {"listener": acceptor.listener},
         )
+    # What was counted before proxies were not trusted any more stays.
+    proxied = [acceptor for acceptor in acceptors if acceptor.is_for_proxies or acceptor.header_outcomes]
+    for acceptor in proxied:
+        yield Sample(
+            _PROXY + "headers_awaited",
+            acceptor.awaited_headers,
+            "gauge",
+            "Connections of proxies whose PROXY protocol header has not arrived yet",
+            {"listener": acceptor.listener},
+        )
+    for acceptor in proxied:
+        for outcome in HeaderOutcome:
+            yield Sample(
+                _PROXY + "headers_total",
+                acceptor.header_outcomes.get(outcome, 0),
+                "counter",
+                "Connections where a PROXY protocol header was awaited, by what has become of them: client and local "
+                "are served, probe is a health check without a byte, all others were refused",
+                {"listener": acceptor.listener, "outcome": outcome.value},
+            )
 
 
 def _number(value: float) -> float:

@@ -113,7 +113,9 @@ class ConnectionQuotas:
             raise UnknownListenerError(f"listener {name} has not been added")
         return listener
 
-    def on_accepted(self, listener_name: str, ip: str, now_ms: int) -> AcceptDecision:
+    def on_accepted(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
+        """`ip` is None where a proxy still has to say whose connection it is: once it is admitted it has a slot, and
+        `on_identified` is asked as soon as the address is known, or the connection has ended without one."""
         listener = self._listener(listener_name)
         if listener.waiting is not None:
             raise RuntimeError(f"listener {listener_name} accepted a connection while it was told to wait")
@@ -150,6 +152,18 @@ class ConnectionQuotas:
         self._end_wait(listener, now_ms)
         return self._after_wait(listener, wait.ip, wait.in_broker_rate, now_ms)
 
+    def on_identified(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
+        """What becomes of a connection that was admitted without an address; None: it has ended without one."""
+        listener = self._listener(listener_name)
+        decision = _DROPPED
+        if ip is not None:
+            decision = self._limited_by_address(listener, ip, not listener.protected, now_ms) or ADMIT
+        if decision is ADMIT:
+            listener.admitted_total += 1
+        else:
+            self._give_back_slot(listener, now_ms)
+        return decision
+
     def on_wait_abandoned(self, listener_name: str, now_ms: int) -> None:
         """The acceptor closed the socket that it held."""
         self._end_wait(self._listener(listener_name), now_ms)
@@ -161,12 +175,15 @@ class ConnectionQuotas:
             listener.uncounted_ips -= Counter((ip,))
         else:
             self._ip_counts.remove(ip)
+        self._give_back_slot(listener, now_ms)
+
+    def _give_back_slot(self, listener: ListenerQuota, now_ms: int) -> None:
         if listener.count <= 0:
-            raise ValueError(f"listener {listener_name} has no open connection")
+            raise ValueError(f"listener {listener.name} has no open connection")
         listener.count -= 1
         self.total -= 1
-        if not listener.count and listener_name in self._retired:
-            self._remove_listener(listener_name, now_ms)
+        if not listener.count and listener.name in self._retired:
+            self._remove_listener(listener.name, now_ms)
         else:
             self._wake_waiting()
 
@@ -180,21 +197,31 @@ class ConnectionQuotas:
         listener.waiting = None
         listener.blocked.end(now_ms)
 
-    def _after_wait(self, listener: ListenerQuota, ip: str, in_broker_rate: bool, now_ms: int) -> AcceptDecision:
-        if listener.protected:
-            listener.uncounted_ips[ip] += 1
-        else:
-            if self.ip_rates.active:
-                throttle_ms = self.ip_rates.record(ip, now_ms)
-                if throttle_ms:
-                    return self._refuse_for_rate(listener, in_broker_rate, throttle_ms, now_ms)
-            if not self._ip_counts.try_add(ip):
-                listener.too_many_total += 1
-                return _TOO_MANY
+    def _after_wait(self, listener: ListenerQuota, ip: str | None, in_broker_rate: bool, now_ms: int) -> AcceptDecision:
+        if ip is not None:
+            refusal = self._limited_by_address(listener, ip, in_broker_rate, now_ms)
+            if refusal is not None:
+                return refusal
+            listener.admitted_total += 1
         listener.count += 1
-        listener.admitted_total += 1
         self.total += 1
         return ADMIT
+
+    def _limited_by_address(
+        self, listener: ListenerQuota, ip: str, in_broker_rate: bool, now_ms: int
+    ) -> AcceptDecision | None:
+        """None for a connection that its address may have, and that counts from here on."""
+        if listener.protected:
+            listener.uncounted_ips[ip] += 1
+            return None
+        if self.ip_rates.active:
+            throttle_ms = self.ip_rates.record(ip, now_ms)
+            if throttle_ms:
+                return self._refuse_for_rate(listener, in_broker_rate, throttle_ms, now_ms)
+        if not self._ip_counts.try_add(ip):
+            listener.too_many_total += 1
+            return _TOO_MANY
+        return None
 
     def _refuse_for_rate(
         self, listener: ListenerQuota, in_broker_rate: bool, throttle_ms: int, now_ms: int

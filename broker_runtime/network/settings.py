@@ -4,11 +4,12 @@
 A change of limits is a new object handed to `SocketServer.update_limits`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from broker_runtime.config import INT_MAX, BrokerConfig
+from broker_runtime.config.addresses import Network
 
 UNLIMITED = INT_MAX
 """Kafka's INT_MAX: a rate or count that large is no limit, and is not even compared with."""
@@ -54,6 +55,8 @@ class QuotaSettings:
     ip_action: IpAction = _IP_ACTION
     max_tracked_ips: int = BrokerConfig.connection_quota_tracked_ips_max.default
     max_delayed_closes: int = BrokerConfig.connection_quota_delayed_close_max.default
+    trusted_proxies: Mapping[str, Sequence[Network]] = field(default_factory=dict)
+    """By the names of those listeners that only proxies connect to; an address is then what they say it is."""
 
     def max_connections_of(self, listener: str, *, protected: bool) -> int:
         """A listener without a value of its own inherits the broker's number as its own limit, as in Kafka.
@@ -83,6 +86,8 @@ class NetworkLimits:
     max_buffered_bytes: int = BrokerConfig.queued_max_request_bytes.default
     receive_buffer_bytes: int = BrokerConfig.socket_receive_buffer_bytes.default
     send_buffer_bytes: int = BrokerConfig.socket_send_buffer_bytes.default
+    proxy_header_max_bytes: int = BrokerConfig.sluicegate_proxy_header_max_bytes.default
+    proxy_header_timeout_s: float = BrokerConfig.sluicegate_proxy_header_timeout_ms.default / 1000
     frame_receive_timeout_s: float = BrokerConfig.sluicegate_frame_receive_timeout_ms.default / 1000
     connection_turn_requests: int = BrokerConfig.sluicegate_connection_turn_requests_max.default
     connection_turn_s: float = BrokerConfig.sluicegate_connection_turn_max_us.default / 1_000_000

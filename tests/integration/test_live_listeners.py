@@ -11,8 +11,10 @@ from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from tests.support.acknowledged import AcknowledgedWorkload, create_topic
 from tests.support.apache_kafka import free_port
-from tests.support.broker_admin import ask, effective_config, until
+from tests.support.broker_admin import ask, effective_config, set_default_config, until
 from tests.support.broker_process import BrokerProcess, is_listening
+from tests.support.proxy_headers import header
+from tests.support.slow_proxy import SlowProxy
 
 RATE = "max.connection.creation.rate"
 
@@ -77,6 +79,37 @@ def test_a_listener_comes_and_goes_while_a_producer_on_another_one_goes_on(node:
         until(lambda: workload.count > seen + 100, "the first listener's client goes on")
     workload.check()
     assert workload.longest_gap_s < 2
+
+
+def test_clients_behind_a_balancer_are_known_by_their_own_addresses(node: Node) -> None:
+    """The listener, its balancer and a limit of an address come in one go; only the client over it is refused."""
+    create_topic(node.broker.bootstrap, "live", 1, 1)
+    bob = SlowProxy(None, header(("203.0.113.8", 40_001)))
+    with SlowProxy(None, header(("203.0.113.7", 40_000))) as alice, bob, ExitStack() as clients:
+        alice.target = bob.target = node.port
+        node.add(
+            advertised_listeners=f"{node.plain},EXTERNAL://127.0.0.1:{bob.port}",
+            **{"listener.name.external.proxy.protocol.trusted": "127.0.0.1/32, 10.0.0.0/8"},
+        )
+        set_default_config(node.broker, "max.connections.per.ip.overrides", "203.0.113.7:0")
+        until(lambda: node.told(f"127.0.0.1:{bob.port}") == [f"127.0.0.1:{bob.port}"], "its clients are told of it")
+        with AcknowledgedWorkload(f"127.0.0.1:{bob.port}", "live", 1) as workload:
+            until(lambda: workload.count > 100, "a client produces through the balancer")
+            refused = clients.enter_context(socket.create_connection(("127.0.0.1", alice.port), timeout=30))
+            assert refused.recv(1) == b"", "no connection is allowed to this address"
+        workload.check()
+        outcomes = {name: count for name, count in node.broker.metrics().items() if "proxy_headers_total" in name}
+        assert outcomes['sluicegate_proxy_headers_total{listener="EXTERNAL",outcome="client"}'] >= 3
+        node.change(**{"listener.name.external.proxy.protocol.trusted": "10.0.0.0/8"})
+        untrusted = clients.enter_context(socket.create_connection(("127.0.0.1", bob.port), timeout=30))
+        assert untrusted.recv(1) == b"", "who is not trusted (any more) cannot say who it is"
+
+
+def test_the_listener_of_brokers_takes_no_header(node: Node) -> None:
+    with pytest.raises(KafkaAdminError, match="brokers use this listener between them"):
+        node.change(**{"listener.name.plaintext.proxy.protocol.trusted": "127.0.0.1"})
+    with pytest.raises(KafkaAdminError, match=r"proxy\.protocol\.trusted without listener"):
+        node.change(proxy_protocol_trusted="127.0.0.1")
 
 
 def test_a_port_that_is_taken_refuses_the_change_and_nothing_is_different(node: Node) -> None:

@@ -16,8 +16,10 @@ class SlowProxy:
     `bytes_per_s` is of each connection, towards the broker only, and may change; None is as fast as it goes, 0 stops.
     """
 
-    def __init__(self, bytes_per_s: float | None) -> None:
+    def __init__(self, bytes_per_s: float | None, header: bytes = b"") -> None:
+        """`header` is what each connection to the broker begins with."""
         self.bytes_per_s = bytes_per_s
+        self.header = header
         self.target = 0
         self._listening = socket.create_server(("127.0.0.1", 0))
         # What waits in buffers is not on the broker.
@@ -54,6 +56,7 @@ class SlowProxy:
             with suppress(OSError):
                 client, _ = self._listening.accept()
                 broker = socket.create_connection(("127.0.0.1", self.target))
+                broker.sendall(self.header)
                 self._sockets += [client, broker]
                 self._begin(partial(self._carry, client, broker, is_slow=True))
                 self._begin(partial(self._carry, broker, client, is_slow=False))

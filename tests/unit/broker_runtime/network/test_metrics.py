@@ -1,8 +1,10 @@
 """Kafka's figures in Prometheus' form: names, labels, grouping, bounds."""
 
+from collections.abc import Mapping
 from itertools import groupby
 
 from broker_runtime.network.metrics import MAX_IP_SERIES, NetworkFigures, Sample, collect
+from broker_runtime.network.proxy_header import HeaderOutcome
 from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
@@ -12,6 +14,8 @@ NOW = 1_000_000
 
 class Acceptor:
     listener, delayed_count, accept_errors_total = "EXTERNAL", 3, 1
+    is_for_proxies, awaited_headers = False, 0
+    header_outcomes: Mapping[HeaderOutcome, int] = {}
 
 
 def samples(quotas: ConnectionQuotas, refusals: RefusalLog | None = None) -> list[Sample]:

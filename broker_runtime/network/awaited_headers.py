@@ -1,0 +1,103 @@
+"""Accepted sockets of proxies whose PROXY header has not arrived yet. Shell."""
+
+import socket
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable
+from functools import partial
+
+from broker_runtime.network.proxy_header import HeaderOutcome, PassedOn, ProxyHeader, ProxyHeaderError
+from broker_runtime.network.settings import NetworkLimits
+
+Peer = tuple[str, int]
+Arrived = Callable[[socket.socket, Peer, PassedOn], None]
+"""Takes over the socket, of which nothing beyond the header was read; `Peer` is the proxy."""
+Refused = Callable[[Peer, HeaderOutcome], None]
+"""The socket is closed."""
+
+
+class AwaitedHeaders:
+    """Owns the sockets that it is given, until their header is there or they are closed. `now` is in seconds."""
+
+    __slots__ = ("_arrived", "_limits", "_loop", "_now", "_refused", "_timer", "_waiting")
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        now: Callable[[], float],
+        limits: NetworkLimits,
+        arrived: Arrived,
+        refused: Refused,
+    ) -> None:
+        self._loop = loop
+        self._now = now
+        self._limits = limits
+        self._arrived = arrived
+        self._refused = refused
+        self._waiting: dict[socket.socket, tuple[Peer, ProxyHeader, float]] = {}
+        """With the time at which each is overdue, in that order."""
+        self._timer: TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, accepted: socket.socket, peer: Peer) -> None:
+        """Most proxies send the header at once, and then it is read at once."""
+        overdue_s = self._now() + self._limits.proxy_header_timeout_s
+        self._waiting[accepted] = peer, ProxyHeader(self._limits.proxy_header_max_bytes), overdue_s
+        self._read(accepted)
+        if accepted in self._waiting:
+            self._loop.add_reader(accepted.fileno(), partial(self._read_on, accepted))
+            if self._timer is None:
+                self._arm(overdue_s)
+
+    def _read_on(self, accepted: socket.socket) -> None:
+        if accepted in self._waiting:
+            self._read(accepted)
+
+    def _read(self, accepted: socket.socket) -> None:
+        header = self._waiting[accepted][1]
+        try:
+            while (data := accepted.recv(header.missing)) != b"":
+                passed_on = header.receive(data)
+                if passed_on is not None:
+                    peer = self._taken(accepted)
+                    self._arrived(accepted, peer, passed_on)
+                    return
+        except BlockingIOError:
+            return
+        except ProxyHeaderError as error:
+            self._refuse(accepted, error.outcome)
+            return
+        except OSError:
+            pass
+        self._refuse(accepted, HeaderOutcome.PROBE if header.is_empty else HeaderOutcome.CUT_OFF)
+
+    def _taken(self, accepted: socket.socket) -> Peer:
+        self._loop.remove_reader(accepted.fileno())
+        return self._waiting.pop(accepted)[0]
+
+    def _refuse(self, accepted: socket.socket, outcome: HeaderOutcome) -> None:
+        peer = self._taken(accepted)
+        accepted.close()
+        self._refused(peer, outcome)
+
+    def _arm(self, at_s: float) -> None:
+        # Loops' timers count whole milliseconds and may be early by a fraction: one more spares a second try.
+        self._timer = self._loop.call_later(max(at_s - self._now(), 0) + 0.001, self._close_overdue)
+
+    def _close_overdue(self) -> None:
+        self._timer = None
+        now_s = self._now()
+        while self._waiting:
+            accepted, (_, _, overdue_s) = next(iter(self._waiting.items()))
+            if overdue_s > now_s:
+                self._arm(overdue_s)
+                return
+            self._refuse(accepted, HeaderOutcome.OVERDUE)
+
+    def close_all(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for accepted in list(self._waiting):
+            self._refuse(accepted, HeaderOutcome.CLOSED)

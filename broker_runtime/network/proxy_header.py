@@ -1,0 +1,123 @@
+"""The header with which a proxy says whose connection it passes on: PROXY protocol, version 2. Pure.
+
+https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt, section 2.2. Version 1 is text without a length, and is
+refused. What a header says beyond the addresses (its TLVs) is passed over.
+"""
+
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from broker_runtime.config.addresses import canonical_address
+
+SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
+_FIXED_BYTES = 16
+_VERSION_1 = b"PROXY "
+_LOCAL, _PROXY = 0x20, 0x21
+"""Version and command."""
+_UNKNOWN, _TCP4, _TCP6 = 0x00, 0x11, 0x21
+"""Address family and transport."""
+_ADDRESS_BYTES = {_TCP4: 4, _TCP6: 16}
+
+
+class HeaderOutcome(StrEnum):
+    """What has become of a connection from a proxy, or from who claims to be one."""
+
+    CLIENT = "client"
+    """It is a client's, whose address the header has."""
+    LOCAL = "local"
+    """It is the proxy's own, by its word: a health check."""
+    PROBE = "probe"
+    """It ended without a byte: a health check, too."""
+    UNTRUSTED = "untrusted"
+    """It did not come from a network that is trusted."""
+    VERSION_1 = "version-1"
+    NO_HEADER = "no-header"
+    MALFORMED = "malformed"
+    TOO_LONG = "too-long"
+    CUT_OFF = "cut-off"
+    """It ended within the header."""
+    OVERDUE = "overdue"
+    """The header did not arrive in time."""
+    CLOSED = "closed"
+    """Its listener was closed or paused meanwhile."""
+
+
+MEANING_OF_REFUSAL: dict[HeaderOutcome, str] = {
+    HeaderOutcome.UNTRUSTED: "only proxies connect here, and proxy.protocol.trusted does not name this address",
+    HeaderOutcome.VERSION_1: "a PROXY header of version 1; let the proxy send version 2",
+    HeaderOutcome.NO_HEADER: "no PROXY header; let the proxy send one, of version 2",
+    HeaderOutcome.MALFORMED: "a PROXY header that is none of version 2 for TCP over IPv4 or IPv6",
+    HeaderOutcome.TOO_LONG: "a PROXY header beyond sluicegate.proxy.header.max.bytes",
+    HeaderOutcome.CUT_OFF: "the connection ended within its PROXY header",
+    HeaderOutcome.OVERDUE: "no PROXY header within sluicegate.proxy.header.timeout.ms",
+}
+"""A sentence for each outcome that is somebody's mistake."""
+
+
+class ProxyHeaderError(Exception):
+    """What came is no header that can be used; `outcome` says why not."""
+
+    def __init__(self, outcome: HeaderOutcome) -> None:
+        super().__init__(MEANING_OF_REFUSAL[outcome])
+        self.outcome = outcome
+
+
+class PassedOn(NamedTuple):
+    """Whose connection it is; without an address it is the proxy's own."""
+
+    client: tuple[str, int] | None
+
+
+class ProxyHeader:
+    """The header of one connection, as it arrives. `max_bytes` is its greatest length, the fixed part included."""
+
+    __slots__ = ("_max_bytes", "_received", "_total")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._received = b""
+        self._total = _FIXED_BYTES
+
+    @property
+    def missing(self) -> int:
+        """As many bytes may be read next: none of them is beyond the header."""
+        return self._total - len(self._received)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._received
+
+    def receive(self, data: bytes) -> PassedOn | None:
+        """Take the next bytes, `missing` at most; None while there are more to come. Raises ProxyHeaderError."""
+        self._received += data
+        received = self._received
+        if received[:12] != SIGNATURE[: len(received)]:
+            is_version_1 = received[:6] == _VERSION_1[: len(received)]
+            raise ProxyHeaderError(HeaderOutcome.VERSION_1 if is_version_1 else HeaderOutcome.NO_HEADER)
+        if len(received) == _FIXED_BYTES:
+            self._total += self._following(received)
+        return None if self.missing else self._passed_on(received)
+
+    def _following(self, fixed: bytes) -> int:
+        length = int.from_bytes(fixed[14:], "big")
+        command, family = fixed[12], fixed[13]
+        if command not in (_LOCAL, _PROXY):
+            raise ProxyHeaderError(HeaderOutcome.MALFORMED)
+        if command == _PROXY and family != _UNKNOWN:
+            address = _ADDRESS_BYTES.get(family)
+            if address is None or length < 2 * address + 4:
+                raise ProxyHeaderError(HeaderOutcome.MALFORMED)
+        if _FIXED_BYTES + length > self._max_bytes:
+            raise ProxyHeaderError(HeaderOutcome.TOO_LONG)
+        return length
+
+    @staticmethod
+    def _passed_on(received: bytes) -> PassedOn:
+        if received[12] == _LOCAL or received[13] == _UNKNOWN:
+            return PassedOn(None)
+        size = _ADDRESS_BYTES[received[13]]
+        host = canonical_address(str(ip_address(received[16 : 16 + size])))
+        assert host is not None
+        port_at = _FIXED_BYTES + 2 * size
+        return PassedOn((host, int.from_bytes(received[port_at : port_at + 2], "big")))
