@@ -27,7 +27,7 @@ venv: .venv/.installed  ## make .venv with everything pinned in constraints.txt
 
 # The steps below fetch and build whatever tests need. Each can be interrupted, begun again, and run twice at once.
 .PHONY: setup
-setup: venv java kafka spark-kafka kubernetes helm s3 spark-crds prometheus chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, Helm, an S3 server, a Spark operator's CRDs, Prometheus, Chromium, the example of an observer
+setup: venv java kafka spark-kafka kubernetes helm s3 spark-crds flux-crds prometheus chromium observer-plugin  ## all that tests need: .venv, Java, Apache Kafka, Kubernetes, Helm, an S3 server, CRDs of a Spark operator and of Flux, Prometheus, Chromium, the example of an observer
 
 .PHONY: java
 java: venv  ## a Java 17 or later, for Spark and Apache Kafka; as root on Debian it is installed where there is none
@@ -63,6 +63,10 @@ chromium: venv  ## a headless Chromium that looks at reports; as root on Debian 
 .PHONY: spark-crds
 spark-crds: venv  ## the CRDs of kubeflow's Spark operator, by Go's module proxy
 	@$(BIN)/python -m tests.support.spark_operator_crds
+
+.PHONY: flux-crds
+flux-crds: venv  ## the CRDs of Flux, by Go's module proxy
+	@$(BIN)/python -m tests.support.flux_crds
 
 .PHONY: prometheus
 prometheus: venv  ## Prometheus and promtool out of Debian's package, and the CRDs of the Prometheus operator
@@ -110,7 +114,7 @@ soak: setup  ## what takes long: brokers, landers and builds of the audit log ki
 		tests/integration/test_audit_build_kills.py tests/integration/test_audit_arrivals.py
 
 .PHONY: e2e
-e2e: venv java kubernetes helm spark-crds prometheus  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
+e2e: venv java kubernetes helm spark-crds flux-crds prometheus  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
 	$(PYTEST) -q -p no:randomly e2e
 
 .PHONY: demo
