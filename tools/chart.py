@@ -5,6 +5,8 @@
 
 import re
 import sys
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 from sluicegate_operator.api.crd import render_crds
@@ -40,27 +42,34 @@ def chart_crds() -> dict[str, str]:
 
 def manifests() -> dict[str, str]:
     """File name in deploy/ -> text. Raises HelmError."""
+    everywhere, one = _templates("guard.enabled=true"), _templates("watch.ownNamespace=true")
     return {
-        "rbac.yaml": _HEAD + _NAMESPACE + _rendered((*_RIGHTS, "people.yaml")),
-        "operator.yaml": _HEAD + _rendered(_PROGRAM).removeprefix("---\n"),
-        "guard.yaml": _HEAD + _rendered(("guard.yaml",), "guard.enabled=true").removeprefix("---\n"),
+        "rbac.yaml": _HEAD + _NAMESPACE + "---\n" + _joined(everywhere, (*_RIGHTS, "people.yaml")),
+        "operator.yaml": _HEAD + _joined(everywhere, _PROGRAM),
+        "guard.yaml": _HEAD + _joined(everywhere, ("guard.yaml",)),
         "kustomization.yaml": _HEAD + _KUSTOMIZATION,
-        "namespaced/rbac.yaml": _HEAD + _of_one_namespace(_RIGHTS),
-        "namespaced/operator.yaml": _HEAD + _of_one_namespace(_PROGRAM),
+        "namespaced/rbac.yaml": _HEAD + _of_one_namespace(_joined(one, _RIGHTS)),
+        "namespaced/operator.yaml": _HEAD + _of_one_namespace(_joined(one, _PROGRAM)),
         "namespaced/kustomization.yaml": _HEAD + _KUSTOMIZATION,
     }
 
 
-def _of_one_namespace(templates: tuple[str, ...]) -> str:
+def _templates(*values: str) -> dict[str, list[str]]:
+    """Template's file name -> what was rendered of it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for part in render("crds.install=false", *values).split("---\n# Source: ")[1:]:
+        source, _, text = part.partition("\n")
+        found[source.rpartition("/")[2]].append(text)
+    return found
+
+
+def _joined(templates: Mapping[str, list[str]], names: tuple[str, ...]) -> str:
+    return "---\n".join(text for name in names for text in templates[name])
+
+
+def _of_one_namespace(text: str) -> str:
     """Whoever applies it says which namespace."""
-    text = _rendered(templates, "watch.ownNamespace=true")
-    return re.sub(rf"^ +namespace: {NAMESPACE}\n", "", text, flags=re.MULTILINE).removeprefix("---\n")
-
-
-def _rendered(templates: tuple[str, ...], *values: str) -> str:
-    """In the order of `templates`; Helm's comments say where each came from, which nobody needs here."""
-    text = "".join(render(*values, show_only=(name,)) for name in templates)
-    return re.sub(r"^# Source: .*\n", "", text, flags=re.MULTILINE)
+    return re.sub(rf"^ +namespace: {NAMESPACE}\n", "", text, flags=re.MULTILINE)
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:

@@ -86,12 +86,19 @@ def helm(*arguments: str, kubeconfig: Path | None = None) -> str:
     return done.stdout
 
 
-def render(*values: str, show_only: tuple[str, ...] = (), api_versions: tuple[str, ...] = ()) -> str:
-    """The chart's manifests with `values` set, each as KEY=JSON. Raises HelmError."""
-    options = [word for value in values for word in ("--set-json", value)]
+def render(
+    *values: str,
+    files: tuple[Path, ...] = (),
+    show_only: tuple[str, ...] = (),
+    api_versions: tuple[str, ...] = (),
+    namespace: str = NAMESPACE,
+) -> str:
+    """The chart's manifests with the values of `files`, and `values` over them, each as KEY=JSON. Raises HelmError."""
+    options = [word for file in files for word in ("--values", str(file))]
+    options += [word for value in values for word in ("--set-json", value)]
     options += [word for name in show_only for word in ("--show-only", f"templates/{name}")]
     options += [word for name in api_versions for word in ("--api-versions", name)]
-    return helm("template", RELEASE, str(CHART), "--namespace", NAMESPACE, *options)
+    return helm("template", RELEASE, str(CHART), "--namespace", namespace, *options)
 
 
 if __name__ == "__main__":

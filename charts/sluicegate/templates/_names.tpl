@@ -40,3 +40,8 @@ app.kubernetes.io/name: sluicegate-operator
   name: {{ .Values.serviceAccount.name }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
+
+{{- /* It is of the whole cluster, and there may be an operator for each of several namespaces. */}}
+{{- define "sluicegate.nodesRole" -}}
+{{- if include "sluicegate.watched" . }}{{ .Release.Namespace }}-sluicegate-operator-nodes{{ else }}sluicegate-operator-nodes{{ end }}
+{{- end }}

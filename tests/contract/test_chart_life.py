@@ -1,0 +1,86 @@
+"""The chart on a real API server: installed, upgraded from an older one, uninstalled, installed again."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.cluster.control_plane import ControlPlane
+from tests.support.helm import CHART, NAMESPACE, RELEASE, HelmError, helm, render
+
+ANNOTATIONS = ("meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
+TOPICS = "topics.sluicegate.dev"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chart whose Topics had no short name yet."""
+    chart = tmp_path_factory.mktemp("older") / "sluicegate"
+    shutil.copytree(CHART, chart)
+    file = chart / "files" / "crds" / f"sluicegate.dev_{TOPICS.partition('.')[0]}.yaml"
+    text = file.read_text(encoding="utf-8")
+    assert text.count("    shortNames:\n    - kt\n") == 1
+    file.write_text(text.replace("    shortNames:\n    - kt\n", ""), encoding="utf-8")
+    return chart
+
+
+def test_the_life_of_a_release(plane: ControlPlane, older: Path) -> None:
+    def release(*words: str) -> str:
+        return helm(*words, "--namespace", NAMESPACE, kubeconfig=plane.kubeconfig)
+
+    def short_names() -> list[str]:
+        names: dict[str, Any] = plane.get("crd", TOPICS)["spec"]["names"]
+        return list(names.get("shortNames") or ())
+
+    release("install", RELEASE, str(older), "--create-namespace", "--set", "guard.enabled=true,replicas=2")
+    assert short_names() == []
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    said = release("upgrade", RELEASE, str(CHART), "--set", "sampleCluster.enabled=true")
+    assert "deployment/sluicegate-operator" in said
+    assert short_names() == ["kt"]
+    assert plane.get("brokercluster", "sample", "-n", NAMESPACE)["spec"]["brokers"]["replicas"] == 1
+
+    release("uninstall", RELEASE)
+    assert plane.kubectl("get", "deployments", "-n", NAMESPACE, "--output=name") == ""
+    kept = plane.kubectl("get", "crd,brokerclusters,brokerlisteners", "--all-namespaces", "--output=name").split()
+    assert len([name for name in kept if name.startswith("customresourcedefinition")]) == 7
+    assert {name.rpartition("/")[2] for name in kept} >= {"sample", "sample-external"}
+    release("install", RELEASE, str(CHART), "--set", "sampleCluster.enabled=true")
+    release("uninstall", RELEASE)
+
+    # What `kubectl apply -f crds/` made belongs to no release.
+    plane.kubectl("annotate", "crd", "--all", *ANNOTATIONS)
+    plane.kubectl("label", "crd", "--all", "app.kubernetes.io/managed-by-")
+    with pytest.raises(HelmError, match="invalid ownership metadata"):
+        release("install", RELEASE, str(CHART))
+    release("install", RELEASE, str(CHART), "--take-ownership")
+
+
+def test_the_operators_pod_may_be_in_a_restricted_namespace(plane: ControlPlane) -> None:
+    [deployment] = yaml.safe_load_all(render(show_only=("deployment.yaml",)))
+    template = deployment["spec"]["template"]
+    spec = template["spec"] | {"serviceAccountName": "default"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator"} | template["metadata"], "spec": spec}
+    plane.kubectl("create", "namespace", "strict")
+    plane.kubectl("label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted")
+    plane.kubectl("apply", "--dry-run=server", "-n", "strict", "-f", "-", input=json.dumps(pod))
+
+
+def test_all_that_may_be_rendered_is_accepted(plane: ControlPlane) -> None:
+    values = Path(__file__).parents[1] / "integration" / "chart" / "full-values.yaml"
+    less = ("crds.install=false", "sampleCluster.enabled=false", "guard.enabled=true")
+    text = render(*less, files=(values,), namespace="elsewhere")
+    for namespace in ("elsewhere", "shop"):
+        plane.kubectl("create", "namespace", namespace)
+    out = plane.kubectl("apply", "--dry-run=server", "-f", "-", input=text)
+    assert len(out.splitlines()) == text.count("\nkind: ")

@@ -1,0 +1,134 @@
+"""The chart as people install it: lint, what it refuses, what it renders; and deploy/, made from it.
+
+`PYTHONPATH=.:operator python tests/integration/chart/test_chart.py` writes full.yaml anew; read the difference.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sluicegate_operator.api.manifests import validate
+from tests.support.helm import CHART, NAMESPACE, HelmError, helm, render
+from tools.chart import DEPLOY, chart_crds, manifests
+
+FULL_VALUES = Path(__file__).with_name("full-values.yaml")
+FULL = Path(__file__).with_name("full.yaml")
+BROKER_CLUSTER = "sluicegate.dev/v1alpha1/BrokerCluster"
+
+
+def full() -> str:
+    """All but CRDs and rights, with every value that there is, without Helm's comments."""
+    less = ("crds.install=false", "rbac.create=false")
+    text = render(*less, files=(FULL_VALUES,), api_versions=(BROKER_CLUSTER,))
+    return re.sub(r"^# Source: .*\n", "", text, flags=re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def everything() -> list[dict[str, Any]]:
+    """With the defaults and the guard."""
+    return [one for one in yaml.safe_load_all(render("guard.enabled=true")) if one]
+
+
+def of_kind(kind: str, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [document for document in documents if document["kind"] == kind]
+
+
+def test_lint_finds_nothing() -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
+
+
+def test_deploy_has_not_drifted() -> None:
+    rendered = manifests()
+    found = {str(file.relative_to(DEPLOY)): file.read_text(encoding="utf-8") for file in DEPLOY.rglob("*.yaml")}
+    assert found == rendered, "run `make chart` and commit the result"
+
+
+def test_every_value_goes_where_it_belongs() -> None:
+    assert full() == FULL.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ('replicas="2"', "at '/replicas': got string, want integer"),
+        ("replica=2", "additional properties 'replica' not allowed"),
+        ('image.digest="sha256:12"', "at '/image/digest'"),
+        ('image.tag="a tag"', "at '/image/tag'"),
+        ('logLevel="info"', "at '/logLevel': value must be one of 'DEBUG'"),
+        ("settings.lease=3", "additional properties 'lease' not allowed"),
+        ("settings.leaseSeconds=1", "at '/settings/leaseSeconds'"),
+        ("metrics.port=80", "at '/metrics/port'"),
+        ('watch.namespace="A_b"', "at '/watch/namespace'"),
+        ('imagePullSecrets=["registry"]', "at '/imagePullSecrets/0'"),
+        ('resources.limits.memory="lots"', "at '/resources/limits/memory'"),
+        ('tolerations=[{"keys": "a"}]', "at '/tolerations/0'"),
+        ("networkPolicy.metricsFrom=[{}]", "at '/networkPolicy/metricsFrom/0'"),
+        ('watch={"ownNamespace": true, "namespace": "shop"}', "watch: say ownNamespace"),
+        ("settings.requestTimeoutSeconds=6", "must be at most a third of leaseSeconds, 15"),
+        ('podLabels={"app.kubernetes.io/name": "mine"}', "podLabels: app.kubernetes.io/name is"),
+        ('commonLabels={"app.kubernetes.io/version": "2"}', "commonLabels: app.kubernetes.io/version is"),
+        ("sampleCluster.enabled=true", "install the chart without it, then `helm upgrade` with it"),
+    ],
+)
+def test_what_is_mistyped_is_refused_in_a_sentence(value: str, said: str) -> None:
+    with pytest.raises(HelmError) as refused:
+        render(value)
+    assert said in str(refused.value)
+
+
+def test_crds_are_rendered_as_they_are_and_stay(everything: list[dict[str, Any]]) -> None:
+    rendered = {crd["metadata"]["name"]: crd for crd in of_kind("CustomResourceDefinition", everything)}
+    written = [yaml.safe_load(text) for text in chart_crds().values()]
+    assert rendered == {crd["metadata"]["name"]: crd for crd in written}
+    kept = {crd["metadata"]["annotations"]["helm.sh/resource-policy"] for crd in rendered.values()}
+    assert kept == {"keep"}
+
+
+def test_an_operator_of_one_namespace_has_rights_there_alone_and_its_account_may_be_elsewhere() -> None:
+    values = ('watch.namespace="shop"', "rbac.readNodes=true", 'serviceAccount.name="kafka"')
+    documents = [one for one in yaml.safe_load_all(render("crds.install=false", *values)) if one]
+    roles, everywhere = of_kind("Role", documents), of_kind("ClusterRole", documents)
+    assert [role["metadata"]["namespace"] for role in roles] == ["shop"]
+    nodes = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]
+    assert [(role["metadata"]["name"], role["rules"]) for role in everywhere] == [
+        ("sluicegate-system-sluicegate-operator-nodes", nodes)
+    ]
+    account = [{"kind": "ServiceAccount", "name": "kafka", "namespace": NAMESPACE}]
+    bindings = of_kind("RoleBinding", documents) + of_kind("ClusterRoleBinding", documents)
+    assert [binding["subjects"] for binding in bindings] == [account] * 2
+
+
+def test_what_the_schema_names_has_a_default_and_the_other_way_round() -> None:
+    """Else a value is documented that nobody may set, or may be set and is documented nowhere."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    schema = yaml.safe_load((CHART / "values.schema.json").read_text(encoding="utf-8"))["properties"]
+    elsewhere = {"global", "monitoring"}
+    assert set(schema) - elsewhere == set(values) - elsewhere
+    open_ones = {"settings", "resources", "affinity"} | elsewhere
+    for name, part in schema.items():
+        if "properties" in part and name not in open_ones:
+            assert set(part["properties"]) == set(values[name]), name
+
+
+def test_settings_of_the_values_are_those_that_the_operator_reads() -> None:
+    schema = yaml.safe_load((CHART / "values.schema.json").read_text(encoding="utf-8"))["properties"]["settings"]
+    named = {re.sub("([A-Z])", r"_\1", name).upper() for name in schema["properties"]}
+    source = (Path(__file__).parents[3] / "operator/sluicegate_operator/settings.py").read_text(encoding="utf-8")
+    read = set(re.findall(r'"SLUICEGATE_([A-Z_]+)"', source))
+    elsewhere = {"IDENTITY", "METRICS_LISTENER", "IMAGE", "LANDING_IMAGE", "PIPELINE_IMAGE", "IMAGE_PULL_SECRETS"}
+    assert named == read - elsewhere
+
+
+def test_the_sample_cluster_is_valid_and_stays() -> None:
+    text = render("sampleCluster.enabled=true", show_only=("sample-cluster.yaml",), api_versions=(BROKER_CLUSTER,))
+    found = list(yaml.safe_load_all(text))
+    assert [one["kind"] for one in found] == ["BrokerCluster", "BrokerListener"]
+    assert [problem for one in found for problem in validate(one)] == []
+    assert text.count("helm.sh/resource-policy: keep") == 2
+
+
+if __name__ == "__main__":
+    FULL.write_text(full(), encoding="utf-8")
