@@ -35,6 +35,8 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_life_of_a_release(plane: ControlPlane, older: Path) -> None:
+    """Without its last job, for which there is no node: test_chart_uninstall.py has that."""
+
     def release(*words: str) -> str:
         return helm(*words, "--namespace", NAMESPACE, kubeconfig=plane.kubeconfig)
 
@@ -50,13 +52,13 @@ def test_the_life_of_a_release(plane: ControlPlane, older: Path) -> None:
     assert short_names() == ["kt"]
     assert plane.get("brokercluster", "sample", "-n", NAMESPACE)["spec"]["brokers"]["replicas"] == 1
 
-    release("uninstall", RELEASE)
+    release("uninstall", RELEASE, "--no-hooks")
     assert plane.kubectl("get", "deployments", "-n", NAMESPACE, "--output=name") == ""
     kept = plane.kubectl("get", "crd,brokerclusters,brokerlisteners", "--all-namespaces", "--output=name").split()
     assert len([name for name in kept if name.startswith("customresourcedefinition")]) == 7
     assert {name.rpartition("/")[2] for name in kept} >= {"sample", "sample-external"}
     release("install", RELEASE, str(CHART), "--set", "sampleCluster.enabled=true")
-    release("uninstall", RELEASE)
+    release("uninstall", RELEASE, "--no-hooks")
 
     # What `kubectl apply -f crds/` made belongs to no release.
     plane.kubectl("annotate", "crd", "--all", *ANNOTATIONS)

@@ -21,7 +21,7 @@ BROKER_CLUSTER = "sluicegate.dev/v1alpha1/BrokerCluster"
 
 def full() -> str:
     """All but CRDs and rights, with every value that there is, without Helm's comments."""
-    less = ("crds.install=false", "rbac.create=false")
+    less = ("crds.install=false", "rbac.create=false", "uninstall.releaseTopics=false")
     text = render(*less, files=(FULL_VALUES,), api_versions=(BROKER_CLUSTER,))
     return re.sub(r"^# Source: .*\n", "", text, flags=re.MULTILINE)
 
@@ -88,7 +88,12 @@ def test_crds_are_rendered_as_they_are_and_stay(everything: list[dict[str, Any]]
 
 
 def test_an_operator_of_one_namespace_has_rights_there_alone_and_its_account_may_be_elsewhere() -> None:
-    values = ('watch.namespace="shop"', "rbac.readNodes=true", 'serviceAccount.name="kafka"')
+    values = (
+        "uninstall.releaseTopics=false",
+        'watch.namespace="shop"',
+        "rbac.readNodes=true",
+        'serviceAccount.name="kafka"',
+    )
     documents = [one for one in yaml.safe_load_all(render("crds.install=false", *values)) if one]
     roles, everywhere = of_kind("Role", documents), of_kind("ClusterRole", documents)
     assert [role["metadata"]["namespace"] for role in roles] == ["shop"]
@@ -105,9 +110,8 @@ def test_what_the_schema_names_has_a_default_and_the_other_way_round() -> None:
     """Else a value is documented that nobody may set, or may be set and is documented nowhere."""
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     schema = yaml.safe_load((CHART / "values.schema.json").read_text(encoding="utf-8"))["properties"]
-    elsewhere = {"global", "monitoring"}
-    assert set(schema) - elsewhere == set(values) - elsewhere
-    open_ones = {"settings", "resources", "affinity"} | elsewhere
+    assert set(schema) - {"global"} == set(values)
+    open_ones = {"global", "settings", "resources", "affinity"}
     for name, part in schema.items():
         if "properties" in part and name not in open_ones:
             assert set(part["properties"]) == set(values[name]), name
