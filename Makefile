@@ -9,6 +9,7 @@ SEEDS ?= 200
 FIRST ?= 0
 FAULTS ?=
 IMAGES ?=
+BUILDER ?= auto
 
 .PHONY: help
 help:  ## show this help
@@ -130,8 +131,8 @@ up: venv  ## run examples/quickstart on this machine until Ctrl-C
 	$(BIN)/sluicegate up -f examples/quickstart -f examples/laptop --watch
 
 .PHONY: image
-image: venv  ## images as archives in dist/, by Debian's packages alone: make image IMAGES="slim landing audit"
-	@$(BIN)/python -m tools.image $(IMAGES)
+image: venv  ## images as archives in dist/, on Debian without a builder: make image IMAGES="slim landing audit"
+	@$(BIN)/python -m tools.image --builder $(BUILDER) $(IMAGES)
 
 .PHONY: bench
 bench: setup .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; writes benchmarks/results/

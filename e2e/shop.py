@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import yaml
 
@@ -80,11 +80,19 @@ class BrokerPod:
     deleting: bool = False
 
 
-class Shop:
-    def __init__(self, plane: ControlPlane, kubelet: ProcessKubelet, operator: OperatorProcess) -> None:
+class Api(Protocol):
+    """A Kubernetes API server, by kubectl."""
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> str: ...
+
+    def get(self, *arguments: str) -> Any: ...
+
+
+class ShopInApi:
+    """What can be asked of the cluster and done to it by the API server and the brokers, wherever its pods run."""
+
+    def __init__(self, plane: Api) -> None:
         self.plane = plane
-        self.kubelet = kubelet
-        self.operator = operator
 
     # -- resources ---------------------------------------------------------------------------------------------
 
@@ -98,20 +106,6 @@ class Shop:
     def quota(self, name: str) -> Json:
         found: Json = self.plane.get("connectionquota", name)
         return found
-
-    def settle(self) -> None:
-        """The quickstart as it is in the repository: rolled out, every quota of it in force on every broker."""
-        self.plane.kubectl("apply", "-f", str(QUICKSTART), "-f", str(LAPTOP))
-        wait_for("all brokers ready", self.all_brokers_ready, timeout_s=READY_TIMEOUT_S, interval_s=0.2)
-        for name in ("shop-external-rate", "shop-noisy-neighbour"):
-            self.await_enforced(name)
-        self.await_condition("brokercluster", CLUSTER, "Ready", "True", timeout_s=ROLLED_TIMEOUT_S)
-
-    def all_brokers_ready(self) -> bool:
-        self.operator.must_run()
-        self.kubelet.must_run()
-        pods = self.broker_pods()
-        return len(pods) == BROKERS and all(pod.ready for pod in pods)
 
     def await_enforced(
         self, name: str, brokers: str = f"{BROKERS}/{BROKERS}", *, timeout_s: float = ENFORCED_TIMEOUT_S
@@ -169,7 +163,7 @@ class Shop:
     def controllers_view(self) -> dict[int, Json]:
         """What the active controller itself says, without the operator."""
         with answer_of("the controller"):
-            address = self.kubelet.address(NAMESPACE, f"{CLUSTER}-controllers-0")
+            address = self.address(f"{CLUSTER}-controllers-0")
             url = f"http://{address}:{HTTP_PORT}/brokers"
             with urllib.request.urlopen(url, timeout=ANSWER_TIMEOUT_S) as answer:
                 brokers = json.loads(answer.read())["brokers"]
@@ -216,22 +210,15 @@ class Shop:
         found: list[Json] = self.plane.get("pods", "-l", f"sluicegate.dev/cluster={CLUSTER}")["items"]
         return found
 
+    def address(self, pod: str) -> str:
+        """Empty as long as it has none."""
+        found: str = self.plane.get("pod", pod).get("status", {}).get("podIP", "")
+        return found
+
     def pod(self, broker_id: int) -> BrokerPod:
         found = next((pod for pod in self.broker_pods() if pod.id == broker_id), None)
         assert found is not None, f"broker {broker_id} has no pod"
         return found
-
-    def fingerprint(self) -> list[tuple[str, int, list[int], float]]:
-        """What changes when a broker is restarted in any way."""
-        return [
-            (
-                pod.uid,
-                pod.restarts,
-                self.kubelet.pids(NAMESPACE, pod.name),
-                self.metric(pod, "process_start_time_seconds"),
-            )
-            for pod in self.broker_pods()
-        ]
 
     def metric(self, pod: BrokerPod, series: str) -> float:
         """`name` or `name{label="value"}` as it stands in the exposition."""
@@ -297,6 +284,46 @@ class Shop:
             timeout_s=seconds,
         )
         return Storm(plan).run()
+
+
+class Shop(ShopInApi):
+    """The cluster with pods that are processes of this machine."""
+
+    plane: ControlPlane
+
+    def __init__(self, plane: ControlPlane, kubelet: ProcessKubelet, operator: OperatorProcess) -> None:
+        super().__init__(plane)
+        self.kubelet = kubelet
+        self.operator = operator
+
+    def settle(self) -> None:
+        """The quickstart as it is in the repository: rolled out, every quota of it in force on every broker."""
+        self.plane.kubectl("apply", "-f", str(QUICKSTART), "-f", str(LAPTOP))
+        wait_for("all brokers ready", self.all_brokers_ready, timeout_s=READY_TIMEOUT_S, interval_s=0.2)
+        for name in ("shop-external-rate", "shop-noisy-neighbour"):
+            self.await_enforced(name)
+        self.await_condition("brokercluster", CLUSTER, "Ready", "True", timeout_s=ROLLED_TIMEOUT_S)
+
+    def all_brokers_ready(self) -> bool:
+        self.operator.must_run()
+        self.kubelet.must_run()
+        pods = self.broker_pods()
+        return len(pods) == BROKERS and all(pod.ready for pod in pods)
+
+    def address(self, pod: str) -> str:
+        return self.kubelet.address(NAMESPACE, pod)
+
+    def fingerprint(self) -> list[tuple[str, int, list[int], float]]:
+        """What changes when a broker is restarted in any way."""
+        return [
+            (
+                pod.uid,
+                pod.restarts,
+                self.kubelet.pids(NAMESPACE, pod.name),
+                self.metric(pod, "process_start_time_seconds"),
+            )
+            for pod in self.broker_pods()
+        ]
 
 
 def install_crds(plane: ControlPlane) -> None:

@@ -73,7 +73,7 @@ def _fetched(bootstrap: str, topic: str, partition: int, offset: int) -> bytes:
             leader = _leader((host, int(port)), topic, partition)
             if leader is None:
                 continue
-            with WireClient(leader) as client:
+            with WireClient(leader, source="") as client:
                 (answered,) = client.ask("fetch", _FETCH_VERSION, **_fetch(topic, partition, offset))["responses"]
         except (OSError, ConnectionEnded):
             continue
@@ -82,7 +82,7 @@ def _fetched(bootstrap: str, topic: str, partition: int, offset: int) -> bytes:
 
 
 def _leader(asked: tuple[str, int], topic: str, partition: int) -> tuple[str, int] | None:
-    with WireClient(asked) as client:
+    with WireClient(asked, source="") as client:
         answer = client.ask("metadata", _METADATA_VERSION, topics=[{"name": topic}])
     brokers = {broker["node_id"]: (broker["host"], broker["port"]) for broker in answer["brokers"]}
     (known,) = answer["topics"]

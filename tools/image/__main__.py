@@ -3,9 +3,11 @@
 import argparse
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 from tests.support.cache import show
+from tools.image import archive, builders
 from tools.image.build import ROOT, build
 from tools.image.definition import IMAGES
 from tools.image.errors import ImageError
@@ -16,19 +18,39 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.image", description=__doc__)
     parser.add_argument("images", nargs="*", metavar="image", help=f"{', '.join(IMAGES)}; all of them by default")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where archives go (default: dist/)")
+    parser.add_argument("--root", type=Path, help="a folder to put the image's files into as well")
+    parser.add_argument(
+        "--builder",
+        default="auto",
+        choices=("auto", "none", *builders.BUILDERS),
+        help="auto does without one on Debian, and takes the first that is there elsewhere",
+    )
     given = parser.parse_args()
     if unknown := sorted(set(given.images) - set(IMAGES)):
         parser.error(f"there is no image {', '.join(unknown)}: choose among {', '.join(IMAGES)}")
     for name in given.images or IMAGES:
         started_s = time.monotonic()
         try:
-            built = build(IMAGES[name], given.out)
+            _make(name, given)
         except (ImageError, OSError) as error:
             sys.stderr.write(f"error: {name} could not be made: {error}\n")
             return 1
         show("image", f"{name} took {time.monotonic() - started_s:.0f} s")
-        sys.stdout.write(f"{built.path} {built.reference} {built.size / 1e6:.0f} MB {built.digest}\n")
     return 0
+
+
+def _make(name: str, given: argparse.Namespace) -> None:
+    image = IMAGES[name]
+    builder = builders.chosen(given.builder)
+    if builder is not None:
+        version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+        builders.build(builder, name, image, version, ROOT)
+        sys.stdout.write(f"{builder} has {image.reference(version)}\n")
+        return
+    built = build(image, given.out)
+    if given.root is not None:
+        archive.unpack(built.path, given.root)
+    sys.stdout.write(f"{built.path} {built.reference} {built.size / 1e6:.0f} MB {built.digest}\n")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@ It is an OCI layout with Docker's manifest.json beside OCI's index.json, as `doc
 import hashlib
 import io
 import json
+import shutil
+import subprocess
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tools.image.layer import MODIFIED_S, Layer
 
@@ -82,6 +84,26 @@ def write(place: Path, described: Documents, layers: Sequence[Layer]) -> None:
             with layer.path.open("rb") as content_of_layer:
                 tar.addfile(_entry(_blob(digest), layer.size), content_of_layer)
     draft.replace(place)
+
+
+def unpack(place: Path, root: Path) -> None:
+    """The files of an archive's image, as a container would see them. Raises CalledProcessError."""
+    root.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(place) as tar:
+        for name in json.loads(_content(tar, "manifest.json").read())[0]["Layers"]:
+            with subprocess.Popen(["tar", "-C", str(root), "-x"], stdin=subprocess.PIPE) as unpacking:
+                if unpacking.stdin is not None:
+                    shutil.copyfileobj(_content(tar, name), unpacking.stdin)
+                    unpacking.stdin.close()
+            if unpacking.returncode != 0:
+                raise subprocess.CalledProcessError(unpacking.returncode, unpacking.args)
+
+
+def _content(tar: tarfile.TarFile, name: str) -> IO[bytes]:
+    found = tar.extractfile(name)
+    if found is None:
+        raise FileNotFoundError(f"{name} is no file of the archive")
+    return found
 
 
 def _entry(name: str, size: int) -> tarfile.TarInfo:

@@ -95,7 +95,7 @@ def _certificates(root: Path) -> None:
 
 def _java(root: Path) -> None:
     """`java` is an alternative that the package's script would have chosen."""
-    for home in sorted((root / "usr/lib/jvm").glob("java-*-openjdk-*")):
+    for home in [path for path in (root / "usr/lib/jvm").glob("java-*-openjdk-*") if not path.is_symlink()]:
         (root / "usr/lib/jvm/default").symlink_to(home.name)
         (root / "usr/bin/java").symlink_to("../lib/jvm/default/bin/java")
 

@@ -17,7 +17,7 @@ _OF_PYTHON = re.compile(
     r"|.*_test\.py$|.*/tests?/(?!__init__)|.*\.(pyi|pyx|pxd|pxi|h|hpp|c|cc|cpp)$"
     r"|pyarrow/(include|includes|src)/|pyarrow/(libarrow_flight|libarrow_python_flight|_flight|_orc|_cuda|gandiva)"
     r"|pyarrow/(libarrow_python\.so|[^/]*\.so\.\d+\.\d+\.\d+)$"
-    r"|pyspark/(pandas/tests|tests|testing|examples|licenses)/|pyspark/(python|data|sbin|kubernetes)/"
+    r"|pyspark/(pandas/tests|tests|examples|licenses)/|pyspark/(python|data|sbin|kubernetes)/"
     # Scripts of packages name the Python that installed them, and so do the lists of what was installed.
     r"|bin/|share/|[^/]+\.dist-info/(RECORD|INSTALLER|REQUESTED|direct_url\.json)$"
 )

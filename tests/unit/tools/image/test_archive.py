@@ -44,3 +44,10 @@ def test_the_same_layers_and_settings_have_the_same_digest(tmp_path: Path) -> No
     other = archive.documents("shop:1.0", {"a": 1, "b": 3}, layers, "amd64")
     assert first == second
     assert other.digest != first.digest
+
+
+def test_files_of_an_archive_come_out_as_a_container_would_see_them(tmp_path: Path) -> None:
+    layers = some_layers(tmp_path)
+    archive.write(tmp_path / "shop.tar", archive.documents("shop:1.0", {}, layers, "amd64"), layers)
+    archive.unpack(tmp_path / "shop.tar", tmp_path / "root")
+    assert (tmp_path / "root/file").read_text(encoding="utf-8") == "upper"

@@ -1,0 +1,94 @@
+"""One cluster with nodes, the operator installed by its chart, and the quickstart, for the whole run.
+
+`python -m e2e.nodes` runs these; nothing here is collected without SLUICEGATE_NODES, which names the level.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.cluster.waiting import wait_for
+from e2e.nodes.figures import Figures
+from e2e.nodes.kube import Kube
+from e2e.nodes.shop import NodeShop, install_operator
+from e2e.nodes.traffic import traffic
+from e2e.shop import QUICKSTART
+from tests.support.acknowledged import AcknowledgedWorkload
+
+LEVEL_VARIABLE = "SLUICEGATE_NODES"
+FULL_ONLY = ("test_audit.py", "test_nodes.py")
+"""They take several nodes, or minutes."""
+ORDER = ("test_install", "test_storms", "test_pods", "test_rolls", "test_namespaces", "test_audit", "test_nodes")
+"""A fresh installation first; upgrades and what ends with an uninstall come last, by their names."""
+
+_level = os.environ.get(LEVEL_VARIABLE, "")
+collect_ignore_glob = [] if _level == "full" else list(FULL_ONLY) if _level == "short" else ["test_*.py"]
+_figures = Figures()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> tuple[int, str]:
+        name = item.path.stem
+        return (ORDER.index(name) if name in ORDER else len(ORDER), "" if name in ORDER else _late(name))
+
+    items.sort(key=place)
+
+
+def _late(name: str) -> str:
+    return {"test_upgrade": "1", "test_uninstall": "2"}.get(name, "0")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in _figures.lines():
+        terminalreporter.write_line(f"figure {line}")
+    _figures.write()
+
+
+@pytest.fixture(scope="session")
+def figures() -> Figures:
+    return _figures
+
+
+@pytest.fixture(scope="session")
+def kube() -> Kube:
+    return Kube()
+
+
+@pytest.fixture(scope="session")
+def standing_shop(kube: Kube, figures: Figures) -> NodeShop:
+    """README's way: helm install, kubectl apply, and a record that is acknowledged by all replicas."""
+    kube.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
+    shop = NodeShop(kube)
+    began_s = time.monotonic()
+    install_operator()
+    figures.note("helm install until the operator is ready, s", time.monotonic() - began_s)
+    kube.kubectl("apply", "-f", str(QUICKSTART))
+    wait_for("the brokers have addresses", lambda: _has_brokers(shop), interval_s=0.1)
+    with traffic(shop) as load:
+        wait_for("an acknowledgement", lambda: load.count > 0, interval_s=0.02)
+        figures.note("helm install until the first acknowledgement, s", time.monotonic() - began_s)
+    return shop
+
+
+def _has_brokers(shop: NodeShop) -> bool:
+    pods = shop.broker_pods()
+    return len(pods) == 3 and all(pod.ready for pod in pods)
+
+
+@pytest.fixture
+def shop(standing_shop: NodeShop) -> NodeShop:
+    """Settled before each test, whatever the one before it left behind."""
+    standing_shop.settle()
+    return standing_shop
+
+
+@pytest.fixture
+def load(shop: NodeShop, request: pytest.FixtureRequest, figures: Figures) -> Iterator[AcknowledgedWorkload]:
+    """A producer and a consumer through all of the test; the cluster is settled again before they are checked."""
+    with traffic(shop) as load:
+        wait_for("an acknowledgement", lambda: load.count > 0, interval_s=0.02)
+        yield load
+        shop.await_settled()
+    figures.note(f"longest gap of the producer in {request.node.name}, s", load.longest_gap_s)

@@ -1,0 +1,27 @@
+"""The API server of a cluster with nodes, by kubectl as people use it."""
+
+import json
+import subprocess
+from typing import Any
+
+from e2e.cluster.control_plane import KUBECTL_TIMEOUT_S, KubectlError
+
+
+class Kube:
+    """kubectl of PATH with the cluster of KUBECONFIG, in the namespace `default` unless arguments name another."""
+
+    def kubectl(self, *arguments: str, input: str | None = None, timeout_s: float = KUBECTL_TIMEOUT_S) -> str:
+        """Standard output; what kubectl refuses is a KubectlError with its sentence."""
+        try:
+            done = subprocess.run(
+                ["kubectl", *arguments], input=input, capture_output=True, text=True, timeout=timeout_s, check=False
+            )
+        except subprocess.TimeoutExpired as silence:
+            raise KubectlError(arguments, f"no answer within {timeout_s:g} s") from silence
+        if done.returncode != 0:
+            raise KubectlError(arguments, done.stderr)
+        return done.stdout
+
+    def get(self, *arguments: str) -> Any:
+        """`kubectl get ... -o json`, decoded."""
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))

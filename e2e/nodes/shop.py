@@ -1,0 +1,107 @@
+"""The cluster `shop` of examples/quickstart on real nodes, and how it is installed there."""
+
+import json
+from dataclasses import dataclass
+
+from e2e.cluster.waiting import wait_for
+from e2e.nodes.kube import Kube
+from e2e.operator_process import OPERATOR_NAMESPACE
+from e2e.shop import BROKERS, CLUSTER, NAMESPACE, QUICKSTART, READY_TIMEOUT_S, ROLLED_TIMEOUT_S, Json, ShopInApi
+from e2e.shop import condition_of as condition_of
+from tests.support.helm import CHART, RELEASE, helm
+
+BROKER_PODS = f"app.kubernetes.io/component=broker,sluicegate.dev/cluster={CLUSTER}"
+OPERATOR_PODS = "app.kubernetes.io/name=sluicegate-operator"
+RESYNC_S = 3
+"""Drift is looked for this often; the default of 60 s is for clusters, not for tests."""
+
+
+def install_operator(*values: str) -> None:
+    """The chart as README has it; `values` are more of it, each as KEY=VALUE."""
+    options = [word for value in (f"settings.resyncSeconds={RESYNC_S}", *values) for word in ("--set", value)]
+    helm(
+        "upgrade", "--install", RELEASE, str(CHART), "-n", OPERATOR_NAMESPACE, "--create-namespace", "--wait", *options
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBroker:
+    """What changes when a broker is restarted in any way, and where it is."""
+
+    pod: str
+    uid: str
+    restarts: int
+    container: str
+    node: str
+
+
+class NodeShop(ShopInApi):
+    """The cluster with pods on nodes."""
+
+    plane: Kube
+
+    def __init__(self, kube: Kube) -> None:
+        super().__init__(kube)
+
+    def settle(self) -> None:
+        """The quickstart as it is in the repository: rolled out, its quota in force, all brokers back and in sync."""
+        self.plane.kubectl("apply", "-f", str(QUICKSTART))
+        self.await_settled()
+
+    def await_settled(self, brokers: int = BROKERS) -> None:
+        def look() -> bool:
+            pods = self.broker_pods(deleting=True)
+            rolling = condition_of(self.cluster(), "Rolling")
+            assert [pod.ready for pod in pods] == [True] * brokers, f"pods {pods}"
+            assert rolling.get("status") == "False", f"rolling {rolling}"
+            return self.all_in_sync()
+
+        self.await_condition("brokercluster", CLUSTER, "Ready", "True", timeout_s=ROLLED_TIMEOUT_S)
+        wait_for("all brokers back and in sync", look, timeout_s=ROLLED_TIMEOUT_S, interval_s=0.2)
+        self.await_enforced("shop-external-rate", f"{brokers}/{brokers}")
+
+    def running(self) -> list[NodeBroker]:
+        """By name; those that go are not among them."""
+        listed = self.plane.get("pods", "-l", BROKER_PODS)["items"]
+        return sorted((_node_broker(pod) for pod in listed if "deletionTimestamp" not in pod["metadata"]), key=_pod)
+
+    def started(self) -> dict[str, float]:
+        """When each broker's process began, as it says itself."""
+        return {pod.name: self.metric(pod, "process_start_time_seconds") for pod in self.broker_pods()}
+
+    def uids(self) -> dict[int, str]:
+        return {pod.id: pod.uid for pod in self.broker_pods()}
+
+    def await_replaced(self, broker_id: int, uid: str) -> None:
+        """Another pod of that broker is there, and serves."""
+
+        def look() -> bool:
+            pod = self.pod(broker_id)
+            return pod.uid != uid and pod.ready
+
+        wait_for(f"broker {broker_id} is back", look, timeout_s=READY_TIMEOUT_S, interval_s=0.1)
+
+    def evict(self, pod: str) -> None:
+        """As `kubectl drain` does it: a PodDisruptionBudget may refuse."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": NAMESPACE}}
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
+        self.plane.kubectl("create", "--raw", path, "-f", "-", input=json.dumps(body))
+
+    def operator_pods(self) -> list[Json]:
+        found: list[Json] = self.plane.get("pods", "-n", OPERATOR_NAMESPACE, "-l", OPERATOR_PODS)["items"]
+        return found
+
+
+def _pod(broker: NodeBroker) -> str:
+    return broker.pod
+
+
+def _node_broker(pod: Json) -> NodeBroker:
+    [status] = pod["status"]["containerStatuses"]
+    return NodeBroker(
+        pod=pod["metadata"]["name"],
+        uid=pod["metadata"]["uid"],
+        restarts=status["restartCount"],
+        container=status.get("containerID", ""),
+        node=pod["spec"].get("nodeName", ""),
+    )

@@ -1,0 +1,42 @@
+"""Installed as README says: the chart, the quickstart, what `kubectl wait` and the nodes say of it."""
+
+import pytest
+
+from e2e.nodes.shop import NodeShop
+from e2e.shop import BROKERS, CLUSTER, Json
+from sluicegate_operator.resources.statefulset import USER_ID
+from tests.support.acknowledged import AcknowledgedWorkload
+
+WAITED_FOR = (
+    "brokercluster/shop",
+    "brokerlistener/shop-external",
+    "connectionquota/shop-external-rate",
+    "topic/orders",
+)
+
+
+@pytest.mark.parametrize("resource", WAITED_FOR)
+def test_kubectl_wait_ends_for_every_resource_of_the_quickstart(shop: NodeShop, resource: str) -> None:
+    assert "condition met" in shop.plane.kubectl("wait", "--for=condition=Ready", resource, "--timeout=60s")
+
+
+def test_every_pod_is_restricted_and_none_was_ever_restarted(shop: NodeShop) -> None:
+    nodes = shop.node_pods()
+    assert len(nodes) == BROKERS + 1
+    for pod in [*nodes, *shop.operator_pods()]:
+        assert {status["restartCount"] for status in pod["status"]["containerStatuses"]} == {0}, pod["metadata"]["name"]
+        for container in pod["spec"]["containers"]:
+            effective: Json = pod["spec"].get("securityContext", {}) | container["securityContext"]
+            assert effective["readOnlyRootFilesystem"] is True
+            assert (effective["runAsUser"], effective["runAsNonRoot"]) == (USER_ID, True)
+            assert container["resources"]["requests"]
+            assert container["resources"]["limits"]
+
+
+def test_an_ordinary_client_is_served_while_nothing_happens(shop: NodeShop, load: AcknowledgedWorkload) -> None:
+    before = shop.running()
+    assert load.count
+    assert {pod.id for pod in shop.broker_pods()} == {0, 1, 2}
+    assert shop.states() == {0: "Online", 1: "Online", 2: "Online"}
+    assert shop.running() == before
+    assert f"{CLUSTER}-external" in shop.plane.kubectl("get", "services", "-o", "name")

@@ -1,0 +1,49 @@
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tools.image.builders import chosen, command
+from tools.image.definition import IMAGES, configuration
+from tools.image.errors import ImageError
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "builder"),
+    [
+        ("auto", {"apt-get", "dpkg-deb", "docker"}, None),
+        ("auto", {"podman", "buildah"}, "podman"),
+        ("none", {"docker"}, None),
+        ("buildah", {"apt-get", "dpkg-deb", "docker", "buildah"}, "buildah"),
+    ],
+)
+def test_a_builder_is_taken_where_one_is_asked_for_or_debian_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, asked: str, there: set[str], builder: str | None
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in there else None)
+    assert chosen(asked) == builder
+
+
+@pytest.mark.parametrize("asked", ["auto", "podman"])
+def test_where_nothing_is_there_it_says_what_would_do(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ImageError, match="podman"):
+        chosen(asked)
+
+
+def test_a_builder_is_told_which_image_and_under_what_name() -> None:
+    words = command("podman", "landing", IMAGES["landing"], "1.2", ROOT)
+    assert words[:2] == ["podman", "build"]
+    assert {"sluicegate:1.2-landing", "IMAGE=landing"} <= set(words)
+
+
+def test_containerfile_has_the_settings_of_the_images_made_without_it() -> None:
+    text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (environment,) = re.findall(r"^ENV (.*)$", text, re.MULTILINE)
+    config = configuration(IMAGES["audit"], "1.2")
+    assert set(environment.split()) == set(config["Env"])
+    assert f"USER {config['User']}\n" in text
+    assert f"WORKDIR {config['WorkingDir']}\n" in text
