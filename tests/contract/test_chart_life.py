@@ -47,6 +47,8 @@ def test_the_life_of_a_release(plane: ControlPlane, older: Path) -> None:
     release("install", RELEASE, str(older), "--create-namespace", "--set", "guard.enabled=true,replicas=2")
     assert short_names() == []
     plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    with pytest.raises(HelmError, match="invalid ownership metadata"):
+        release("install", "second", str(CHART), "--set", "crds.install=false")
     said = release("upgrade", RELEASE, str(CHART), "--set", "sampleCluster.enabled=true")
     assert "deployment/sluicegate-operator" in said
     assert short_names() == ["kt"]

@@ -4,6 +4,7 @@
 """
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -120,10 +121,23 @@ def test_what_the_schema_names_has_a_default_and_the_other_way_round() -> None:
 def test_settings_of_the_values_are_those_that_the_operator_reads() -> None:
     schema = yaml.safe_load((CHART / "values.schema.json").read_text(encoding="utf-8"))["properties"]["settings"]
     named = {re.sub("([A-Z])", r"_\1", name).upper() for name in schema["properties"]}
-    source = (Path(__file__).parents[3] / "operator/sluicegate_operator/settings.py").read_text(encoding="utf-8")
+    source = (CHART.parents[1] / "operator/sluicegate_operator/settings.py").read_text(encoding="utf-8")
     read = set(re.findall(r'"SLUICEGATE_([A-Z_]+)"', source))
     elsewhere = {"IDENTITY", "METRICS_LISTENER", "IMAGE", "LANDING_IMAGE", "PIPELINE_IMAGE", "IMAGE_PULL_SECRETS"}
     assert named == read - elsewhere
+
+
+def test_it_has_the_version_of_the_project() -> None:
+    """Of which the images are, too."""
+    project = tomllib.loads((CHART.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["version"] == chart["appVersion"] == project["version"]
+
+
+def test_every_setting_is_explained() -> None:
+    source = (CHART.parents[1] / "operator/sluicegate_operator/settings.py").read_text(encoding="utf-8")
+    explained = (CHART / "README.md").read_text(encoding="utf-8")
+    assert not [name for name in re.findall(r'"(SLUICEGATE_[A-Z_]+)"', source) if f"`{name}`" not in explained]
 
 
 def test_the_sample_cluster_is_valid_and_stays() -> None:
