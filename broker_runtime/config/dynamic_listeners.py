@@ -54,8 +54,8 @@ def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Liste
     advertised = advertised_of(config.advertised_listeners, opened, settings.controller_listeners, protocols)
     check_served(opened)
     check_ports(opened)
-    _check_protocols_known(opened, settings, protocols)
     _check_kept(opened, settings)
+    _check_protocols_known(opened, settings, protocols)
     if settings.inter_broker_listener not in {endpoint.listener for endpoint in advertised}:
         raise ConfigError(f"advertised.listeners: brokers use {settings.inter_broker_listener} between them; name it")
     clients = tuple(endpoint for endpoint in opened if endpoint.listener not in settings.controller_listeners)

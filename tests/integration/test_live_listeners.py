@@ -12,7 +12,7 @@ from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from tests.support.acknowledged import AcknowledgedWorkload, create_topic
 from tests.support.apache_kafka import free_port
 from tests.support.broker_admin import ask, effective_config, set_default_config, until
-from tests.support.broker_process import BrokerProcess, is_listening
+from tests.support.broker_process import BrokerGroup, BrokerProcess, is_listening
 from tests.support.proxy_headers import header
 from tests.support.slow_proxy import SlowProxy
 
@@ -160,3 +160,25 @@ def test_a_port_that_is_taken_at_the_start_is_told_and_the_files_listeners_are_t
         assert "cannot listen on" in node.broker.log()
     until(lambda: is_listening("127.0.0.1", node.port), "it is opened as soon as it can be")
     until(lambda: node.told(node.external) == [node.external], "and clients are told of it")
+
+
+def test_each_broker_of_a_group_opens_its_own_and_clients_are_told_all_of_them() -> None:
+    with BrokerGroup(brokers=2) as group:
+        nodes = [Node(broker) for broker in group.brokers]
+        changed = ConfigChange(set={"listeners": nodes[1].plain})
+        with pytest.raises(KafkaAdminError, match="changed by asking that broker"):
+            ask(group.brokers[0], lambda handle: handle.incremental_alter_configs(1, changed))
+        nodes[0].add()
+        until(lambda: nodes[0].told(nodes[0].external) == [nodes[0].external], "who has the listener is told")
+        nodes[1].add()
+        both = sorted(node.external for node in nodes)
+        until(lambda: sorted(nodes[0].told(nodes[0].external)) == both, "both are told")
+        create_topic(nodes[0].external, "outside", 4, 2)
+        with AcknowledgedWorkload(nodes[0].external, "outside", 4) as workload:
+            until(lambda: workload.count > 200, "clients reach the leaders that they are told")
+            group.controller.kill()
+            group.controller.start()
+            until(lambda: sorted(nodes[1].told(nodes[1].external)) == both, "the controller's journal has them")
+            seen = workload.count
+            until(lambda: workload.count > seen + 200, "they go on")
+        workload.check()

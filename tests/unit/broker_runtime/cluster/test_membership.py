@@ -441,3 +441,75 @@ def test_leaving_before_it_is_registered_takes_no_time(bench: Bench) -> None:
         assert bench.now_s < 1.1
 
     bench.play(scene)
+
+
+MOVED = [Endpoint("PLAINTEXT", "here", 9092), Endpoint("EXTERNAL", "there", 9094)]
+
+
+def told_listeners(bench: Bench) -> list[list[object]]:
+    """By each registration."""
+    return [
+        [listener["name"] for listener in content["listeners"]]  # type: ignore[attr-defined]
+        for key, content in bench.controller.asked
+        if key == BROKER_REGISTRATION
+    ]
+
+
+def test_other_listeners_are_told_at_once_by_the_same_incarnation_and_nobody_is_shut_out(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        bench.membership.reregister(MOVED)
+        await asyncio.sleep(0.1)
+
+    bench.play(scene)
+    assert told_listeners(bench) == [["PLAINTEXT", "SECURE"], ["PLAINTEXT", "EXTERNAL"]]
+    first, second = [content for key, content in bench.controller.asked if key == BROKER_REGISTRATION]
+    assert second["incarnation_id"] == first["incarnation_id"]
+    assert [reason for _, reason in bench.door] == ["open"]
+    assert bench.vouched.epochs == [100]
+
+
+def test_listeners_that_change_before_it_is_let_in_are_told_before(bench: Bench) -> None:
+    bench.ready = False
+
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        bench.membership.reregister(MOVED)
+        bench.ready = True
+        await asyncio.sleep(0.5)
+
+    bench.play(scene)
+    kinds = [key for key, content in bench.controller.asked if content.get("want_fence") is not True]
+    assert kinds[:3] == [BROKER_REGISTRATION, BROKER_REGISTRATION, BROKER_HEARTBEAT]
+
+
+def test_a_controller_that_cannot_be_told_of_listeners_is_told_later_and_heartbeats_go_on(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        bench.controller.refuse = lambda key, _content: (
+            ErrorCode.REQUEST_TIMED_OUT if key == BROKER_REGISTRATION else ErrorCode.NONE
+        )
+        bench.membership.reregister(MOVED)
+        await asyncio.sleep(20)
+        assert bench.membership.serving
+        bench.controller.refuse = lambda _key, _content: ErrorCode.NONE
+        await asyncio.sleep(3)
+        told = len(told_listeners(bench))
+        await asyncio.sleep(10)
+        assert len(told_listeners(bench)) == told, "once it is told it is told"
+
+    bench.play(scene)
+    assert told_listeners(bench)[-1] == ["PLAINTEXT", "EXTERNAL"]
+
+
+def test_a_controller_that_has_forgotten_it_meanwhile_lets_it_in_anew(bench: Bench) -> None:
+    async def scene(bench: Bench) -> None:
+        await asyncio.sleep(1)
+        bench.controller.epoch = 200
+        bench.membership.reregister(MOVED)
+        await asyncio.sleep(3)
+
+    bench.play(scene)
+    assert bench.membership.epoch == 200
+    assert bench.vouched.epochs == [100, 200]
+    assert [reason == "open" for _, reason in bench.door] == [True, False, True]
