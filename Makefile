@@ -9,6 +9,7 @@ SEEDS ?= 200
 FIRST ?= 0
 FAULTS ?=
 IMAGES ?=
+LEVEL ?=
 BUILDER ?= auto
 
 .PHONY: help
@@ -115,8 +116,12 @@ soak: setup  ## what takes long: brokers, landers and builds of the audit log ki
 		tests/integration/test_audit_build_kills.py tests/integration/test_audit_arrivals.py
 
 .PHONY: e2e
-e2e: venv java kubernetes helm spark-crds flux-crds prometheus  ## a real kube-apiserver, kopf, StatefulSets, pods as processes, brokers
+e2e: venv java kubernetes helm spark-crds flux-crds prometheus  ## a real kube-apiserver with pods as processes; LEVEL=short or full: on nodes (kind, root)
+ifeq ($(LEVEL),)
 	$(PYTEST) -q -p no:randomly e2e
+else
+	@$(BIN)/python -m e2e.nodes $(LEVEL)
+endif
 
 .PHONY: demo
 demo: java  ## three brokers, a storm, a limit that holds it back, an audit log and a report of it; ends by itself

@@ -2,13 +2,22 @@
 
 import json
 import subprocess
+import threading
+import time
 from typing import Any
 
 from e2e.cluster.control_plane import KUBECTL_TIMEOUT_S, KubectlError
 
+LOOKS_APART_S = 0.3
+"""A kubectl is a tenth of a second of the CPU that the nodes have too: who waits for something asks no faster."""
+
 
 class Kube:
     """kubectl of PATH with the cluster of KUBECONFIG, in the namespace `default` unless arguments name another."""
+
+    def __init__(self) -> None:
+        self._next_look_s = 0.0
+        self._pause = threading.Event()
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout_s: float = KUBECTL_TIMEOUT_S) -> str:
         """Standard output; what kubectl refuses is a KubectlError with its sentence."""
@@ -24,4 +33,6 @@ class Kube:
 
     def get(self, *arguments: str) -> Any:
         """`kubectl get ... -o json`, decoded."""
+        self._pause.wait(max(0.0, self._next_look_s - time.monotonic()))
+        self._next_look_s = time.monotonic() + LOOKS_APART_S
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
