@@ -15,7 +15,7 @@ from tests.support.process_kubelet.kubelet import ProcessKubelet
 
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as plane:
+    with ControlPlane(audited=f"system:serviceaccounts:{OPERATOR_NAMESPACE}") as plane:
         # The pods must be such that a namespace with this label admits them.
         plane.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
         install_crds(plane)

@@ -35,8 +35,14 @@ class KubectlError(AssertionError):
         self.stderr = stderr
 
 
+AUDIT_MIB_MAX = 100
+"""A whole run writes about 20."""
+
+
 class ControlPlane:
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, audited: str = "") -> None:
+        """`audited`: the group of users whose requests are noted in `audit_log`."""
+        self._audited = audited
         self._own_folder = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="sluicegate-control-plane-"))
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -65,6 +71,11 @@ class ControlPlane:
     @property
     def kubeconfig(self) -> Path:
         return self.folder / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """One JSON object a line, of each request of the audited group that was answered."""
+        return self.folder / "audit.log"
 
     @property
     def certificate(self) -> Path:
@@ -159,8 +170,26 @@ class ControlPlane:
             "--service-cluster-ip-range=10.96.0.0/16",
             "--endpoint-reconciler-type=none",
             "--profiling=false",
+            # Some clusters check who sets owners of what; rights must do there, too.
+            "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+            *(self._audit_arguments() if self._audited else ()),
         )
         self._await_ready(self._api_server, f"{self.url}/readyz")
+
+    def _audit_arguments(self) -> tuple[str, ...]:
+        policy = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived", "ResponseStarted"],
+            "rules": [{"level": "Metadata", "userGroups": [self._audited]}, {"level": "None"}],
+        }
+        path = self.folder / "audit-policy.json"
+        path.write_text(json.dumps(policy))
+        return (
+            f"--audit-policy-file={path}",
+            f"--audit-log-path={self.audit_log}",
+            f"--audit-log-maxsize={AUDIT_MIB_MAX}",
+        )
 
     def _start_controller_manager(self) -> None:
         self._controller_manager = self._run(

@@ -2,7 +2,10 @@
 {{- define "sluicegate.rights" -}}
 - apiGroups: [sluicegate.dev]
   resources: [auditpipelines, brokerclusters, brokerlisteners, connectionquotas, observerplugins, topics]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
+- apiGroups: [sluicegate.dev]
+  resources: [brokerclusters]
+  verbs: [get]
 - apiGroups: [sluicegate.dev]
   resources: [auditpipelines/status, brokerclusters/status, brokerlisteners/status, connectionquotas/status, observerplugins/status, topics/status]
   verbs: [patch]
@@ -66,10 +69,11 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, delete]
-# Whose data they hold, marked with sluicegate.dev/cluster-id. They are deleted by Kubernetes, when a cluster says so.
+# Whose data they hold, marked with sluicegate.dev/cluster-id. They are deleted by Kubernetes, when a cluster says so:
+# who sets owners of what may delete it, say clusters that check owner references.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
-  verbs: [list, patch]
+  verbs: [list, patch, delete]
 # The readiness gate sluicegate.dev/unfenced; a broker's rack, sluicegate.dev/rack; labels that a pod has lost.
 - apiGroups: [""]
   resources: [pods/status]

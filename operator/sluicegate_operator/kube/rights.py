@@ -1,0 +1,64 @@
+"""What the operator asks of API servers, by kind: the rights that it needs, and no others.
+
+The chart grants what is here, and a test compares the two; another compares it with what an API server's audit log says
+that the operator has asked for while all else is tested. Who adds a request adds it here and to the chart.
+"""
+
+from collections.abc import Mapping
+
+Resource = tuple[str, str]
+"""Its API group, and its name with that of a subresource behind a '/'."""
+
+_OURS = "sluicegate.dev"
+_WRITTEN_BY_PEOPLE = (
+    "auditpipelines",
+    "brokerclusters",
+    "brokerlisteners",
+    "connectionquotas",
+    "observerplugins",
+    "topics",
+)
+_APPLIED = frozenset({"get", "create", "patch"})
+"""Of children: see KubeClient.apply."""
+
+CALLED: Mapping[Resource, frozenset[str]] = {
+    **{(_OURS, kind): frozenset({"list", "watch"}) for kind in _WRITTEN_BY_PEOPLE},
+    **{(_OURS, f"{kind}/status"): frozenset({"patch"}) for kind in (*_WRITTEN_BY_PEOPLE, "brokerregistrations")},
+    (_OURS, "brokerclusters"): frozenset({"get", "list", "watch"}),
+    # Patched for its finalizer.
+    (_OURS, "topics"): frozenset({"list", "watch", "patch"}),
+    (_OURS, "brokerregistrations"): _APPLIED | {"list", "delete"},
+    ("", "services"): _APPLIED,
+    ("", "serviceaccounts"): _APPLIED,
+    ("", "configmaps"): _APPLIED | {"list", "delete"},
+    ("apps", "statefulsets"): _APPLIED | {"list", "watch"},
+    ("policy", "poddisruptionbudgets"): _APPLIED,
+    ("networking.k8s.io", "networkpolicies"): _APPLIED | {"delete"},
+    ("rbac.authorization.k8s.io", "roles"): _APPLIED,
+    ("rbac.authorization.k8s.io", "rolebindings"): _APPLIED,
+    ("batch", "cronjobs"): _APPLIED | {"delete"},
+    ("batch", "jobs"): frozenset({"list"}),
+    ("", "pods"): frozenset({"get", "list", "watch", "delete"}),
+    ("", "pods/status"): frozenset({"patch"}),
+    ("", "persistentvolumeclaims"): frozenset({"list", "patch"}),
+    ("", "events"): frozenset({"list", "create", "update"}),
+    ("", "nodes"): frozenset({"get"}),
+    ("coordination.k8s.io", "leases"): frozenset({"get", "create", "update"}),
+}
+
+CALLED_OF_SPARK: Mapping[Resource, frozenset[str]] = {
+    ("sparkoperator.k8s.io", "scheduledsparkapplications"): _APPLIED | {"delete"},
+    ("sparkoperator.k8s.io", "sparkapplications"): frozenset({"list"}),
+    ("spark.apache.org", "sparkapplications"): frozenset({"list", "create", "delete"}),
+}
+"""Where AuditPipelines are run by an operator of Spark."""
+
+HELD: Mapping[Resource, frozenset[str]] = {
+    # Nobody grants what he may not do himself: the Role of controllers that share a journal has these.
+    ("", "configmaps"): frozenset({"update"}),
+    # OwnerReferencesPermissionEnforcement, which some clusters have, asks for these of who sets blockOwnerDeletion, and
+    # of who makes claims go with their cluster.
+    **{(_OURS, f"{kind}/finalizers"): frozenset({"update"}) for kind in _WRITTEN_BY_PEOPLE[:3]},
+    ("", "persistentvolumeclaims"): frozenset({"delete"}),
+}
+"""Never asked for by the operator itself, and asked of it by the API server all the same."""

@@ -1,0 +1,16 @@
+"""Rights at an API server, compared."""
+
+from collections.abc import Mapping
+
+from sluicegate_operator.kube.rights import Resource
+
+Rights = Mapping[Resource, frozenset[str]]
+
+
+def surplus(one: Rights, other: Rights) -> list[str]:
+    """What is in `one` and not in `other`, in words."""
+    return sorted(
+        f"{verb} {'.'.join(filter(None, (resource, group)))}"
+        for (group, resource), verbs in one.items()
+        for verb in verbs - other.get((group, resource), frozenset())
+    )
