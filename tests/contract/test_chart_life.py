@@ -13,6 +13,8 @@ from e2e.cluster.control_plane import ControlPlane
 from tests.support.helm import CHART, NAMESPACE, RELEASE, HelmError, helm, render
 
 ANNOTATIONS = ("meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
+RELEASE_BYTES_MAX = 768 * 1024
+"""Helm keeps chart and manifests of a release in one Secret, which is 1 MiB at most."""
 TOPICS = "topics.sluicegate.dev"
 
 
@@ -51,6 +53,8 @@ def test_the_life_of_a_release(plane: ControlPlane, older: Path) -> None:
         release("install", "second", str(CHART), "--set", "crds.install=false")
     said = release("upgrade", RELEASE, str(CHART), "--set", "sampleCluster.enabled=true")
     assert "deployment/sluicegate-operator" in said
+    [of_release] = plane.get("secret", "-n", NAMESPACE, "-l", "owner=helm,status=deployed")["items"]
+    assert len(of_release["data"]["release"]) < RELEASE_BYTES_MAX
     assert short_names() == ["kt"]
     assert plane.get("brokercluster", "sample", "-n", NAMESPACE)["spec"]["brokers"]["replicas"] == 1
 

@@ -63,6 +63,14 @@ async def test_a_cron_job_and_its_files_are_made_and_what_a_run_says_is_in_the_s
     assert 50 < again < 70, "no hot loop"
 
 
+async def test_who_names_no_image_has_that_of_the_settings() -> None:
+    kube = MemoryKube(LANDED, pipeline())
+    settings = read_settings({"SLUICEGATE_PIPELINE_IMAGE": "set:1"}, None, None, None)
+    await PipelineReconciler(Context(kube, settings)).reconcile(("default", "shop"))  # type: ignore[arg-type]
+    pod = kube.take("CronJob", "daily")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == "set:1"
+
+
 async def test_nothing_is_written_where_nothing_has_changed() -> None:
     shop = Shop(LANDED, pipeline(), job("daily-1", "Complete"), job_pod("daily-1", 0, SUMMARY))
     await shop.reconcile()

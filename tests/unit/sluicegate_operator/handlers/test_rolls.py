@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from copy import deepcopy
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,26 @@ def kube() -> MemoryKube:
 @pytest.fixture
 def rolls(kube: MemoryKube) -> RollReconciler:
     return RollReconciler(Context(kube, read_settings({}, None, None, None)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("spec", "image"), [({}, "set:1"), ({"image": "own:2"}, "own:2")])
+async def test_pods_and_what_they_are_compared_with_have_the_image_of_the_settings(
+    spec: dict[str, Any], image: str
+) -> None:
+    kube = MemoryKube(cluster(**spec))
+    settings = read_settings({"SLUICEGATE_IMAGE": "set:1"}, None, None, None)
+    context = Context(kube, settings)  # type: ignore[arg-type]
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    await context.fleet.apply(found, [])
+    for name in kube.names("StatefulSet"):
+        template = kube.take("StatefulSet", name)["spec"]["template"]
+        assert template["spec"]["containers"][0]["image"] == image
+        kube.take("StatefulSet", name)["status"] = {"observedGeneration": 1}
+    seen = await context.fleet.node_sets(found, [])
+    assert seen is not None
+    assert [(one.observed, one.revision.image) for one in seen.values()] == [(True, image)] * 2
+    await context.close()
 
 
 async def test_a_look_says_which_spec_it_went_by() -> None:
