@@ -2,11 +2,13 @@
 
 As in Apache Kafka: each advertised listener is opened, the one that brokers use between them stays as the file has it,
 a listener that comes to be is named by listener.security.protocol.map (or is called like a protocol), and the protocol
-of one that is there does not change. Beyond: a listener's own address may change, which closes it and opens it anew.
+of one that is there does not change. Beyond: a listener's own address may change, which closes it and opens it anew;
+and a host that is left out is the one that the file has for the listener of brokers, so that what is stored holds
+wherever the broker starts the next time (decision 31).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.config.endpoints import Endpoint, SecurityProtocol
@@ -51,7 +53,9 @@ def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Liste
     config = settings.config if not typed else BrokerConfig.from_values({**settings.values, **typed})
     protocols = protocols_of(config.listener_security_protocol_map or ())
     opened = endpoints(config.listeners, LISTENER_KEYS[0], protocols)
-    advertised = advertised_of(config.advertised_listeners, opened, settings.controller_listeners, protocols)
+    opened = _completed(opened, _host(settings.listeners, settings))
+    told = advertised_of(config.advertised_listeners, opened, settings.controller_listeners, protocols)
+    advertised = _completed(told, _host(settings.advertised, settings))
     check_served(opened)
     check_ports(opened)
     _check_kept(opened, settings)
@@ -60,6 +64,15 @@ def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Liste
         raise ConfigError(f"advertised.listeners: brokers use {settings.inter_broker_listener} between them; name it")
     clients = tuple(endpoint for endpoint in opened if endpoint.listener not in settings.controller_listeners)
     return Listeners(clients, advertised)
+
+
+def _host(of_file: Sequence[Endpoint], settings: BrokerSettings) -> str:
+    """Of the listener that brokers use between them."""
+    return next((e.host for e in of_file if e.listener == settings.inter_broker_listener), "")
+
+
+def _completed(found: Sequence[Endpoint], host: str) -> tuple[Endpoint, ...]:
+    return tuple(endpoint if endpoint.host else replace(endpoint, host=host) for endpoint in found)
 
 
 def _check_protocols_known(

@@ -26,6 +26,7 @@ OPERATOR_KEYS = (
     "log.dirs",
     "node.id",
     "process.roles",
+    "proxy.protocol.trusted",
     "sluicegate.broker.rack.file",
     "sluicegate.controlled.shutdown.timeout.ms",
     "sluicegate.controller.journal",
@@ -35,7 +36,7 @@ OPERATOR_KEYS = (
     "sluicegate.controller.lease.duration.ms",
     "sluicegate.http.listener",
 )
-"""Set by the operator for each node."""
+"""Set by the operator for each node, and from its BrokerListeners."""
 
 LIMIT_KEYS = (
     "max.connection.creation.rate",
@@ -118,6 +119,8 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "sluicegate.broker.rack.timeout.ms": long(1),
     "sluicegate.broker.replicas.max": Whole(1),
     "sluicegate.connection.observers.max": Whole(1),
+    "sluicegate.proxy.header.max.bytes": Whole(52, 65_551),
+    "sluicegate.proxy.header.timeout.ms": Whole(1),
     "sluicegate.connection.push.max.bytes": Whole(1),
     "sluicegate.connection.turn.max.us": Whole(1),
     "sluicegate.connection.turn.requests.max": Whole(1),

@@ -67,3 +67,24 @@ def test_a_limit_of_zero_in_the_file_is_no_problem_of_the_stored_values() -> Non
     zero = broker_settings({"node.id": "1", RATE: "0"})
     assert effective_config(zero, {"max.connections": "5"}, {}).ignored == ()
     assert effective_config(zero, {RATE: "5"}, {}).config.max_connection_creation_rate == 5
+
+
+def test_a_host_that_is_left_out_is_the_one_that_this_start_has_for_brokers() -> None:
+    stored = {
+        "listeners": "INTERNAL://:9091,OUTSIDE://:9095",
+        "advertised.listeners": "INTERNAL://:9091,OUTSIDE://node-7:30095",
+        "listener.security.protocol.map": "INTERNAL:PLAINTEXT,OUTSIDE:PLAINTEXT",
+    }
+    for host in ("10.0.0.1", "10.0.0.2"):
+        file = {
+            "node.id": "1",
+            "listeners": f"INTERNAL://{host}:9091,OLD://{host}:9094",
+            "advertised.listeners": f"INTERNAL://own-{host}:9091",
+            "inter.broker.listener.name": "INTERNAL",
+        }
+        effective = effective_config(broker_settings(file), {}, stored)
+        assert effective.ignored == ()
+        opened = [str(endpoint) for endpoint in effective.listeners.opened]
+        assert opened == [f"INTERNAL://{host}:9091", f"OUTSIDE://{host}:9095"]
+        told = [str(endpoint) for endpoint in effective.listeners.advertised]
+        assert told == [f"INTERNAL://own-{host}:9091", "OUTSIDE://node-7:30095"]
