@@ -421,7 +421,7 @@ async def test_the_operators_rights_end_where_its_work_ends(plane: ControlPlane,
         ("patch", "nodes"),
         ("create", "pods"),
         ("create", "clusterroles.rbac.authorization.k8s.io"),
-        ("delete", "services"),
+        ("delete", "serviceaccounts"),
         ("update", "topics.sluicegate.dev"),
         ("patch", "brokerclusters.sluicegate.dev"),
     ):

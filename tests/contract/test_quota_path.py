@@ -9,7 +9,7 @@ import pytest
 from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.fleet.enforce import Enforcement, EnforcementResult, enforce, observe_limits
-from sluicegate_operator.fleet.listeners import ask_ports
+from sluicegate_operator.fleet.listeners import ask_listeners
 from sluicegate_operator.kafka_admin.client import AdminClient
 from sluicegate_operator.kafka_admin.configs import ConfigChange
 from sluicegate_operator.planning.quotas import DesiredLimits, ObservedLimits
@@ -54,11 +54,11 @@ async def test_limits_are_enforced_changed_and_lifted_in_well_under_a_second(poo
 
 
 async def test_a_broker_says_which_listeners_it_has_open(pool: BrokerPool, node: SingleNode) -> None:
-    [ports] = (await ask_ports(pool)).values()
-    assert node.port in ports.values()
+    [listeners] = (await ask_listeners(pool, [])).values()
+    assert node.port in [listener.port for listener in listeners.values()]
     [seen] = (await observe_limits(pool)).values()
     assert isinstance(seen, ObservedLimits)
-    assert seen.listeners == frozenset(ports)
+    assert seen.listeners == frozenset(listeners)
 
 
 async def test_what_is_enforced_already_is_left_alone(pool: BrokerPool) -> None:

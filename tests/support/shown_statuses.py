@@ -9,9 +9,11 @@ from typing import Any
 from sluicegate_operator.api import parse_resource
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
-from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
+from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
 from sluicegate_operator.planning.conditions import NAME_TAKEN
+from sluicegate_operator.planning.exposure import Address, Hiding
 from sluicegate_operator.planning.fencing import FenceOrder
+from sluicegate_operator.planning.listener_status import ServicesSeen, listener_status
 from sluicegate_operator.planning.listeners import ListenerSeen
 from sluicegate_operator.planning.observer_status import PluginReports, observer_status
 from sluicegate_operator.planning.observers import ObserverReport, PluginOutcome, PluginVerdict
@@ -132,14 +134,23 @@ def _listeners() -> Iterator[Shown]:
         plan_cluster(_parsed(cluster()), [one]),
         plan_cluster(_parsed(cluster()), [one, _parsed(listener("older"), creationTimestamp="2020-01-01T00:00:00Z")]),
     )
+    told = {number: Address("10.0.0.1", 9094 + number) for number in range(3)}
     seen = (
-        ListenerSeen(("a:1", "b:1", "c:1")),
-        ListenerSeen(("a:1",)),
-        ListenerSeen((), lacking=(0,)),
-        ListenerSeen((), unknown=(2,)),
+        ListenerSeen(told),
+        ListenerSeen(told, waits=("broker 1 waits for a node",)),
+        ListenerSeen({0: told[0]}),
+        ListenerSeen(lacking=(0,)),
+        ListenerSeen(lacking=(0,), refused={0: "INVALID_REQUEST"}),
+        ListenerSeen(unknown=(2,)),
     )
-    for layout, what, taken in product(layouts, seen, ("", "Service x is not ours")):
-        yield _shown(listener(), listener_status(one, layout, what, NOW, taken))
+    services = (
+        ServicesSeen(),
+        ServicesSeen(name_taken="Service x is not ours"),
+        ServicesSeen(refusal="422"),
+        ServicesSeen(hiding=Hiding(hidden=None, reason="BalancerMayBeProxy", message="it may hide addresses")),
+    )
+    for layout, what, made in product(layouts, seen, services):
+        yield _shown(listener(), listener_status(one, layout, what, NOW, made))
 
 
 def _quotas() -> Iterator[Shown]:

@@ -29,8 +29,13 @@
   resources: [statefulsets]
   verbs: [get, list, watch, create, patch]
 - apiGroups: [""]
-  resources: [services, configmaps, serviceaccounts]
+  resources: [configmaps, serviceaccounts]
   verbs: [get, create, patch]
+# Each broker of a listener that is exposed has a Service, which goes when the broker does or the listener is not exposed
+# any more.
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, create, patch, delete]
 # Who runs AuditPipelines: a CronJob, or what a Spark operator runs. Deleted when spec.mode changes, and when they are old.
 - apiGroups: [batch]
   resources: [cronjobs]

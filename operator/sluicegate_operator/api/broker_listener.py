@@ -1,10 +1,19 @@
 """BrokerListener: one port that all brokers of a cluster open for clients, and the Service in front of it."""
 
 import re
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from sluicegate_operator.api.listener_exposure import (
+    BROKER,
+    CIDRS_MAX,
+    HOST_PATTERN,
+    Cidr,
+    NodePorts,
+    ProxyProtocol,
+    is_cidr,
+)
 from sluicegate_operator.api.metadata import (
     AGE_COLUMN,
     CLUSTER_COLUMN,
@@ -26,6 +35,8 @@ RESERVED_PORTS = (9091, 9093, 9404)
 SERVICE_PATTERN = "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 RESERVED_SUFFIXES = "-(brokers|controllers(-[0-9])?)$"
 API_SERVER_SERVICE = "kubernetes"
+EXPOSED_NAME_MAX = 60
+"""Two digits and a '-' less than the name of a Service may have."""
 
 LISTENER_NAME_MESSAGE = (
     "must be upper-case letters, digits and '_', begin with a letter and have at most 63, for example EXTERNAL"
@@ -52,6 +63,54 @@ class BrokerListenerSpec(Model):
             holds=lambda spec: spec.port not in RESERVED_PORTS,
             field="port",
         ),
+        Rule(
+            cel=f"!has(self.advertisedHost) || self.advertisedHost.matches('{HOST_PATTERN}')",
+            message="advertisedHost must be a host name or an address, in which {broker} stands for the id of a broker,"
+            " for example broker-{broker}.kafka.example.org",
+            holds=lambda spec: (
+                spec.advertised_host is None or re.fullmatch(HOST_PATTERN, spec.advertised_host) is not None
+            ),
+            field="advertisedHost",
+        ),
+        Rule(
+            cel="!has(self.advertisedHost) || self.exposure == 'NodePort' || self.advertisedHost.contains('{broker}')",
+            message="advertisedHost must have {broker} in it, for example broker-{broker}.kafka.example.org: only with"
+            " exposure NodePort do brokers differ by their ports",
+            holds=lambda spec: (
+                spec.advertised_host is None or spec.exposure == "NodePort" or BROKER in spec.advertised_host
+            ),
+            field="advertisedHost",
+        ),
+        Rule(
+            cel="!has(self.nodePorts) || self.exposure == 'NodePort'",
+            message="nodePorts is for exposure NodePort; leave it out, or change exposure",
+            holds=lambda spec: spec.node_ports is None or spec.exposure == "NodePort",
+            field="nodePorts",
+        ),
+        Rule(
+            cel="!has(self.externalTrafficPolicy) || self.exposure != 'ClusterIP'",
+            message="externalTrafficPolicy is for exposure NodePort and LoadBalancer; leave it out, or change exposure",
+            holds=lambda spec: spec.external_traffic_policy is None or spec.exposure != "ClusterIP",
+            field="externalTrafficPolicy",
+        ),
+        Rule(
+            cel="!has(self.loadBalancerClass) || self.exposure == 'LoadBalancer'",
+            message="loadBalancerClass is for exposure LoadBalancer; leave it out, or change exposure",
+            holds=lambda spec: spec.load_balancer_class is None or spec.exposure == "LoadBalancer",
+            field="loadBalancerClass",
+        ),
+        Rule(
+            cel="!has(self.loadBalancerSourceRanges) || self.exposure == 'LoadBalancer'",
+            message="loadBalancerSourceRanges is for exposure LoadBalancer; leave it out, or change exposure",
+            holds=lambda spec: spec.load_balancer_source_ranges is None or spec.exposure == "LoadBalancer",
+            field="loadBalancerSourceRanges",
+        ),
+        Rule(
+            cel="!has(self.loadBalancerSourceRanges) || self.loadBalancerSourceRanges.all(range, isCIDR(range))",
+            message="loadBalancerSourceRanges must be ranges of addresses, for example 203.0.113.0/24",
+            holds=lambda spec: all(is_cidr(range_) for range_ in spec.load_balancer_source_ranges or ()),
+            field="loadBalancerSourceRanges",
+        ),
     )
     transitions: ClassVar = (
         TransitionRule(
@@ -72,15 +131,39 @@ class BrokerListenerSpec(Model):
     protocol: Literal["PLAINTEXT"] = "PLAINTEXT"
     """Kafka's security protocol; only PLAINTEXT for now."""
     exposure: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
-    """Type of the Service. Clients are told pod addresses whatever the type. For NodePort and LoadBalancer the Service
-    keeps client addresses (externalTrafficPolicy Local), so that limits of addresses hit the client."""
+    """Type of the Services. With ClusterIP there is one, and clients are told addresses of pods. With NodePort and
+    LoadBalancer each broker has one beside it, and clients are told its address and port, which are those of the node
+    that the broker is on, or of the load balancer."""
+    advertised_host: str | None = Field(default=None, min_length=1, max_length=253)
+    """What clients are told instead of that address: a name or an address, with {broker} for the broker's id. The port
+    stays that of the broker's Service."""
+    node_ports: NodePorts | None = None
+    """Which ports the Services have on every node; the API server's choice when absent."""
+    external_traffic_policy: Literal["Local", "Cluster"] | None = None
+    """Local, as when absent: nodes pass on only what is for a broker of theirs, and the broker sees the client's
+    address. With Cluster it sees a node's, so that limits of addresses hit everybody behind that node."""
+    load_balancer_class: str | None = Field(default=None, min_length=1, max_length=253)
+    """Who makes the load balancers, where that is not the cluster's default."""
+    load_balancer_source_ranges: tuple[Cidr, ...] | None = Field(default=None, min_length=1, max_length=CIDRS_MAX)
+    """Whom load balancers let in; everybody when absent."""
+    annotations: dict[str, Annotated[str, Field(max_length=1024)]] | None = Field(default=None, max_length=32)
+    """Of the Services, for who makes load balancers or writes DNS."""
+    proxy_protocol: ProxyProtocol | None = None
+    """For a load balancer that hides the address of clients and tells it in the PROXY protocol, version 2."""
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether each broker has a Service of its own."""
+        return self.exposure != "ClusterIP"
 
 
 class BrokerListenerStatus(Status):
+    brokers: str = Field(default="", max_length=32)
+    """Brokers that have it open as the spec says and tell clients how to reach them, of those that should: 3/3."""
     addresses: tuple[str, ...] = Field(default=(), max_length=100)
-    """host:port of this listener on each broker that is ready and says that it has it open."""
+    """host:port that clients are told of each broker that is ready and has it open."""
     bootstrap: str = Field(default="", max_length=270)
-    """host:port for clients inside the Kubernetes cluster."""
+    """host:port for clients to begin with: inside the Kubernetes cluster, or outside where exposure says so."""
 
 
 class BrokerListener(Kind):
@@ -92,6 +175,7 @@ class BrokerListener(Kind):
         CLUSTER_COLUMN,
         PrinterColumn(name="Listener", json_path=".spec.name"),
         PrinterColumn(name="Port", json_path=".spec.port", type="integer"),
+        PrinterColumn(name="Brokers", json_path=".status.brokers"),
         PrinterColumn(name="Bootstrap", json_path=".status.bootstrap", priority=1),
         READY_COLUMN,
         REASON_COLUMN,
@@ -115,6 +199,12 @@ class BrokerListener(Kind):
             message="kubernetes is the name of the API server's own Service; choose another name, for example"
             " shop-external",
             holds=lambda model: model.metadata.name != API_SERVER_SERVICE,
+        ),
+        Rule(
+            cel=f"self.spec.exposure == 'ClusterIP' || self.metadata.name.size() <= {EXPOSED_NAME_MAX}",
+            message=f"the name of a BrokerListener that is exposed must have at most {EXPOSED_NAME_MAX} characters: the"
+            " Service of each broker has it with the broker's id behind",
+            holds=lambda model: not model.spec.is_exposed or len(model.metadata.name) <= EXPOSED_NAME_MAX,
         ),
     )
 

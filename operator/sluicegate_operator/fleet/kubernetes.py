@@ -20,9 +20,8 @@ from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.fleet.rolls import NodeSetSeen
 from sluicegate_operator.kube.children import who_set
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import NameTakenError
 from sluicegate_operator.kube.kinds import NETWORK_POLICY, POD, STATEFUL_SET
-from sluicegate_operator.planning.children import cluster_children, listener_children, network_policies, wanted_revision
+from sluicegate_operator.planning.children import cluster_children, network_policies, wanted_revision
 from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
 from sluicegate_operator.planning.fencing import BrokerPod, SessionPods, session_pods
 from sluicegate_operator.planning.images import Images
@@ -54,10 +53,8 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class AppliedNodes:
-    """`services_taken`: the listeners whose Service's name is taken, with a sentence each; the others have theirs.
-    `scaled_by_others`: a sentence for each StatefulSet whose number of pods somebody else had changed."""
+    """`scaled_by_others`: a sentence for each StatefulSet whose number of pods somebody else had changed."""
 
-    services_taken: Mapping[str, str]
     scaled_by_others: tuple[str, ...]
 
 
@@ -102,7 +99,7 @@ class KubernetesFleet:
             for child in children:
                 await self._kube.apply(child, lambda found: scaled.update(dict.fromkeys(_scaled(found, cluster))))
             await collect_config_maps(self._kube, cluster)
-            return AppliedNodes(await self._apply_listeners(cluster, listeners), tuple(scaled))
+            return AppliedNodes(tuple(scaled))
 
     async def _try_out(
         self, there: Mapping[Role, Mapping[str, Any] | None], children: Sequence[Mapping[str, Any]]
@@ -124,15 +121,6 @@ class KubernetesFleet:
             found = await self._kube.get(NETWORK_POLICY, cluster.namespace, name)
             if found is not None and not why_not_ours(found, policy):
                 await self._kube.delete(NETWORK_POLICY, cluster.namespace, name, uid=found["metadata"]["uid"])
-
-    async def _apply_listeners(self, cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> dict[str, str]:
-        taken = {}
-        for child in listener_children(cluster, listeners):
-            try:
-                await self._kube.apply(child)
-            except NameTakenError as error:
-                taken[child["metadata"]["name"]] = str(error)
-        return taken
 
     async def _node_set(self, cluster: BrokerCluster, role: Role) -> Mapping[str, Any] | None:
         """None where there is none of ours."""

@@ -1,19 +1,92 @@
-"""Asks brokers which listeners they have open."""
+"""Asks brokers which listeners they have open, and tells each which it should have. One that is slow or away holds up
+nobody, and what it did not say is a value."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-from sluicegate_operator.fleet.asking import BrokerPool, Unreachable
+from sluicegate_operator.fleet.asking import BrokerPool, NoBrokerError, Unreachable
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.kafka_admin.client import BrokerHandle
-from sluicegate_operator.planning.listeners import LISTENERS, listener_ports
+from sluicegate_operator.kafka_admin.configs import ConfigChange
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
+from sluicegate_operator.planning.listeners import (
+    ListenersChange,
+    OpenListeners,
+    asked_keys,
+    change_to,
+    differing,
+    one_by_one,
+    open_listeners,
+    with_one,
+)
 
 
-async def ask_ports(pool: BrokerPool) -> dict[int, Mapping[str, int]]:
-    """By broker id, the port of each listener by name; a broker that does not answer is left out."""
+async def ask_listeners(pool: BrokerPool, names: Collection[str]) -> dict[int, OpenListeners]:
+    """By broker id; a broker that does not answer is left out. `names`: those of which more than ports and addresses is
+    to be known."""
+    keys = asked_keys(sorted(names))
 
-    async def look(broker: BrokerAddress, handle: BrokerHandle) -> Mapping[str, int]:
-        found = (await handle.describe_broker_configs(broker.broker_id, [LISTENERS])).get(LISTENERS)
-        return listener_ports(found.value if found is not None else None)
+    async def look(broker: BrokerAddress, handle: BrokerHandle) -> OpenListeners:
+        found = await handle.describe_broker_configs(broker.broker_id, keys)
+        return open_listeners({name: entry.value for name, entry in found.items()}, broker.host)
 
     answers = await pool.ask_each(look)
-    return {broker_id: ports for broker_id, ports in answers.items() if not isinstance(ports, Unreachable)}
+    return {broker_id: seen for broker_id, seen in answers.items() if not isinstance(seen, Unreachable)}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of the listeners of one broker. `refused`: by name, what the broker says; `changed` those that are
+    another way now."""
+
+    changed: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+async def tell_listeners(
+    pool: BrokerPool, now: Mapping[int, OpenListeners], wanted: Mapping[int, OpenListeners]
+) -> dict[int, Told]:
+    """Brokers that have what is wanted already are told nothing and left out. Raises nothing that a broker can cause:
+    who does not answer has changed nothing, as far as is known."""
+    todo = [b for b in pool.brokers if b.broker_id in now and differing(now[b.broker_id], wanted[b.broker_id])]
+    told = await asyncio.gather(
+        *(_tell(pool.only(b.broker_id), b, now[b.broker_id], wanted[b.broker_id]) for b in todo)
+    )
+    return {broker.broker_id: one for broker, one in zip(todo, told, strict=True)}
+
+
+async def _tell(pool: BrokerPool, broker: BrokerAddress, now: OpenListeners, wanted: OpenListeners) -> Told:
+    names = one_by_one(now, wanted)
+    try:
+        refusal = await _alter(pool, broker, change_to(now, wanted, broker.host))
+        if not refusal:
+            return Told(names)
+        if len(names) == 1:
+            return Told(refused={names[0]: refusal})
+        changed, refused = [], {}
+        for name in names:
+            target = with_one(now, wanted, name)
+            if refusal := await _alter(pool, broker, change_to(now, target, broker.host)):
+                refused[name] = refusal
+            else:
+                changed.append(name)
+                now = target
+    except (KafkaAdminError, NoBrokerError):
+        # It is asked again in a moment, and shown as not having them until then.
+        return Told()
+    return Told(tuple(changed), refused)
+
+
+async def _alter(pool: BrokerPool, broker: BrokerAddress, change: ListenersChange | None) -> str:
+    """What the broker says against it; empty when it has done so. Raises for what may pass."""
+    if change is None:
+        return ""
+    request = ConfigChange(set=change.set, delete=change.delete)
+    try:
+        await pool.ask_any(lambda _, handle: handle.incremental_alter_configs(broker.broker_id, request))
+    except KafkaApiError as error:
+        if error.retriable:
+            raise
+        return str(error)
+    return ""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.fleet.base import BrokerAddress
 from sluicegate_operator.planning.cluster_layout import FIRST_CONTROLLER_ID, INTERNAL_PORT, Role
 from sluicegate_operator.planning.fencing import ContainerEnd
@@ -86,6 +87,12 @@ class NodePod:
         if self.role is not Role.BROKER or not self.host or self.deleting:
             return None
         return BrokerAddress(self.ordinal, self.host, INTERNAL_PORT, up=self.ready)
+
+
+def broker_count(cluster: BrokerCluster, pods: Sequence[NodePod]) -> int:
+    """How many there are: one that is to go counts while it is there."""
+    wanted = cluster.spec.brokers.replicas if cluster.spec.brokers else 0
+    return max([wanted, *(pod.ordinal + 1 for pod in pods if pod.role is Role.BROKER)])
 
 
 def node_pod(pod: Json, of_role: Role | None = None) -> NodePod | None:

@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 
+from sluicegate_operator.fleet.nodes import read_node
 from sluicegate_operator.fleet.pods import NodePod
 from sluicegate_operator.kube.client import KubeClient
-from sluicegate_operator.kube.errors import KubeError
-from sluicegate_operator.kube.kinds import NODE
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.racks import NodeLabels, RackPod
 from sluicegate_operator.resources.labels import RACK
-
-FORBIDDEN = "the operator may not get nodes; deploy/README.md says how to let it"
 
 
 def rack_pods(pods: Sequence[NodePod]) -> list[RackPod]:
@@ -24,12 +21,7 @@ def rack_pods(pods: Sequence[NodePod]) -> list[RackPod]:
 
 async def read_labels(kube: KubeClient, node: str) -> NodeLabels:
     """Raises KubeError for what may pass."""
-    try:
-        found = await kube.get(NODE, None, node)
-    except KubeError as error:
-        if error.retriable:
-            raise
-        return NodeLabels(None, FORBIDDEN if error.status == 403 else str(error))
-    if found is None:
-        return NodeLabels(None, "there is no such node any more")
-    return NodeLabels(found["metadata"].get("labels") or {})
+    read = await read_node(kube, node)
+    return (
+        NodeLabels(None, read.unseen) if read.found is None else NodeLabels(read.found["metadata"].get("labels") or {})
+    )

@@ -1,21 +1,18 @@
-"""A BrokerCluster and its BrokerListeners: their children, and what is seen of their pods in their status."""
+"""A BrokerCluster: its children, and what is seen of its pods in its status."""
 
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
 from sluicegate_operator.api.manifests import InvalidManifest, read_stored
 from sluicegate_operator.api.metadata import Status
 from sluicegate_operator.fleet.asking import NoBrokerError
 from sluicegate_operator.fleet.claims import own_claims
 from sluicegate_operator.fleet.failing import failing_nodes
-from sluicegate_operator.fleet.kubernetes import broker_addresses
-from sluicegate_operator.fleet.listeners import ask_ports
-from sluicegate_operator.fleet.pods import NodePod
+from sluicegate_operator.fleet.pods import NodePod, broker_count
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.settling import Settling
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, UnreadableClusterError, gather_snapshot
@@ -24,17 +21,10 @@ from sluicegate_operator.kafka_admin.errors import KafkaAdminError
 from sluicegate_operator.kube.errors import ClaimsTakenError, KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.cluster_layout import ClusterLayout, Role, cluster_id, plan_cluster
-from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
-from sluicegate_operator.planning.conditions import STALLED
-from sluicegate_operator.planning.fencing import ContainerEnd
-from sluicegate_operator.planning.listeners import ServingBroker, listener_seen
+from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
 from sluicegate_operator.planning.start_failures import FailureHistory, NodesNotStarting
-from sluicegate_operator.planning.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
-
-_Life = tuple[str, ContainerEnd | None]
-"""Of one process: its pod's uid, and how the one before it in that pod ended."""
 
 STARTING_RETRY = Retry(2.0, 10.0)
 REFUSED_RETRY = Retry(10.0, 60.0)
@@ -43,14 +33,13 @@ REFUSED_RETRY = Retry(10.0, 60.0)
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """What became of the children: `refusal`, `name_taken` and `claims_taken` are sentences about the cluster's own,
-    `services_taken` by listener. `unreadable`: what they follow from and cannot be read."""
+    """What became of the children: `refusal`, `name_taken` and `claims_taken` are sentences. `unreadable`: what they
+    follow from and cannot be read."""
 
     refusal: str = ""
     name_taken: str = ""
     claims_taken: str = ""
     unreadable: str = ""
-    services_taken: Mapping[str, str] = field(default_factory=dict)
 
 
 class ClusterReconciler:
@@ -58,8 +47,6 @@ class ClusterReconciler:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._ports: dict[ClusterKey, dict[_Life, Mapping[str, int]]] = {}
-        """What brokers have open, which is fixed as long as their processes live."""
         self._failures: defaultdict[ClusterKey, FailureHistory] = defaultdict(FailureHistory)
         self._settling = Settling(context.settings.settle_s)
 
@@ -75,10 +62,8 @@ class ClusterReconciler:
         await self._let_claims_go(key, cluster)
         if cluster is None or cluster.spec.brokers is None:
             await context.forget_cluster(key)
-            self._ports.pop(key, None)
             self._failures.pop(key, None)
             self._settling.forget(key)
-            await self._write_listeners(snapshot, None, (), _Applied())
             return None
         if not cluster.status.cluster_id:
             resources = (cluster, *snapshot.listeners)
@@ -87,15 +72,12 @@ class ClusterReconciler:
                 return wait_s
         applied = _Applied() if cluster.spec.paused else await self._apply(snapshot, cluster)
         pods = [pod for pod in await context.fleet.pods(cluster) if not pod.deleting]
-        layout = plan_cluster(cluster, snapshot.listeners, _broker_count(cluster, pods))
+        layout = plan_cluster(cluster, snapshot.listeners, broker_count(cluster, pods))
         seen = await self._observe(cluster, layout, pods, applied)
         await self._write(cluster, cluster_status(cluster, seen, now()), without=["dynamicConfigKeys"])
-        serving = await self._serving(key, pods) if snapshot.listeners else ()
-        await self._write_listeners(snapshot, layout, serving, applied)
-        told = all(broker.ports is not None for broker in serving)
         if seen.refusal:
             return REFUSED_RETRY
-        settled = told and seen.brokers_ready >= seen.brokers_expected
+        settled = seen.brokers_ready >= seen.brokers_expected
         return context.resync_s(cluster) if settled else STARTING_RETRY
 
     async def _let_claims_go(self, key: ClusterKey, now_there: BrokerCluster | None) -> None:
@@ -131,7 +113,7 @@ class ClusterReconciler:
             return _Applied(refusal=str(error))
         self._context.mark("rolls", (cluster.namespace, cluster.name))
         await self._context.say_scaled_by_others(cluster, nodes)
-        return _Applied(services_taken=nodes.services_taken)
+        return _Applied()
 
     async def _observe(
         self, cluster: BrokerCluster, layout: ClusterLayout, pods: list[NodePod], applied: _Applied
@@ -181,44 +163,7 @@ class ClusterReconciler:
                 log.info("cluster %s cannot be described: %s", cluster.name, error)
             return -1
 
-    async def _serving(self, key: ClusterKey, pods: Sequence[NodePod]) -> tuple[ServingBroker, ...]:
-        """The brokers that are ready; each is asked once in its process's life."""
-        ready = {_life(pod): pod for pod in pods if pod.role is Role.BROKER and pod.ready}
-        known = {life: ports for life, ports in self._ports.get(key, {}).items() if life in ready}
-        asked = {pod.ordinal for life, pod in ready.items() if life not in known}
-        pool = await self._context.pool_of(key, broker_addresses(pods)) if asked else None
-        if pool is not None:
-            told = await ask_ports(replace(pool, brokers=tuple(b for b in pool.brokers if b.broker_id in asked)))
-            known |= {life: told[pod.ordinal] for life, pod in ready.items() if pod.ordinal in told}
-        self._ports[key] = known
-        return tuple(ServingBroker(pod.ordinal, pod.host, known.get(life)) for life, pod in ready.items())
-
-    async def _write_listeners(
-        self, snapshot: Snapshot, layout: ClusterLayout | None, serving: Sequence[ServingBroker], applied: _Applied
-    ) -> None:
-        for listener in snapshot.listeners:
-            taken = applied.services_taken.get(listener.name, "")
-            status = listener_status(listener, layout, listener_seen(listener, serving), now(), taken)
-            await self._write(listener, status)
-
-    async def _write(
-        self, resource: BrokerCluster | BrokerListener, status: Status, *, without: Collection[str] = ()
-    ) -> None:
-        """With a Warning when it turns out that a person is needed. Of what cannot be read, Context.say_unreadable
-        tells."""
-        await self._context.write_status(resource, status, without=without)
-        before, after = resource.status.condition(STALLED), status.condition(STALLED)
-        if after is None or after.status != "True" or after.reason == UNREADABLE:
-            return
-        if before is None or (before.status, before.reason) != (after.status, after.reason):
-            await self._context.post(resource, "Warning", after.reason, after.message)
-
-
-def _broker_count(cluster: BrokerCluster, pods: Sequence[NodePod]) -> int:
-    """How many there are: one that is to go counts while it is there."""
-    wanted = cluster.spec.brokers.replicas if cluster.spec.brokers else 0
-    return max([wanted, *(pod.ordinal + 1 for pod in pods if pod.role is Role.BROKER)])
-
-
-def _life(pod: NodePod) -> _Life:
-    return pod.uid, pod.ended
+    async def _write(self, cluster: BrokerCluster, status: Status, *, without: Collection[str] = ()) -> None:
+        """With a Warning when it turns out that a person is needed."""
+        await self._context.write_status(cluster, status, without=without)
+        await self._context.say_stalled(cluster, status)

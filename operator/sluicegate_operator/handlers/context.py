@@ -160,6 +160,16 @@ class Context:
         if message not in [one["message"] for one in old.get("conditions") or ()]:
             await self.events.record(found.body, "Warning", UNREADABLE, message)
 
+    async def say_stalled(self, resource: Resource, status: Status) -> None:
+        """A Warning when its new `status` says that a person is needed, and its old one did not. What cannot be read is
+        told by say_unreadable."""
+        old: Status = getattr(resource, "status")  # noqa: B009  as above
+        before, after = old.condition(STALLED), status.condition(STALLED)
+        if after is None or after.status != "True" or after.reason == UNREADABLE:
+            return
+        if before is None or (before.status, before.reason) != (after.status, after.reason):
+            await self.post(resource, "Warning", after.reason, after.message)
+
     async def post(self, resource: Resource, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         meta = {"name": resource.name, "namespace": resource.namespace, "uid": resource.metadata.uid}
         body = {"apiVersion": resource.api_version, "kind": type(resource).__name__, "metadata": meta}

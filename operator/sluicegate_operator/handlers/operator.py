@@ -9,6 +9,7 @@ from sluicegate_operator.handlers.configs import ConfigReconciler
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.health import Readiness
 from sluicegate_operator.handlers.kopf_thread import KopfThread
+from sluicegate_operator.handlers.listeners import ListenerReconciler
 from sluicegate_operator.handlers.observers import ObserverReconciler
 from sluicegate_operator.handlers.pipelines import PipelineReconciler
 from sluicegate_operator.handlers.quotas import QuotaReconciler
@@ -40,6 +41,7 @@ async def lead(
     reconcilers: dict[str, Reconcile] = {
         "quotas": QuotaReconciler(context).reconcile,
         "clusters": ClusterReconciler(context).reconcile,
+        "listeners": ListenerReconciler(context).reconcile,
         "topics": TopicReconciler(context).reconcile,
         "registrations": RegistrationReconciler(context).reconcile,
         "racks": RackReconciler(context).reconcile,

@@ -23,7 +23,8 @@ from sluicegate_operator.kafka_admin.errors import KafkaApiError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER, CONNECTION_QUOTA
 from sluicegate_operator.planning import quota_status
 from sluicegate_operator.planning.broker_answers import BrokerAnswers
-from sluicegate_operator.planning.cluster_layout import plan_cluster
+from sluicegate_operator.planning.cluster_layout import cluster_listeners, plan_cluster
+from sluicegate_operator.planning.exposure import hiding_of_all
 from sluicegate_operator.planning.quotas import (
     DesiredLimits,
     ObservedLimits,
@@ -130,6 +131,7 @@ class QuotaReconciler:
         expected = plan_cluster(cluster, snapshot.listeners).broker_ids
         observed = self._answers[key].observed(asyncio.get_running_loop().time())
         lagging = lagging_brokers(plan, expected, observed)
+        hidden = hiding_of_all(cluster_listeners(cluster, snapshot.listeners))
         error, refused = _why(result) or seen.held, _refused(plan, result)
         enforcements = {
             name: quota_status.Enforcement(
@@ -138,6 +140,7 @@ class QuotaReconciler:
                 error=_why_behind(plan, name, observed, refused.get(name, error)) if behind else "",
                 refused=name in refused and bool(behind) and not _is_closed(plan, name, observed),
                 unreachable=seen.unreachable.keys() & set(behind),
+                hiding=hidden,
             )
             for name, behind in lagging.items()
         }

@@ -98,7 +98,7 @@ class Watch:
         if now.phase != before.phase:
             self._queues["pipelines"].mark(key)
         elif now != before:
-            for queue in ("registrations", "racks", "rolls", "clusters"):
+            for queue in ("registrations", "racks", "rolls", "clusters", "listeners"):
                 self._queues[queue].mark(key)
         if now.reachable != before.reachable:
             for queue in ("quotas", "topics", "configs", "observers"):
@@ -125,6 +125,7 @@ _CONCERNED: Mapping[Kind, Sequence[str]] = {
     BROKER_CLUSTER: (
         "quotas",
         "clusters",
+        "listeners",
         "topics",
         "registrations",
         "racks",
@@ -133,7 +134,7 @@ _CONCERNED: Mapping[Kind, Sequence[str]] = {
         "observers",
         "pipelines",
     ),
-    BROKER_LISTENER: ("quotas", "clusters", "rolls"),
+    BROKER_LISTENER: ("quotas", "listeners", "clusters", "rolls"),
     CONNECTION_QUOTA: ("quotas",),
     AUDIT_PIPELINE: ("pipelines",),
     OBSERVER_PLUGIN: ("observers",),

@@ -44,6 +44,7 @@ EVENT = Kind("v1", "Event", "events")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 NETWORK_POLICY = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
+SERVICE = Kind("v1", "Service", "services")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 CRON_JOB = Kind("batch/v1", "CronJob", "cronjobs")
 JOB = Kind("batch/v1", "Job", "jobs")
@@ -57,7 +58,7 @@ KUBEFLOW_SPARK_APPLICATION = Kind("sparkoperator.k8s.io/v1beta2", "SparkApplicat
 _APPLIED = (
     NETWORK_POLICY,
     STATEFUL_SET,
-    Kind("v1", "Service", "services"),
+    SERVICE,
     CONFIG_MAP,
     CRON_JOB,
     SCHEDULED_SPARK_APPLICATION,

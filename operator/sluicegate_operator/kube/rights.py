@@ -28,7 +28,7 @@ CALLED: Mapping[Resource, frozenset[str]] = {
     # Patched for its finalizer.
     (_OURS, "topics"): frozenset({"list", "watch", "patch"}),
     (_OURS, "brokerregistrations"): _APPLIED | {"list", "delete"},
-    ("", "services"): _APPLIED,
+    ("", "services"): _APPLIED | {"list", "delete"},
     ("", "serviceaccounts"): _APPLIED,
     ("", "configmaps"): _APPLIED | {"list", "delete"},
     ("apps", "statefulsets"): _APPLIED | {"list", "watch"},

@@ -22,10 +22,12 @@ from sluicegate_operator.planning.cluster_layout import (
     cluster_listeners,
     node_overrides,
     plan_cluster,
+    without_client_listeners,
 )
 from sluicegate_operator.planning.restart_reasons import NodeRevision, node_revision
 from sluicegate_operator.resources.config_map import config_map
 from sluicegate_operator.resources.controller_role import journal_rights
+from sluicegate_operator.resources.listener_services import broker_service, listener_service
 from sluicegate_operator.resources.network_policy import OpenPorts, network_policy
 from sluicegate_operator.resources.observer_code import observer_python_path, observer_volumes
 from sluicegate_operator.resources.pod_disruption_budget import pod_disruption_budget
@@ -35,7 +37,6 @@ from sluicegate_operator.resources.service import (
     controller_service,
     controller_service_name,
     headless_service,
-    listener_service,
     port_name,
 )
 from sluicegate_operator.resources.service_account import service_account
@@ -89,10 +90,12 @@ def network_policies(
 
 
 def wanted_revision(cluster: BrokerCluster, layout: ClusterLayout, role: Role) -> NodeRevision:
-    """What pods of this role carry as their annotation once they are restarted; see restart_reasons."""
-    nodes = node_set(cluster, layout, role)
+    """What pods of this role carry as their annotation once they are restarted; see restart_reasons. Listeners of
+    clients are no part of it: they change while brokers run."""
+    lasting = without_client_listeners(layout)
+    nodes = node_set(cluster, lasting, role)
     resources = nodes.resources.model_dump(by_alias=True, exclude_none=True) if nodes.resources else None
-    properties = {**layout.properties(role), **nodes.overrides}
+    properties = {**lasting.properties(role), **nodes.overrides}
     properties |= _other_fields(cluster, nodes)
     return node_revision(properties, image_of(cluster), resources, pod_spec(cluster, nodes))
 
@@ -111,14 +114,19 @@ def _other_fields(cluster: BrokerCluster, nodes: NodeSet) -> dict[str, str]:
     return {field: json.dumps(part, sort_keys=True) for field, part in parts.items()}
 
 
-def listener_children(cluster: BrokerCluster, listeners: Sequence[BrokerListener]) -> list[Json]:
-    """Listeners that clash with an older one have no Service: nothing listens there for them."""
-    clashing = {clash.resource for clash in plan_cluster(cluster, listeners).clashes}
-    return [
-        listener_service(listener)
-        for listener in cluster_listeners(cluster, listeners)
-        if listener.name not in clashing
-    ]
+def listener_children(
+    cluster: BrokerCluster, listeners: Sequence[BrokerListener], broker_count: int | None = None
+) -> dict[str, list[Json]]:
+    """By the BrokerListener's name, the Service of all brokers first. Listeners that clash with an older one have none:
+    nothing listens there for them."""
+    layout = plan_cluster(cluster, listeners, broker_count)
+    clashing = {clash.resource for clash in layout.clashes}
+    children = {}
+    for listener in cluster_listeners(cluster, listeners):
+        if listener.name not in clashing:
+            ids = layout.broker_ids if listener.spec.is_exposed else ()
+            children[listener.name] = [listener_service(listener), *(broker_service(listener, id_) for id_ in ids)]
+    return children
 
 
 def controller_addresses(layout: ClusterLayout) -> tuple[str, ...]:

@@ -3,23 +3,26 @@
 Properties that all nodes of a role share go into one file; what depends on the node (its id, its addresses, its folder)
 is passed as `--override key=value`, by Kubernetes with `$(POD_IP)` and the like, on a laptop with real values.
 Dynamic configuration is in neither, so a process that starts late has nothing old in its file: see `broker_config`, and
-`quotas` for the limits of connections. What is here needs a restart to change: see `restart_reasons`.
+`quotas` for the limits of connections. What is here needs a restart to change, but
+for the listeners of clients: see `restart_reasons`, and `listeners` for how they change on running brokers.
 """
 
 import base64
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from ipaddress import ip_network
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, ConnectionQuotaSettings
 from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS
+from sluicegate_operator.api.config_keys import DYNAMIC_CONFIG_KEYS, LISTENER_PREFIX
 from sluicegate_operator.api.metadata import API_VERSION
 
 INTERNAL = "INTERNAL"
 """Brokers reach each other by it, and the operator reaches brokers; no ConnectionQuota can target it."""
 INTERNAL_PORT = 9091
+PROTOCOLS = "listener.security.protocol.map"
 CONTROLLER = "CONTROLLER"
 CONTROLLER_PORT = 9093
 HTTP_PORT = 9404
@@ -103,7 +106,6 @@ def plan_cluster(
     ports, clashes = _listener_ports(cluster, listeners)
     brokers = cluster.spec.brokers.replicas if broker_count is None else broker_count
     config = {**static_config(cluster), **_window(cluster.spec.connection_quota)}
-    protocols = [f"{CONTROLLER}:PLAINTEXT", *(f"{port.name}:PLAINTEXT" for port in ports)]
     return ClusterLayout(
         name=cluster.name,
         namespace=cluster.namespace,
@@ -116,7 +118,8 @@ def plan_cluster(
             "process.roles": "broker",
             "controller.listener.names": CONTROLLER,
             "inter.broker.listener.name": INTERNAL,
-            "listener.security.protocol.map": ",".join(protocols),
+            PROTOCOLS: protocol_map(port.name for port in ports),
+            **_trusted(ports, listeners, cluster),
         },
         controller_properties={
             **config,
@@ -124,10 +127,44 @@ def plan_cluster(
             "process.roles": "controller",
             "controller.listener.names": CONTROLLER,
             # Without the brokers' listeners: a new listener rolls brokers only.
-            "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT",
+            PROTOCOLS: f"{CONTROLLER}:PLAINTEXT",
         },
         clashes=clashes,
     )
+
+
+def without_client_listeners(layout: ClusterLayout) -> ClusterLayout:
+    """As it is before any BrokerListener is made."""
+    internal = tuple(port for port in layout.listeners if port.resource is None)
+    gone = {trusted_key(port.name) for port in layout.listeners} | {PROTOCOLS}
+    lasting = {key: value for key, value in layout.broker_properties.items() if key not in gone}
+    properties = lasting | {PROTOCOLS: protocol_map(port.name for port in internal)}
+    return replace(layout, listeners=internal, broker_properties=properties)
+
+
+def protocol_map(names: Iterable[str]) -> str:
+    """Of brokers, by Kafka's names of their listeners."""
+    return ",".join(f"{name}:PLAINTEXT" for name in (CONTROLLER, *names))
+
+
+def trusted_key(listener: str) -> str:
+    """Whose word brokers take for the address of a client; `listener` is its name in Kafka."""
+    return f"{LISTENER_PREFIX}{listener.lower()}.proxy.protocol.trusted"
+
+
+def _trusted(
+    ports: Sequence[ListenerPort], listeners: Sequence[BrokerListener], cluster: BrokerCluster
+) -> dict[str, str]:
+    proxies = {listener.name: listener.spec.proxy_protocol for listener in cluster_listeners(cluster, listeners)}
+    trusted = {port.name: proxies[port.resource] for port in ports if port.resource is not None}
+    return {
+        trusted_key(name): ",".join(networks(proxy.trusted)) for name, proxy in trusted.items() if proxy is not None
+    }
+
+
+def networks(ranges: Iterable[str]) -> tuple[str, ...]:
+    """However they are written, as brokers take them: without bits of a host."""
+    return tuple(sorted({str(ip_network(text, strict=False)) for text in ranges}))
 
 
 def _journal(cluster: BrokerCluster) -> dict[str, str]:

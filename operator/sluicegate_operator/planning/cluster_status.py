@@ -1,12 +1,10 @@
-"""The status of a BrokerCluster and of its BrokerListeners, from the nodes that were seen."""
+"""The status of a BrokerCluster, from the nodes that were seen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster, BrokerClusterStatus, RolloutStatus
-from sluicegate_operator.api.broker_listener import BrokerListener, BrokerListenerStatus
-from sluicegate_operator.planning.cluster_layout import ClusterLayout
 from sluicegate_operator.planning.conditions import (
     CLAIMS_TAKEN,
     NAME_TAKEN,
@@ -18,16 +16,13 @@ from sluicegate_operator.planning.conditions import (
     stalled,
     working,
 )
-from sluicegate_operator.planning.listeners import ListenerSeen
 from sluicegate_operator.planning.racks import RacksPlan
 from sluicegate_operator.planning.roll import Done, Fence, Restart, RollStep, Wait, WaitReason
 from sluicegate_operator.planning.scale import NEEDS_A_PERSON, ScaleReason, ScaleStep
 from sluicegate_operator.planning.start_failures import NodesNotStarting
 from sluicegate_operator.planning.unreadable import UNREADABLE
 
-ADDRESSES_MAX = 100
 MESSAGE_MAX = 4096
-BROKERS_SHOWN_MAX = 10
 PAUSED = "spec.paused is true: nothing is changed until it is false"
 RESTARTING = "Restarting"
 """Reason of status.rollout."""
@@ -219,51 +214,3 @@ def roll_findings(step: RollStep) -> tuple[Finding, ...]:
         Finding("Rolling", under_way, status.reason, status.message),
         Finding("RollBlocked", blocked, status.reason, status.message if blocked else ""),
     )
-
-
-def listener_status(
-    listener: BrokerListener,
-    layout: ClusterLayout | None,
-    seen: ListenerSeen,
-    now: datetime,
-    name_taken: str = "",
-) -> BrokerListenerStatus:
-    """Without a layout the cluster is missing. `name_taken`: which Service has the name of the listener's, and what to
-    do."""
-    old = listener.status
-    progress = _listener_progress(listener, layout, seen, name_taken)
-    addresses = seen.addresses if layout is not None else ()
-    served = progress.settled and addresses and not name_taken
-    host = f"{listener.name}.{listener.namespace}.svc:{listener.spec.port}" if served else ""
-    return BrokerListenerStatus(
-        observed_generation=observed_generation(listener, old, progress),
-        conditions=conditions(listener, old, progress.findings, now),
-        addresses=tuple(sorted(addresses))[:ADDRESSES_MAX],
-        bootstrap=host,
-    )
-
-
-def _listener_progress(
-    listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, name_taken: str
-) -> Progress:
-    if layout is None:
-        name = listener.spec.cluster_ref.name
-        return stalled(
-            "ClusterMissing",
-            f"there is no bundled BrokerCluster {name} in namespace {listener.namespace}; create it or correct"
-            " clusterRef",
-        )
-    clash = next((clash for clash in layout.clashes if clash.resource == listener.name), None)
-    if clash is not None:
-        return stalled("Conflicted", clash.message)
-    if name_taken:
-        return stalled(NAME_TAKEN, name_taken)
-    counted = f"open on {len(seen.addresses)}/{len(layout.broker_ids)} brokers"
-    if seen.lacking:
-        ids = ", ".join(map(str, seen.lacking[:BROKERS_SHOWN_MAX]))
-        return working("RestartPending", f"{counted}; to be restarted for it: {ids}")
-    if seen.unknown:
-        return working("BrokersUnreachable", f"{counted}; broker {seen.unknown[0]} does not say which it has open")
-    if len(seen.addresses) < len(layout.broker_ids):
-        return working("BrokersStarting", counted)
-    return ready("Listening", counted)

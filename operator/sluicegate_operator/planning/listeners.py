@@ -1,48 +1,189 @@
-"""Which listeners a broker has open, by its own word: its configuration key `listeners`, which is fixed while it runs.
+"""Which listeners each broker should have open, by its dynamic configuration, and what brings it there. Pure.
 
-A broker binds all of them before it registers, so one that serves clients has them open.
+A value that the broker keeps names no address of a pod: a host that is left out is the broker's own, whatever that is
+when it starts the next time (decision 31). What brokers say is compared with their own host in its place.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.planning.cluster_layout import (
+    INTERNAL,
+    PROTOCOLS,
+    ClusterLayout,
+    networks,
+    protocol_map,
+    trusted_key,
+)
+from sluicegate_operator.planning.exposure import Address
 
 LISTENERS = "listeners"
+ADVERTISED = "advertised.listeners"
 _ENTRY = re.compile(r"^(?P<name>[^:/]+)://(?P<host>.*):(?P<port>\d+)$")
 
 
-def listener_ports(value: str | None) -> dict[str, int]:
+def listener_addresses(value: str | None) -> dict[str, Address]:
     """By name. `value` is as Kafka has it: `INTERNAL://10.0.0.1:9091,EXTERNAL://[::1]:9094`."""
     entries = (_ENTRY.match(entry.strip()) for entry in (value or "").split(","))
-    return {entry["name"].upper(): int(entry["port"]) for entry in entries if entry is not None}
+    return {
+        entry["name"].upper(): Address(entry["host"].strip("[]"), int(entry["port"]))
+        for entry in entries
+        if entry is not None
+    }
+
+
+def listener_ports(value: str | None) -> dict[str, int]:
+    return {name: address.port for name, address in listener_addresses(value).items()}
 
 
 @dataclass(frozen=True, slots=True)
-class ServingBroker:
-    """A broker that lets clients in. `ports` of its listeners by name; None while it has not said."""
+class OpenListener:
+    """`advertised`: what clients are told; `trusted`: see BrokerListener.spec.proxyProtocol."""
 
-    id: int
-    host: str
-    ports: Mapping[str, int] | None = None
+    port: int
+    advertised: Address
+    trusted: tuple[str, ...] = ()
+
+
+OpenListeners = Mapping[str, OpenListener]
+"""By name in Kafka, INTERNAL too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenersChange:
+    """Keys that one broker is to set, and to give back, together."""
+
+    set: Mapping[str, str]
+    delete: tuple[str, ...] = ()
+
+
+def asked_keys(names: Sequence[str]) -> list[str]:
+    """What to ask a broker for; `names` of the listeners that are wanted."""
+    return [LISTENERS, ADVERTISED, *(trusted_key(name) for name in names)]
+
+
+def open_listeners(configs: Mapping[str, str | None], host: str) -> dict[str, OpenListener]:
+    """What a broker, whose own address is `host`, says of `asked_keys`."""
+    told = listener_addresses(configs.get(ADVERTISED))
+    found = {}
+    for name, bound in listener_addresses(configs.get(LISTENERS)).items():
+        shown = told.get(name, bound)
+        ranges = (configs.get(trusted_key(name)) or "").split(",")
+        found[name] = OpenListener(
+            bound.port,
+            Address(shown.host or host, shown.port),
+            networks(text.strip() for text in ranges if text.strip()),
+        )
+    return found
+
+
+def wanted_listeners(
+    layout: ClusterLayout,
+    listeners: Mapping[str, BrokerListener],
+    host: str,
+    told: Mapping[str, Address],
+    now: OpenListeners,
+) -> dict[str, OpenListener]:
+    """Of the broker at `host`. `listeners` by metadata.name; `told` by Kafka's name what clients are to be told where
+    that is known: until then it stays as it is."""
+    wanted = {}
+    for port in layout.listeners:
+        proxy = listeners[port.resource].spec.proxy_protocol if port.resource is not None else None
+        own = now[port.name].advertised if port.name in now and port.resource is not None else Address(host, port.port)
+        wanted[port.name] = OpenListener(
+            port.port,
+            told.get(port.name, own),
+            networks(proxy.trusted) if proxy is not None else (),
+        )
+    return wanted
+
+
+def differing(now: OpenListeners, wanted: OpenListeners) -> tuple[str, ...]:
+    """INTERNAL is the file's for good, and never among them."""
+    names = {*now, *wanted} - {INTERNAL}
+    return tuple(sorted(name for name in names if now.get(name) != wanted.get(name)))
+
+
+def change_to(now: OpenListeners, wanted: OpenListeners, host: str) -> ListenersChange | None:
+    """None when the broker has it already. Ports, addresses and who is trusted change together: a listener is never
+    open without its PROXY protocol."""
+    names = differing(now, wanted)
+    if not names:
+        return None
+    values: dict[str, str] = {}
+    if any(name not in now or name not in wanted or now[name].port != wanted[name].port for name in names):
+        values[LISTENERS] = ",".join(f"{name}://:{listener.port}" for name, listener in wanted.items())
+        values[PROTOCOLS] = protocol_map(wanted)
+    values[ADVERTISED] = ",".join(_entry(name, listener.advertised, host) for name, listener in wanted.items())
+    values |= {
+        trusted_key(name): ",".join(wanted[name].trusted)
+        for name in names
+        if name in wanted and wanted[name].trusted != (now[name].trusted if name in now else ())
+    }
+    # Also where it was not asked for: a listener of that name that comes later begins without it.
+    gone = tuple(trusted_key(name) for name in names if name not in wanted)
+    return ListenersChange(values, gone)
+
+
+def _entry(name: str, address: Address, host: str) -> str:
+    if address.host == host:
+        return f"{name}://:{address.port}"
+    return f"{name}://{address}"
+
+
+def one_by_one(now: OpenListeners, wanted: OpenListeners) -> tuple[str, ...]:
+    """In which order to change single listeners where all together were refused: what goes makes room for others."""
+    return tuple(sorted(differing(now, wanted), key=lambda name: (name in wanted, name)))
+
+
+def with_one(now: OpenListeners, wanted: OpenListeners, name: str) -> dict[str, OpenListener]:
+    """`now`, in which only the listener `name` is as it is wanted."""
+    others = {other: listener for other, listener in now.items() if other != name}
+    return {**others, name: wanted[name]} if name in wanted else others
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSeen:
-    """`addresses`: where it is open. Of the brokers that serve, `lacking` run without it until they are restarted, and
-    `unknown` have not said."""
+    """`told`: by broker id, what clients are told of those that have it open as wanted. Of the brokers that serve,
+    `lacking` have not yet, `unknown` have not said, and `refused` say why they will not. `waits`: see exposure."""
 
-    addresses: tuple[str, ...] = ()
+    told: Mapping[int, Address] = field(default_factory=dict)
     lacking: tuple[int, ...] = ()
     unknown: tuple[int, ...] = ()
+    refused: Mapping[int, str] = field(default_factory=dict)
+    waits: tuple[str, ...] = ()
 
 
-def listener_seen(listener: BrokerListener, brokers: Sequence[ServingBroker]) -> ListenerSeen:
-    name, port = listener.spec.name, listener.spec.port
-    told = {broker.id: broker.ports for broker in brokers if broker.ports is not None}
+@dataclass(frozen=True, slots=True)
+class BrokerSeen:
+    """A broker that lets clients in. `now` and `wanted` are its listeners; `now` is None while it has not said. By
+    listener, in Kafka's name: `refused` is what the broker says, `waits` what is waited for."""
+
+    id: int
+    now: OpenListeners | None
+    wanted: OpenListeners
+    refused: Mapping[str, str] = field(default_factory=dict)
+    waits: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def settled(self) -> bool:
+        return self.now is not None and not differing(self.now, self.wanted)
+
+
+def listener_seen(name: str, brokers: Sequence[BrokerSeen]) -> ListenerSeen:
+    """`name` is Kafka's."""
+    told = {b.id: b.now[name].advertised for b in brokers if b.now is not None and _is_open(b, name)}
     return ListenerSeen(
-        addresses=tuple(f"{b.host}:{port}" for b in brokers if b.id in told and told[b.id].get(name) == port),
-        lacking=tuple(sorted(id_ for id_, ports in told.items() if ports.get(name) != port)),
-        unknown=tuple(sorted(broker.id for broker in brokers if broker.ports is None)),
+        told=told,
+        lacking=tuple(sorted(b.id for b in brokers if b.now is not None and b.id not in told)),
+        unknown=tuple(sorted(broker.id for broker in brokers if broker.now is None)),
+        refused={b.id: b.refused[name] for b in brokers if name in b.refused},
+        waits=tuple(b.waits[name] for b in brokers if name in b.waits),
     )
+
+
+def _is_open(broker: BrokerSeen, name: str) -> bool:
+    now = broker.now or {}
+    return name in now and now[name] == broker.wanted.get(name)

@@ -14,7 +14,8 @@ from sluicegate_operator.planning.conditions import (
     stalled,
     working,
 )
-from sluicegate_operator.planning.quotas import Limits, Outcome, QuotaPlan, Verdict
+from sluicegate_operator.planning.exposure import HIDDEN, NOT_HIDDEN, Hiding
+from sluicegate_operator.planning.quotas import Limits, Outcome, QuotaPlan, TargetKind, Verdict
 
 ENFORCED, CONFLICTED, TARGET_FOUND = "Enforced", "Conflicted", "TargetFound"
 _LISTED_MAX = 10
@@ -35,6 +36,8 @@ class Enforcement:
     refused: bool = False
     """`error` is what brokers say whenever they are asked: the limit itself is the trouble."""
     unreachable: Collection[int] = ()
+    hiding: Hiding = NOT_HIDDEN
+    """Whether listeners of the cluster hide the addresses of clients."""
 
     @property
     def reason(self) -> str:
@@ -64,7 +67,7 @@ def quota_status(
     limits = plan.limits.get(verdict.target)
     newly = _newly_enforced(quota, verdict, enforcement)
     enforced_at, apply_seconds = (now, _seconds(enforcement, now)) if newly else (old.enforced_at, old.apply_seconds)
-    findings = (*progress.findings, *_own_findings(verdict, enforcement))
+    findings = (*progress.findings, *_own_findings(verdict, enforcement), *_hidden(verdict, enforcement.hiding))
     return ConnectionQuotaStatus(
         observed_generation=observed_generation(quota, old, progress),
         conditions=conditions(quota, old, findings, now),
@@ -131,6 +134,13 @@ def _own_findings(verdict: Verdict, enforcement: Enforcement) -> tuple[Finding, 
         enforced,
         Finding(CONFLICTED, lost, "StricterQuota" if lost else "NoConflict", verdict.message if lost else ""),
     )
+
+
+def _hidden(verdict: Verdict, hiding: Hiding) -> tuple[Finding, ...]:
+    """Of limits of addresses: they hit whoever stands before the client where its address is hidden."""
+    if verdict.target.kind not in (TargetKind.IP, TargetKind.DEFAULT_IP):
+        return ()
+    return (Finding(HIDDEN, hiding.hidden, hiding.reason, hiding.message),)
 
 
 def _effective(limits: Limits | None) -> Effective | None:

@@ -113,8 +113,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """Limits of a listener whose BrokerListener is gone: they stay until no broker has its port open, which takes a
-    restart of each."""
+    """Limits of a listener whose BrokerListener is gone: they stay until no broker has its port open."""
 
     target: TargetKey
     limits: Limits

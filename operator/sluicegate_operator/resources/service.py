@@ -1,12 +1,11 @@
-"""Services: a headless one for the pods of each role, one for each controller, and one in front of each listener."""
+"""Services of nodes: a headless one for the pods of each role, and one for each controller."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from sluicegate_operator.api.broker_cluster import BrokerCluster
-from sluicegate_operator.api.broker_listener import BrokerListener
-from sluicegate_operator.resources.labels import LISTENER_LABEL, POD_NAME_LABEL, labels, node_set_name, selector
+from sluicegate_operator.resources.labels import POD_NAME_LABEL, labels, node_set_name, selector
 from sluicegate_operator.resources.owner import child_metadata
 
 CONTROLLER = "controller"
@@ -58,26 +57,4 @@ def controller_service(cluster: BrokerCluster, ordinal: int, port: int) -> dict[
             "selector": selector(cluster.name, CONTROLLER) | {POD_NAME_LABEL: name},
             "ports": [{"name": "controller", "port": port, "targetPort": port, "protocol": "TCP"}],
         },
-    }
-
-
-def listener_service(listener: BrokerListener) -> dict[str, Any]:
-    """Has the BrokerListener's own name, and belongs to it."""
-    cluster, spec = listener.spec.cluster_ref.name, listener.spec
-    service: dict[str, Any] = {
-        "type": spec.exposure,
-        "selector": selector(cluster, "broker"),
-        "ports": [
-            {"name": port_name(spec.name), "port": spec.port, "targetPort": spec.port, "protocol": "TCP"},
-        ],
-    }
-    if spec.exposure != "ClusterIP":
-        # Otherwise the node's address hides the client's, and limits of addresses hit everybody behind the node.
-        service["externalTrafficPolicy"] = "Local"
-    names = labels(cluster, "broker") | {LISTENER_LABEL: spec.name}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": child_metadata(listener, listener.name, names),
-        "spec": service,
     }

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from sluicegate_operator.fleet.nodes import FORBIDDEN
 from sluicegate_operator.fleet.pods import NodePod
-from sluicegate_operator.fleet.racks import FORBIDDEN, rack_pods, read_labels
+from sluicegate_operator.fleet.racks import rack_pods, read_labels
 from sluicegate_operator.kube.errors import KubeError, KubeUnavailableError
 from sluicegate_operator.planning.cluster_layout import Role
 from sluicegate_operator.planning.racks import NodeLabels, RackPod

@@ -44,7 +44,18 @@ def pod(ip: str, ready: bool) -> dict[str, Any]:
     }
 
 
-QUEUES = ("quotas", "clusters", "topics", "registrations", "racks", "rolls", "configs", "observers", "pipelines")
+QUEUES = (
+    "quotas",
+    "clusters",
+    "listeners",
+    "topics",
+    "registrations",
+    "racks",
+    "rolls",
+    "configs",
+    "observers",
+    "pipelines",
+)
 
 
 @pytest.fixture
@@ -63,7 +74,7 @@ REF = {"clusterRef": {"name": "shop"}}
     ("kind", "name", "spec", "marked"),
     [
         (CONNECTION_QUOTA, "q", REF, {"quotas"}),
-        (BROKER_LISTENER, "l", REF, {"quotas", "clusters", "rolls"}),
+        (BROKER_LISTENER, "l", REF, {"quotas", "clusters", "listeners", "rolls"}),
         (BROKER_CLUSTER, "shop", {}, set(QUEUES)),
         (OBSERVER_PLUGIN, "o", REF, {"observers"}),
         (AUDIT_PIPELINE, "a", REF, {"pipelines"}),

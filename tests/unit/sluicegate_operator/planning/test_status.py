@@ -1,5 +1,6 @@
-"""Status of quotas, clusters and listeners: kstatus, times, and what a person reads."""
+"""Status of quotas and clusters: kstatus, times, and what a person reads."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,10 +9,10 @@ import pytest
 from sluicegate_operator.api import BrokerCluster, BrokerListener, ConnectionQuota, parse_resource
 from sluicegate_operator.api.connection_quota import ConnectionQuotaStatus
 from sluicegate_operator.api.metadata import Status
-from sluicegate_operator.planning.cluster_layout import Role, plan_cluster
-from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status, listener_status
+from sluicegate_operator.planning.cluster_layout import Role
+from sluicegate_operator.planning.cluster_status import ObservedCluster, cluster_status
+from sluicegate_operator.planning.exposure import HIDDEN, Hiding
 from sluicegate_operator.planning.fencing import FenceOrder
-from sluicegate_operator.planning.listeners import ListenerSeen
 from sluicegate_operator.planning.quota_status import Enforcement, quota_status
 from sluicegate_operator.planning.quotas import plan_quotas
 from sluicegate_operator.planning.racks import RackPod, RacksPlan, RackWait, Telling
@@ -73,6 +74,23 @@ def test_a_quota_that_all_brokers_enforce_is_current() -> None:
         "Conflicted": "False",
     }
     assert {condition.observed_generation for condition in status.conditions} == {1}
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ({"defaultIp": {}}, "True"),
+        ({"ip": "203.0.113.7"}, "True"),
+        ({"listener": "EXTERNAL"}, ""),
+        ({"broker": {}}, ""),
+    ],
+)
+def test_a_limit_of_addresses_says_where_they_are_hidden(target: dict[str, Any], shown: str) -> None:
+    hidden = replace(ALL, hiding=Hiding(hidden=True, reason="TrafficPolicyCluster", message="say proxyProtocol"))
+    one: ConnectionQuota = resource(quota(target))
+    status = status_of(one, hidden)
+    assert [c.status for c in status.conditions if c.type == HIDDEN] == ([shown] if shown else [])
+    assert kstatus(status, 1) == "Current"
 
 
 def test_a_quota_that_brokers_lack_is_in_progress_and_names_them() -> None:
@@ -336,59 +354,6 @@ def test_the_cluster_id_is_kept_while_it_cannot_be_asked() -> None:
     first = cluster_status(a_cluster(), ObservedCluster(**RUNNING, cluster_id="abc"), NOW)
     again = a_cluster().model_copy(update={"status": first})
     assert cluster_status(again, ObservedCluster(3, 0), LATER).cluster_id == "abc"
-
-
-THREE = ("a:1", "b:1", "c:1")
-
-
-@pytest.mark.parametrize(
-    ("seen", "verdict", "message", "bootstrap"),
-    [
-        pytest.param(
-            ListenerSeen(("c:1", "a:1", "b:1")),
-            "Current",
-            "open on 3/3 brokers",
-            "shop-external.default.svc:9094",
-            id="open on every broker",
-        ),
-        pytest.param(ListenerSeen(("a:1",)), "InProgress", "open on 1/3 brokers", "", id="open on one of three"),
-        pytest.param(
-            ListenerSeen((), lacking=(0, 1, 2)),
-            "InProgress",
-            "open on 0/3 brokers; to be restarted for it: 0, 1, 2",
-            "",
-            id="brokers that are ready and run without it",
-        ),
-        pytest.param(
-            ListenerSeen(("a:1", "b:1"), unknown=(2,)),
-            "InProgress",
-            "open on 2/3 brokers; broker 2 does not say which it has open",
-            "",
-            id="a broker that does not answer",
-        ),
-    ],
-)
-def test_listener_status(seen: ListenerSeen, verdict: str, message: str, bootstrap: str) -> None:
-    layout = plan_cluster(a_cluster(), [a_listener()])
-    status = listener_status(a_listener(), layout, seen, NOW)
-    assert kstatus(status, 1) == verdict
-    assert status.conditions[0].message == message
-    assert status.addresses == tuple(sorted(seen.addresses))
-    assert status.bootstrap == bootstrap
-
-
-def test_a_listener_without_its_cluster_fails_with_a_sentence() -> None:
-    status = listener_status(a_listener(), None, ListenerSeen(THREE), NOW)
-    assert kstatus(status, 1) == "Failed"
-    assert "create it or correct clusterRef" in status.conditions[0].message
-
-
-def test_a_listener_that_clashes_fails_and_has_no_bootstrap() -> None:
-    younger: BrokerListener = resource(listener(), name="younger", creationTimestamp="2026-02-01T00:00:00Z")
-    layout = plan_cluster(a_cluster(), [a_listener(), younger])
-    status = listener_status(younger, layout, ListenerSeen(), NOW)
-    assert kstatus(status, 1) == "Failed"
-    assert status.bootstrap == ""
 
 
 MISSING = RackWait("shop-brokers-1", "NodeLabelMissing", "shop-brokers-1 waits for its rack: node n1 has no label z")

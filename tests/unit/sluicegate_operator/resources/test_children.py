@@ -152,9 +152,8 @@ def test_what_restarts_pods(change: Json, brokers_roll: bool, controllers_roll: 
     assert (template(before, "shop-controllers") != template(after, "shop-controllers")) is controllers_roll
 
 
-def test_a_new_listener_restarts_brokers_and_leaves_the_controller() -> None:
+def test_a_new_listener_leaves_the_controller_as_it_is() -> None:
     before, after = children(), children(listener())
-    assert revision(before, "shop-brokers") != revision(after, "shop-brokers")
     assert template(before, "shop-controllers") == template(after, "shop-controllers")
 
 
@@ -288,7 +287,7 @@ def test_selectors_find_the_pods_they_are_meant_for() -> None:
         if child["kind"] == "StatefulSet":
             wanted = child["spec"]["selector"]["matchLabels"]
             assert wanted.items() <= child["spec"]["template"]["metadata"]["labels"].items()
-    (service,) = listener_children(a_cluster(), parsed(listener()))
+    (service,) = services_of(listener())
     assert service["spec"]["selector"].items() <= template(of, "shop-brokers")["metadata"]["labels"].items()
 
 
@@ -296,6 +295,11 @@ def a_cluster() -> BrokerCluster:
     of = parse_resource(cluster())
     assert isinstance(of, BrokerCluster)
     return of
+
+
+def services_of(*listeners: Json) -> list[Json]:
+    found = listener_children(a_cluster(), parsed(*listeners))
+    return [service for services in found.values() for service in services]
 
 
 def owners(of: list[Json]) -> Iterator[str]:
@@ -306,14 +310,14 @@ def owners(of: list[Json]) -> Iterator[str]:
 
 def test_children_belong_to_their_resource() -> None:
     assert set(owners(children(listener()))) == {"BrokerCluster"}
-    assert list(owners(listener_children(a_cluster(), parsed(listener())))) == ["BrokerListener"]
+    assert list(owners(services_of(listener()))) == ["BrokerListener"]
 
 
 def test_a_listener_that_clashes_has_no_service() -> None:
     younger = listener("a-younger") | {
         "metadata": {"name": "a-younger", "creationTimestamp": "2026-02-01T00:00:00Z"},
     }
-    services = listener_children(a_cluster(), parsed(younger, listener()))
+    services = services_of(younger, listener())
     assert [service["metadata"]["name"] for service in services] == ["shop-external"]
 
 
@@ -321,8 +325,38 @@ def test_a_listener_that_clashes_has_no_service() -> None:
     ("exposure", "policy"), [("ClusterIP", None), ("NodePort", "Local"), ("LoadBalancer", "Local")]
 )
 def test_client_addresses_reach_the_broker(exposure: str, policy: str | None) -> None:
-    (service,) = listener_children(a_cluster(), parsed(listener(exposure=exposure)))
-    assert service["spec"].get("externalTrafficPolicy") == policy
+    services = services_of(listener(exposure=exposure))
+    assert {service["spec"].get("externalTrafficPolicy") for service in services} == {policy}
+
+
+def test_each_broker_of_a_listener_that_is_exposed_has_a_service_of_its_own() -> None:
+    ports = {"bootstrap": 30090, "firstBroker": 30100}
+    every, *single = services_of(listener(exposure="NodePort", nodePorts=ports, annotations={"a": "b"}))
+    assert [service["metadata"]["name"] for service in single] == [f"shop-external-{number}" for number in range(3)]
+    pods = [service["spec"]["selector"]["statefulset.kubernetes.io/pod-name"] for service in single]
+    assert pods == [f"shop-brokers-{number}" for number in range(3)]
+    assert [service["spec"]["ports"][0]["nodePort"] for service in (every, *single)] == [30090, 30100, 30101, 30102]
+    assert all(service["metadata"]["annotations"] == {"a": "b"} for service in (every, *single))
+    assert "statefulset.kubernetes.io/pod-name" not in every["spec"]["selector"]
+
+
+def test_load_balancers_are_asked_for_as_the_manifest_says() -> None:
+    spec: Json = {"loadBalancerClass": "example.org/inner", "loadBalancerSourceRanges": ["203.0.113.0/24"]}
+    for service in services_of(listener(exposure="LoadBalancer", externalTrafficPolicy="Cluster", **spec)):
+        assert spec.items() <= service["spec"].items()
+        assert service["spec"]["externalTrafficPolicy"] == "Cluster"
+
+
+@pytest.mark.parametrize("name", ["shop-brokers", "shop-controllers"])
+def test_listeners_of_clients_are_no_reason_to_restart_and_are_in_the_next_start(name: str) -> None:
+    trusting = listener(proxyProtocol={"trusted": ["10.1.2.3/8"]})
+    assert revision(children(), name) == revision(children(trusting), name)
+    properties = {
+        child["metadata"]["name"]: child["data"] for child in children(trusting) if child["kind"] == "ConfigMap"
+    }
+    assert ("EXTERNAL:PLAINTEXT" in str(properties)) is True
+    assert "listener.name.external.proxy.protocol.trusted=10.0.0.0/8" in str(properties)
+    assert "EXTERNAL://$(POD_IP):9094" in str(template(children(trusting), "shop-brokers"))
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,8 @@ def children(listeners: list[dict[str, Any]], **spec: Any) -> list[dict[str, Any
     assert isinstance(of, BrokerCluster)
     parsed = [parse_resource(stored(document)) for document in listeners]
     own = [one for one in parsed if isinstance(one, BrokerListener)]
-    return cluster_children(of, own) + listener_children(of, own) + network_policies(of, own, "sluicegate-system")
+    services = [service for found in listener_children(of, own).values() for service in found]
+    return cluster_children(of, own) + services + network_policies(of, own, "sluicegate-system")
 
 
 PUBLIC = {"name": "PUBLIC_ACCESS_OF_PARTNERS", "port": 9095, "exposure": "LoadBalancer"}

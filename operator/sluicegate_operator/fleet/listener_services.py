@@ -1,0 +1,66 @@
+"""Brings the Services of listeners to what they should be, and reads what has been made of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.kube.client import KubeClient
+from sluicegate_operator.kube.errors import KubeError, NameTakenError
+from sluicegate_operator.kube.kinds import SERVICE
+from sluicegate_operator.planning.exposure import ServiceSeen, service_seen
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerServices:
+    """`seen` by the Service's name. `name_taken` and `refusal` say why one of them is not there, or not as it should
+    be."""
+
+    seen: Mapping[str, ServiceSeen] = field(default_factory=dict)
+    name_taken: str = ""
+    refusal: str = ""
+
+
+async def read_services(kube: KubeClient, cluster: BrokerCluster) -> list[Json]:
+    """All that the operator has made for the cluster, also those of no listener. Raises KubeError."""
+    ours = f"{CLUSTER_LABEL}={cluster.name},{MANAGED_BY_LABEL}={MANAGER}"
+    return list(await kube.list(SERVICE, cluster.namespace, ours))
+
+
+def services_of(listener: BrokerListener, services: Sequence[Json]) -> ListenerServices:
+    own = [found for found in services if _belongs_to(found, listener)]
+    return ListenerServices({found["metadata"]["name"]: service_seen(found) for found in own})
+
+
+async def apply_services(
+    kube: KubeClient, listener: BrokerListener, wanted: Sequence[Json], services: Sequence[Json]
+) -> ListenerServices:
+    """`services` are those of read_services: what the listener has there and does not want is deleted. Raises KubeError
+    for what may pass."""
+    seen, taken, refusal = {}, "", ""
+    for child in wanted:
+        try:
+            found = await kube.apply(child)
+        except NameTakenError as error:
+            taken = taken or str(error)
+            continue
+        except KubeError as error:
+            if error.retriable:
+                raise
+            refusal = refusal or str(error)
+            continue
+        seen[child["metadata"]["name"]] = service_seen(found)
+    kept = {child["metadata"]["name"] for child in wanted}
+    for service in services:
+        meta = service["metadata"]
+        if _belongs_to(service, listener) and meta["name"] not in kept:
+            await kube.delete(SERVICE, listener.namespace, meta["name"], uid=meta["uid"])
+    return ListenerServices(seen, taken, refusal)
+
+
+def _belongs_to(service: Json, listener: BrokerListener) -> bool:
+    return listener.metadata.uid in [owner["uid"] for owner in service["metadata"].get("ownerReferences") or ()]

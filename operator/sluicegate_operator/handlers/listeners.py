@@ -1,0 +1,203 @@
+"""The BrokerListeners of a cluster: their Services, what each broker has open while it runs, and their status.
+
+All listeners of a cluster are looked at together, for a broker is told all of its listeners at once. No roll is waited
+for, and none is caused: see decision 31.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluicegate_operator.api.broker_cluster import BrokerCluster
+from sluicegate_operator.api.broker_listener import BrokerListener
+from sluicegate_operator.fleet.kubernetes import broker_addresses
+from sluicegate_operator.fleet.listener_services import ListenerServices, apply_services, read_services, services_of
+from sluicegate_operator.fleet.listeners import Told, ask_listeners, tell_listeners
+from sluicegate_operator.fleet.nodes import read_node
+from sluicegate_operator.fleet.pods import NodePod, broker_count
+from sluicegate_operator.handlers.context import Context, now
+from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
+from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.kube.kinds import BROKER_LISTENER
+from sluicegate_operator.planning.children import listener_children
+from sluicegate_operator.planning.cluster_layout import INTERNAL, ClusterLayout, Role, plan_cluster
+from sluicegate_operator.planning.exposure import (
+    HIDDEN,
+    Address,
+    BrokerPlace,
+    NodeSeen,
+    advertised,
+    bootstrap,
+    hiding,
+    node_address,
+)
+from sluicegate_operator.planning.listener_status import ServicesSeen, listener_status
+from sluicegate_operator.planning.listeners import BrokerSeen, ListenerSeen, listener_seen, wanted_listeners
+from sluicegate_operator.resources.listener_services import broker_service_name
+
+APPLYING_RETRY = Retry(0.5, 10.0)
+WAITING_RETRY = Retry(2.0, 10.0)
+"""Neither nodes nor Services are watched: an address is found by looking again."""
+REFUSED_RETRY = Retry(10.0, 60.0)
+"""Nothing tells when a port on a node is free again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """For each broker, by Kafka's name of the listener: what clients are to be told, or what is waited for first."""
+
+    told: Mapping[int, Mapping[str, Address]] = field(default_factory=dict)
+    waits: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+
+class ListenerReconciler:
+    """Opens and closes listeners on the brokers of a cluster, and says in their status how far that is."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def reconcile(self, key: ClusterKey) -> Again:
+        """Raises KubeError and UnreadableClusterError; what is unreadable is told by the clusters' queue."""
+        context = self._context
+        snapshot = await gather_snapshot(context.kube, key, [BROKER_LISTENER])
+        cluster = snapshot.cluster
+        if cluster is None or cluster.spec.brokers is None:
+            for listener in snapshot.listeners:
+                await self._write(listener, None, ListenerSeen(), ServicesSeen())
+            return None
+        pods = [pod for pod in await context.fleet.pods(cluster) if pod.role is Role.BROKER and not pod.deleting]
+        layout = plan_cluster(cluster, snapshot.listeners, broker_count(cluster, pods))
+        # Planned without those that cannot be read, brokers would close their ports.
+        held = cluster.spec.paused or bool(snapshot.unreadable_of(BROKER_LISTENER))
+        services = await self._services(snapshot, cluster, len(layout.broker_ids), held=held)
+        wishes = _wishes(snapshot, services, await self._places(snapshot, pods))
+        brokers = await self._brokers(cluster, snapshot, layout, _Looking(pods, wishes, held))
+        changed = False
+        for listener in snapshot.listeners:
+            seen = listener_seen(listener.spec.name, brokers)
+            found = services.get(listener.name, ListenerServices())
+            changed |= await self._write(listener, layout, seen, _services_seen(listener, found, seen))
+        if changed:
+            context.mark("quotas", key)
+        return self._again(cluster, layout, brokers)
+
+    def _again(self, cluster: BrokerCluster, layout: ClusterLayout, brokers: Sequence[BrokerSeen]) -> Again:
+        if any(broker.refused for broker in brokers):
+            return REFUSED_RETRY
+        if any(broker.now is None or not broker.settled for broker in brokers):
+            return APPLYING_RETRY
+        if len(brokers) < len(layout.broker_ids) or any(broker.waits for broker in brokers):
+            return WAITING_RETRY
+        return self._context.resync_s(cluster)
+
+    async def _services(
+        self, snapshot: Snapshot, cluster: BrokerCluster, count: int, *, held: bool
+    ) -> dict[str, ListenerServices]:
+        """By the listener's name in Kubernetes; those that clash have none."""
+        kube = self._context.kube
+        children = listener_children(cluster, snapshot.listeners, count)
+        there = await read_services(kube, cluster)
+        return {
+            listener.name: services_of(listener, there)
+            if held
+            else await apply_services(kube, listener, children[listener.name], there)
+            for listener in snapshot.listeners
+            if listener.name in children
+        }
+
+    async def _places(self, snapshot: Snapshot, pods: Sequence[NodePod]) -> list[BrokerPlace]:
+        """Nodes are read for listeners that need their addresses only."""
+        needed = any(one.spec.exposure == "NodePort" and not one.spec.advertised_host for one in snapshot.listeners)
+        nodes: dict[str, NodeSeen] = {}
+        for name in sorted({pod.node for pod in pods if pod.node}) if needed else ():
+            read = await read_node(self._context.kube, name)
+            nodes[name] = NodeSeen(name, node_address(read.found) if read.found is not None else "", read.unseen)
+        return [BrokerPlace(pod.ordinal, pod.host, nodes.get(pod.node)) for pod in pods if pod.host]
+
+    async def _brokers(
+        self, cluster: BrokerCluster, snapshot: Snapshot, layout: ClusterLayout, looking: "_Looking"
+    ) -> list[BrokerSeen]:
+        """Those that are ready, after all that have an address were told what they should have open."""
+        pool = await self._context.pool_of((cluster.namespace, cluster.name), broker_addresses(looking.pods))
+        if pool is None:
+            return []
+        names = [port.name for port in layout.listeners if port.name != INTERNAL]
+        by_name = {listener.name: listener for listener in snapshot.listeners}
+        found = await ask_listeners(pool, names)
+        wanted = {
+            b.broker_id: wanted_listeners(
+                layout, by_name, b.host, looking.wishes.told.get(b.broker_id, {}), found.get(b.broker_id, {})
+            )
+            for b in pool.brokers
+        }
+        told = {} if looking.held else await tell_listeners(pool, found, wanted)
+        if told:
+            await self._say(cluster, snapshot, told)
+            found = await ask_listeners(pool, names)
+        return [
+            BrokerSeen(
+                pod.ordinal,
+                found.get(pod.ordinal),
+                wanted[pod.ordinal],
+                told[pod.ordinal].refused if pod.ordinal in told else {},
+                looking.wishes.waits.get(pod.ordinal, {}),
+            )
+            for pod in looking.pods
+            if pod.ready and pod.ordinal in wanted
+        ]
+
+    async def _say(self, cluster: BrokerCluster, snapshot: Snapshot, told: Mapping[int, Told]) -> None:
+        by_name = {listener.spec.name: listener for listener in snapshot.listeners}
+        for name in sorted({name for one in told.values() for name in one.changed}):
+            ids = ", ".join(str(broker_id) for broker_id in sorted(told) if name in told[broker_id].changed)
+            if name in by_name:
+                message = f"listener {name} is set on running brokers: {ids}"
+                await self._context.post(by_name[name], "Normal", "ListenerApplied", message)
+            else:
+                message = f"listener {name} is closed on running brokers: {ids}"
+                await self._context.post(cluster, "Normal", "ListenerClosed", message)
+
+    async def _write(
+        self, listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, services: ServicesSeen
+    ) -> bool:
+        """Whether there is anything new for those who go by it: quotas are told of hidden addresses, and wait for
+        listeners to be open."""
+        status = listener_status(listener, layout, seen, now(), services)
+        await self._context.write_status(listener, status)
+        await self._context.say_stalled(listener, status)
+        old, new = listener.status.condition(HIDDEN), status.condition(HIDDEN)
+        hidden = (old and old.message, new and new.message)
+        return listener.status.brokers != status.brokers or hidden[0] != hidden[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """What brokers are told by, and whether they are to be told anything at all."""
+
+    pods: Sequence[NodePod]
+    wishes: _Wishes
+    held: bool
+
+
+def _wishes(snapshot: Snapshot, services: Mapping[str, ListenerServices], places: Collection[BrokerPlace]) -> _Wishes:
+    told: dict[int, dict[str, Address]] = {}
+    waits: dict[int, dict[str, str]] = {}
+    for listener in snapshot.listeners:
+        if listener.name not in services:
+            continue
+        for place in places:
+            service = services[listener.name].seen.get(broker_service_name(listener, place.id))
+            found = advertised(listener, place, service)
+            if isinstance(found, Address):
+                told.setdefault(place.id, {})[listener.spec.name] = found
+            else:
+                waits.setdefault(place.id, {})[listener.spec.name] = found
+    return _Wishes(told, waits)
+
+
+def _services_seen(listener: BrokerListener, found: ListenerServices, seen: ListenerSeen) -> ServicesSeen:
+    return ServicesSeen(
+        found.name_taken,
+        found.refusal,
+        bootstrap(listener, found.seen.get(listener.name), seen.told),
+        hiding(listener, found.seen),
+    )

@@ -1,0 +1,96 @@
+"""The status of a BrokerListener, from what its brokers and Services say."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sluicegate_operator.api.broker_listener import BrokerListener, BrokerListenerStatus
+from sluicegate_operator.planning.cluster_layout import ClusterLayout
+from sluicegate_operator.planning.conditions import (
+    NAME_TAKEN,
+    Finding,
+    Progress,
+    conditions,
+    observed_generation,
+    ready,
+    stalled,
+    working,
+)
+from sluicegate_operator.planning.exposure import HIDDEN, NOT_HIDDEN, Hiding
+from sluicegate_operator.planning.listeners import ListenerSeen
+
+ADDRESSES_MAX = 100
+BROKERS_SHOWN_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ServicesSeen:
+    """What became of a listener's Services. `name_taken` and `refusal` are sentences that say what to do."""
+
+    name_taken: str = ""
+    refusal: str = ""
+    bootstrap: str = ""
+    hiding: Hiding = NOT_HIDDEN
+
+
+def listener_status(
+    listener: BrokerListener,
+    layout: ClusterLayout | None,
+    seen: ListenerSeen,
+    now: datetime,
+    services: ServicesSeen = ServicesSeen(),
+) -> BrokerListenerStatus:
+    """Without a layout the cluster is missing."""
+    old = listener.status
+    progress = _progress(listener, layout, seen, services)
+    told = seen.told if layout is not None else {}
+    served = progress.settled and told and not services.name_taken and not services.refusal
+    hidden = services.hiding
+    findings = (*progress.findings, Finding(HIDDEN, hidden.hidden, hidden.reason, hidden.message))
+    return BrokerListenerStatus(
+        observed_generation=observed_generation(listener, old, progress),
+        conditions=conditions(listener, old, findings, now),
+        brokers=f"{_done(seen)}/{len(layout.broker_ids)}" if layout is not None else "",
+        addresses=tuple(sorted(map(str, told.values())))[:ADDRESSES_MAX],
+        bootstrap=services.bootstrap if served else "",
+    )
+
+
+def _done(seen: ListenerSeen) -> int:
+    return max(0, len(seen.told) - len(seen.waits))
+
+
+def _progress(
+    listener: BrokerListener, layout: ClusterLayout | None, seen: ListenerSeen, services: ServicesSeen
+) -> Progress:
+    if layout is None:
+        name = listener.spec.cluster_ref.name
+        return stalled(
+            "ClusterMissing",
+            f"there is no bundled BrokerCluster {name} in namespace {listener.namespace}; create it or correct"
+            " clusterRef",
+        )
+    clash = next((clash for clash in layout.clashes if clash.resource == listener.name), None)
+    if clash is not None:
+        return stalled("Conflicted", clash.message)
+    if services.name_taken:
+        return stalled(NAME_TAKEN, services.name_taken)
+    if services.refusal:
+        return stalled("Refused", services.refusal)
+    return _on_brokers(seen, len(layout.broker_ids))
+
+
+def _on_brokers(seen: ListenerSeen, expected: int) -> Progress:
+    counted = f"open on {len(seen.told)}/{expected} brokers"
+    if seen.refused:
+        broker_id, why = min(seen.refused.items())
+        return stalled("Refused", f"{counted}; broker {broker_id} refuses it: {why}")
+    if seen.lacking:
+        ids = ", ".join(map(str, seen.lacking[:BROKERS_SHOWN_MAX]))
+        return working("Applying", f"{counted}; being changed on {ids}")
+    if seen.unknown:
+        return working("BrokersUnreachable", f"{counted}; broker {seen.unknown[0]} does not say which it has open")
+    if seen.waits:
+        return working("AddressPending", f"{counted}; {'; '.join(seen.waits[:BROKERS_SHOWN_MAX])}")
+    if len(seen.told) < expected:
+        return working("BrokersStarting", counted)
+    return ready("Listening", counted)

@@ -1,0 +1,222 @@
+"""Listeners from manifests to brokers and back into their status, without processes."""
+
+from typing import Any
+
+import pytest
+
+from sluicegate_operator.fleet.asking import BrokerPool
+from sluicegate_operator.handlers.context import Context
+from sluicegate_operator.handlers.listeners import APPLYING_RETRY, REFUSED_RETRY, WAITING_RETRY, ListenerReconciler
+from sluicegate_operator.handlers.work_queue import Again
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
+from sluicegate_operator.settings import read_settings
+from tests.support.bad_manifests import cluster, listener, named_listener
+from tests.support.memory_kube import Json, MemoryKube
+from tests.support.scripted_cluster import ScriptedCluster
+
+pytestmark = pytest.mark.virtual_time
+
+SHOP = ("default", "shop")
+BROKERS = 2
+
+
+def pod(number: int, *, ready: bool = True) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"shop-brokers-{number}", "labels": {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}},
+        "spec": {"nodeName": f"node-{number}"},
+        "status": {"podIP": f"b{number}", "conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+
+
+def other(kafka_name: str, port: object) -> Json:
+    document = named_listener(kafka_name)
+    return document | {"metadata": {"name": kafka_name.lower()}, "spec": document["spec"] | {"port": port}}
+
+
+def theirs(name: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"selector": {"app": name}}}
+
+
+class Shop:
+    def __init__(self, *objects: Json, **spec: Any) -> None:
+        bundled = {"brokers": {"replicas": BROKERS, "storage": {"size": "1Gi"}}}
+        self.kube = MemoryKube(cluster(**bundled | spec), *(pod(number) for number in range(BROKERS)), *objects)
+        self.brokers = ScriptedCluster(BROKERS)
+        for number, layer in self.brokers.overrides.items():
+            layer["listeners"] = f"INTERNAL://b{number}:9091"
+        self.context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+        self.marked: list[str] = []
+        self.context.mark = lambda queue, _: self.marked.append(queue)
+        self.there = self.brokers.pool()
+        self.context.pool_of = self._pool  # type: ignore[method-assign, assignment]
+        self._reconciler = ListenerReconciler(self.context)
+
+    async def _pool(self, *_: object) -> BrokerPool:
+        return self.there
+
+    async def reconcile(self) -> Again:
+        return await self._reconciler.reconcile(SHOP)
+
+    def status(self, name: str = "shop-external") -> Json:
+        found: Json = self.kube.take("BrokerListener", name)["status"]
+        return found
+
+    def ready(self, name: str = "shop-external") -> tuple[str, str]:
+        found = self.kube.condition("BrokerListener", name)
+        return found["status"], found["reason"]
+
+    def told(self, key: str = "listeners") -> list[str | None]:
+        return [layer.get(key) for layer in self.brokers.overrides.values()]
+
+    def allot(self, name: str, port: int, ingress: Json | None = None) -> None:
+        """As the API server and a cloud's controller do."""
+        service = self.kube.take("Service", name)
+        service["spec"]["ports"][0].setdefault("nodePort", port)
+        if ingress is not None:
+            service["status"] = {"loadBalancer": {"ingress": [ingress]}}
+
+
+async def test_a_listener_is_opened_on_running_brokers_and_closed_again() -> None:
+    shop = Shop(listener())
+    await shop.reconcile()
+    assert shop.told() == ["INTERNAL://:9091,EXTERNAL://:9094"] * BROKERS
+    assert shop.ready() == ("True", "Listening")
+    assert shop.status()["brokers"] == "2/2"
+    assert shop.status()["bootstrap"] == "shop-external.default.svc:9094"
+    assert shop.status()["addresses"] == ["b0:9094", "b1:9094"]
+    assert shop.marked == ["quotas"]
+    [event] = shop.kube.events("ListenerApplied")
+    assert event["message"] == "listener EXTERNAL is set on running brokers: 0, 1"
+    await shop.reconcile()
+    assert shop.brokers.alterations == BROKERS, "nothing is said twice"
+    shop.kube.remove("BrokerListener", "shop-external")
+    await shop.reconcile()
+    assert shop.told() == ["INTERNAL://:9091"] * BROKERS
+    [event] = shop.kube.events("ListenerClosed")
+    assert event["involvedObject"]["kind"] == "BrokerCluster"
+
+
+async def test_what_a_broker_refuses_is_in_the_status_with_its_own_words() -> None:
+    shop = Shop(listener())
+    shop.brokers.refused.add("INTERNAL://:9091,EXTERNAL://:9094")
+    assert await shop.reconcile() == REFUSED_RETRY
+    assert shop.ready() == ("False", "Refused")
+    assert "broker 0 refuses it" in shop.kube.condition("BrokerListener", "shop-external")["message"]
+    assert "no such value" in shop.kube.condition("BrokerListener", "shop-external", "Stalled")["message"]
+    await shop.reconcile()
+    assert [event["count"] for event in shop.kube.events("Refused")] == [1]
+
+
+async def test_a_broker_that_does_not_answer_is_asked_again_soon() -> None:
+    shop = Shop(listener())
+    shop.brokers.peers[1].refuse = True
+    assert await shop.reconcile() == APPLYING_RETRY
+    assert shop.ready() == ("False", "BrokersUnreachable")
+    assert shop.status()["brokers"] == "1/2"
+
+
+@pytest.mark.parametrize("held", ["paused", "unreadable"])
+async def test_nothing_changes_while_the_cluster_is_paused_or_a_listener_cannot_be_read(held: str) -> None:
+    shop = Shop(listener(), paused=held == "paused")
+    if held == "unreadable":
+        shop.kube.put(other("OTHER", "9096"))
+    assert await shop.reconcile() == APPLYING_RETRY
+    assert shop.brokers.alterations == 0
+    assert shop.kube.names("Service") == []
+    assert shop.ready() == ("False", "Applying")
+
+
+async def test_a_listener_without_its_cluster_says_so() -> None:
+    shop = Shop(listener())
+    shop.kube.remove("BrokerCluster", "shop")
+    assert await shop.reconcile() is None
+    assert shop.ready() == ("False", "ClusterMissing")
+
+
+async def test_a_service_of_somebody_else_stays_and_the_listener_says_so_once() -> None:
+    shop = Shop(listener(), other("OPEN", 9095), theirs("shop-external"))
+    before = dict(shop.kube.take("Service", "shop-external"))
+    for _ in range(2):
+        await shop.reconcile()
+    assert shop.kube.take("Service", "shop-external") == before
+    stalled = shop.kube.condition("BrokerListener", "shop-external", "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "NameTaken")
+    assert "make the BrokerListener under another name" in stalled["message"]
+    [event] = shop.kube.events("NameTaken")
+    assert (event["type"], event["count"], event["involvedObject"]["name"]) == ("Warning", 1, "shop-external")
+    # The others are not held up by it, and it is well once the name is free.
+    assert shop.ready("open") == ("True", "Listening")
+    shop.kube.remove("Service", "shop-external")
+    await shop.reconcile()
+    assert shop.ready() == ("True", "Listening")
+    assert shop.kube.take("Service", "shop-external")["metadata"]["ownerReferences"][0]["name"] == "shop-external"
+
+
+def node(number: int, address: str) -> Json:
+    addresses = [{"type": "InternalIP", "address": address}]
+    return {"kind": "Node", "metadata": {"name": f"node-{number}"}, "status": {"addresses": addresses}}
+
+
+async def test_ports_of_nodes_are_told_once_the_nodes_are_known_and_follow_the_pod() -> None:
+    shop = Shop(listener(exposure="NodePort"))
+    nodes = {"node-0": node(0, "192.0.2.10"), "node-1": node(1, "192.0.2.11")}
+    found = shop.kube.get
+
+    async def get(kind: Any, namespace: str | None, name: str) -> Json | None:
+        return nodes.get(name) if kind.kind == "Node" else await found(kind, namespace, name)
+
+    shop.kube.get = get  # type: ignore[method-assign]
+    assert await shop.reconcile() == WAITING_RETRY
+    assert shop.ready() == ("False", "AddressPending")
+    waits = shop.kube.condition("BrokerListener", "shop-external")["message"]
+    assert "broker 1 waits for the nodePort of Service shop-external-1" in waits
+    assert shop.status()["brokers"] == "0/2"
+    for number, name in enumerate(("shop-external", "shop-external-0", "shop-external-1")):
+        shop.allot(name, 30090 + number)
+    shop.kube.apply = _as_it_is(shop.kube)  # type: ignore[method-assign]
+    await shop.reconcile()
+    assert shop.told("advertised.listeners") == [
+        "INTERNAL://:9091,EXTERNAL://192.0.2.10:30091",
+        "INTERNAL://:9091,EXTERNAL://192.0.2.11:30092",
+    ]
+    assert shop.ready() == ("True", "Listening")
+    assert shop.status()["bootstrap"] == "192.0.2.10:30090"
+    nodes["node-1"] = node(1, "192.0.2.77")
+    await shop.reconcile()
+    assert shop.told("advertised.listeners")[1] == "INTERNAL://:9091,EXTERNAL://192.0.2.77:30092"
+
+
+def _as_it_is(kube: MemoryKube) -> Any:
+    """The API server keeps what it has allotted."""
+
+    async def apply(manifest: Json, _: object = None) -> Json:
+        return kube.take(manifest["kind"], manifest["metadata"]["name"])
+
+    return apply
+
+
+async def test_a_listener_that_is_no_longer_exposed_has_one_service_and_tells_addresses_of_pods() -> None:
+    shop = Shop(listener(exposure="LoadBalancer"))
+    await shop.reconcile()
+    assert shop.kube.names("Service") == ["shop-external", "shop-external-0", "shop-external-1"]
+    shop.kube.put(listener())
+    await shop.reconcile()
+    assert shop.kube.names("Service") == ["shop-external"]
+    assert shop.status()["addresses"] == ["b0:9094", "b1:9094"]
+
+
+async def test_a_load_balancer_that_hides_addresses_is_told_to_the_quotas() -> None:
+    shop = Shop(listener(exposure="LoadBalancer"))
+    await shop.reconcile()
+    for number, name in enumerate(("shop-external", "shop-external-0", "shop-external-1")):
+        shop.allot(name, 30090, {"ip": f"198.51.100.{number}", "ipMode": "Proxy"})
+    shop.kube.apply = _as_it_is(shop.kube)  # type: ignore[method-assign]
+    shop.marked.clear()
+    await shop.reconcile()
+    hidden = shop.kube.condition("BrokerListener", "shop-external", "ClientAddressHidden")
+    assert (hidden["status"], hidden["reason"]) == ("True", "BalancerIsProxy")
+    assert shop.ready() == ("True", "Listening")
+    assert shop.status()["addresses"] == ["198.51.100.1:9094", "198.51.100.2:9094"]
+    assert shop.marked == ["quotas"]
