@@ -1,8 +1,14 @@
 """The chart on a real API server: installed, upgraded from an older one, uninstalled, installed again."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +16,14 @@ import pytest
 import yaml
 
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.waiting import wait_for
+from tests.support.apache_kafka import free_port
 from tests.support.helm import CHART, NAMESPACE, RELEASE, HelmError, helm, render
 
 ANNOTATIONS = ("meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
 RELEASE_BYTES_MAX = 768 * 1024
 """Helm keeps chart and manifests of a release in one Secret, which is 1 MiB at most."""
+BROKER_CLUSTER = "sluicegate.dev/v1alpha1/BrokerCluster"
 TOPICS = "topics.sluicegate.dev"
 
 
@@ -92,3 +101,62 @@ def test_all_that_may_be_rendered_is_accepted(plane: ControlPlane) -> None:
         plane.kubectl("create", "namespace", namespace)
     out = plane.kubectl("apply", "--dry-run=server", "-f", "-", input=text)
     assert len(out.splitlines()) == text.count("\nkind: ")
+
+
+@contextmanager
+def operator(kubeconfig: Path, identity: str, log: Path) -> Iterator[str]:
+    """A process with the arguments of the chart's pod, for the namespace `team`; the address of its probes."""
+    listener = f"127.0.0.1:{free_port()}"
+    paths = os.pathsep.join([str(CHART.parents[1]), str(CHART.parents[1] / "operator")])
+    settings = {"KUBECONFIG": str(kubeconfig), "PYTHONPATH": paths, "SLUICEGATE_IDENTITY": identity}
+    words = [sys.executable, "-m", "sluicegate_operator", "--namespace", "team", "--metrics-listener", listener]
+    with log.open("wb") as output:
+        process = subprocess.Popen(words, env={**os.environ, **settings}, stdout=output, stderr=output)
+    try:
+        yield f"http://{listener}/"
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def answer(address: str) -> str:
+    """Empty while there is none."""
+    try:
+        with urllib.request.urlopen(address, timeout=5) as reply:
+            return str(reply.read().decode())
+    except OSError:
+        return ""
+
+
+def is_ready(address: str) -> bool:
+    return answer(f"{address}readyz") == "ok\n"
+
+
+def test_an_operator_of_one_namespace_is_ready_with_its_rights_and_so_is_its_standby(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CHART / "files" / "crds"))
+    values = ("watch.ownNamespace=true", "crds.install=false", "uninstall.releaseTopics=false")
+    plane.kubectl("create", "namespace", "team")
+    plane.kubectl("apply", "-f", "-", input=render(*values, namespace="team"))
+    document = json.loads(plane.kubeconfig.read_text())
+    token = plane.kubectl("create", "token", "sluicegate-operator", "-n", "team").strip()
+    document["users"][0]["user"] = {"token": token}
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(document))
+    with operator(kubeconfig, "leader", tmp_path / "leader") as leader:
+        wait_for("the leader leads", lambda: "sluicegate_leading 1.0" in answer(f"{leader}metrics"), timeout_s=60)
+        with operator(kubeconfig, "standby", tmp_path / "standby") as standby:
+            for one in (leader, standby):
+                wait_for(f"{one} is ready", partial(is_ready, one), timeout_s=60)
+            assert "sluicegate_leading 0.0" in answer(f"{standby}metrics")
+            cluster = render(
+                *values,
+                "sampleCluster.enabled=true",
+                show_only=("sample-cluster.yaml",),
+                api_versions=(BROKER_CLUSTER,),
+                namespace="team",
+            )
+            plane.kubectl("apply", "-f", "-", input=cluster)
+            made = ("get", "statefulsets", "-n", "team", "--output=name")
+            wait_for("the sample has its nodes", lambda: len(plane.kubectl(*made).split()) == 2, timeout_s=60)
