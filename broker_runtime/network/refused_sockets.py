@@ -3,20 +3,25 @@
 import os
 import socket
 from asyncio import AbstractEventLoop, TimerHandle
+from collections import deque
 from collections.abc import Callable
 
 from broker_runtime.network.delayed_closes import DelayedCloses
+
+_CLOSES_PER_TURN = 100
+"""Each takes some 10 microseconds."""
 
 
 class RefusedSockets:
     """Owns the sockets that were given to it, as bare descriptors, and closes each at its time; `now` is in seconds."""
 
-    __slots__ = ("_closes", "_loop", "_now", "_timer", "_timer_ms")
+    __slots__ = ("_closes", "_ending", "_loop", "_now", "_timer", "_timer_ms")
 
     def __init__(self, loop: AbstractEventLoop, now: Callable[[], float], limit: int) -> None:
         self._loop = loop
         self._now = now
         self._closes = DelayedCloses(limit)
+        self._ending: deque[int] = deque()
         self._timer: TimerHandle | None = None
         self._timer_ms = 0
 
@@ -51,8 +56,15 @@ class RefusedSockets:
             self._arm(self._closes.next_ms)
 
     def close_all(self) -> None:
+        """Over turns of the loop."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for fd in self._closes.take_all():
-            os.close(fd)
+        self._ending.extend(self._closes.take_all())
+        self._end_some()
+
+    def _end_some(self) -> None:
+        for _ in range(min(len(self._ending), _CLOSES_PER_TURN)):
+            os.close(self._ending.popleft())
+        if self._ending:
+            self._loop.call_soon(self._end_some)

@@ -163,6 +163,23 @@ def test_trust_begins_and_ends_while_connections_go_on(bench: Bench) -> None:
     assert server.quotas.ip_count(BOB[0]) == 1
 
 
+def test_hundreds_that_wait_with_a_listener_that_closes_are_closed_over_turns_and_it_may_come_back(
+    bench: Bench,
+) -> None:
+    server = bench.serve(BEHIND)
+    address = server.address("EXTERNAL")
+    waiting = [bench.connect() for _ in range(250)]
+    bench.run_until(lambda: bench.metric("sluicegate_proxy_headers_awaited", listener="EXTERNAL") == 250)
+    waiting[-1].sendall(header(ALICE) + PING)
+    server.remove_listener("EXTERNAL")
+    assert server.quotas.total == 150, "a hundred in a turn"
+    server.add_listener("EXTERNAL", *address)
+    server.start("EXTERNAL")
+    ask_as(bench, ALICE)
+    assert [bench.receive(connection) for connection in waiting] == [b""] * 250
+    assert (server.quotas.total, server.quotas.ip_count(ALICE[0])) == (1, 1)
+
+
 def test_a_listener_that_is_closed_or_paused_waits_for_no_header(bench: Bench) -> None:
     server = bench.serve(BEHIND)
     first = bench.connect()
