@@ -144,8 +144,9 @@ bench: setup .venv-runtime/.installed  ## side by side with Apache Kafka 4.3.0; 
 	$(BIN)/python -m benchmarks
 
 .PHONY: images
-images: chromium  ## write docs/images/: pictures of the report
+images: chromium kubernetes helm prometheus  ## write docs/images/: pictures of the report, and of dashboards over three minutes of a real cluster
 	$(BIN)/python -m tests.support.report_images
+	PYTHONPATH=.:operator $(BIN)/python -m e2e.dashboard_images
 
 .PHONY: crds
 crds: venv  ## write crds/, the generated reference pages and dashboards

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 
 from e2e.cluster.waiting import wait_for
 from e2e.scraping import scrape_config_of_operator, scrape_config_of_pods, write_targets
@@ -25,7 +25,7 @@ OBSERVERS = Path(__file__).parents[1] / "examples" / "observers"
 SCRAPE_S = 1.0
 TARGETS = "targets.json"
 NODES = BROKERS + 1
-TOPIC, RECORDS = "orders", 500
+TOPIC, PARTITIONS, RECORDS = "orders", 6, 500
 NOISY = "127.0.1.7"
 """Has a limit of its own, see examples/laptop."""
 
@@ -112,13 +112,13 @@ def say_nonsense(shop: Shop) -> None:
 def produce_and_consume(shop: Shop, seconds: float) -> None:
     """Records of a topic there and back, for so long."""
     producer = Producer({"bootstrap.servers": shop.bootstrap(), "message.timeout.ms": 60000})
-    consumer = Consumer({"bootstrap.servers": shop.bootstrap(), "group.id": "watched", "auto.offset.reset": "earliest"})
-    consumer.subscribe([TOPIC])
+    consumer = Consumer({"bootstrap.servers": shop.bootstrap(), "group.id": "nobody's"})
+    consumer.assign([TopicPartition(TOPIC, number, OFFSET_END) for number in range(PARTITIONS)])
     end_s = time.monotonic() + seconds
     try:
         while time.monotonic() < end_s:
             for number in range(RECORDS):
-                producer.produce(TOPIC, b"x" * 100, partition=number % 6)
+                producer.produce(TOPIC, b"x" * 100, partition=number % PARTITIONS)
             assert producer.flush(60) == 0
             consumer.consume(RECORDS, timeout=0.5)
     finally:

@@ -21,6 +21,7 @@ STORM_S = 9.0
 RATE_INTERVAL = "5s"
 WITHOUT_SERIES = {
     "Nodes restarted and brokers fenced": "no node has been rolled since the operator was started",
+    "Requests that ended their connection": "none did",
 }
 """Panels of which a query may find nothing in this run, and why."""
 _METRIC = re.compile(r"\b(?:kafka|sluicegate|process|python)_\w+")

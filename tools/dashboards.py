@@ -27,6 +27,11 @@ def _now(metric: str, more: str = "") -> str:
     return f"{metric}{{{_OF}{more}}}"
 
 
+def _ever(label: str, counter: str) -> str:
+    """The rate by that label, of those that were counted at all: there are many, and most of them are not used."""
+    return f"sum by ({label}) ({_rate(counter)}) and sum by ({label}) ({_now(counter)}) > 0"
+
+
 CLUSTERS = Dashboard(
     "sluicegate-clusters",
     "Sluicegate / Clusters",
@@ -85,7 +90,7 @@ CLUSTERS = Dashboard(
                 Panel(
                     "Requests by API",
                     "A second, all brokers and controllers",
-                    [Query(f"sum by (request) ({_rate('kafka_network_request_total')}) > 0", "{{request}}")],
+                    [Query(_ever("request", "kafka_network_request_total"), "{{request}}")],
                     unit="reqps",
                     stacked=True,
                 ),
@@ -120,8 +125,8 @@ CLUSTERS = Dashboard(
                 ),
                 Panel(
                     "Requests that ended their connection",
-                    "A second, by API",
-                    [Query(f"sum by (request) ({_rate('kafka_network_request_errors_total')})", "{{request}}")],
+                    "A second, by API; nothing while there were none",
+                    [Query(_ever("request", "kafka_network_request_errors_total"), "{{request}}")],
                     unit="ops",
                 ),
                 Panel(
@@ -359,11 +364,11 @@ QUOTAS = Dashboard(
                 ),
                 Panel(
                     "Changed to enforced",
-                    "From the operator's learning of a change to every broker enforcing it",
+                    "Of the last hour: changes are too few for quantiles of a shorter time",
                     [
                         Query(
                             f"histogram_quantile({quantile}, sum by (le)"
-                            f" (rate(sluicegate_apply_to_enforced_seconds_bucket[{_IN}])))",
+                            " (increase(sluicegate_apply_to_enforced_seconds_bucket[1h])))",
                             f"p{quantile * 100:g}",
                         )
                         for quantile in (0.5, 0.99)
@@ -464,15 +469,10 @@ OPERATOR = Dashboard(
                     ],
                 ),
                 Panel(
-                    "Memory and processors",
-                    "Of the operator; memory in units of 100 MB",
-                    [
-                        Query('sum by (pod) (process_resident_memory_bytes{role="operator"}) / 1e8', "memory {{pod}}"),
-                        Query(
-                            f'sum by (pod) (rate(process_cpu_seconds_total{{role="operator"}}[{_IN}]))',
-                            "processors {{pod}}",
-                        ),
-                    ],
+                    "Memory",
+                    "Resident",
+                    [Query('max by (pod) (process_resident_memory_bytes{role="operator"})', "{{pod}}")],
+                    unit="bytes",
                 ),
             ),
         ),

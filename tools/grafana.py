@@ -57,7 +57,7 @@ class Stat:
     queries: Sequence[Query]
     unit: str = "short"
     width: int = 4
-    height: int = 4
+    height: int = 3
     bad: float | None = None
     good_from: float | None = None
 
