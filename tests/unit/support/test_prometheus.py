@@ -1,0 +1,62 @@
+"""A Prometheus is had out of Debian's package, without root, or it is said in one line how to have it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.cache import ObtainError
+from tests.support.prometheus import obtain, program
+
+UNPACK = "/bin/mkdir -p $3/usr/bin; for one in prometheus promtool; do echo > $3/usr/bin/$one; done"
+"""dpkg -x ARCHIVE FOLDER."""
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """All programs that are on the PATH; the cache is empty."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return tmp_path
+
+
+def put(folder: Path, name: str, script: str = "exit 9") -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_one_that_is_there_is_taken(programs: Path) -> None:
+    for name in ("prometheus", "promtool", "apt-get", "dpkg"):
+        put(programs, name)
+    assert obtain() == programs / "prometheus"
+
+
+def test_the_package_is_unpacked_into_the_cache_once(programs: Path) -> None:
+    put(programs, "apt-get", f'echo "$@" >> {programs}/asked; echo > prometheus_1_amd64.deb')
+    put(programs, "dpkg", UNPACK)
+    for _ in range(2):
+        assert obtain() == programs / "cache" / "sluicegate" / "prometheus-of-debian" / "usr" / "bin" / "prometheus"
+    assert (programs / "asked").read_text().splitlines() == ["-q download prometheus"]
+
+
+def test_who_may_not_fetch_lists_of_packages_is_told_who_does(programs: Path) -> None:
+    put(programs, "apt-get")
+    put(programs, "dpkg", UNPACK)
+    with pytest.raises(ObtainError, match=r"let root run `apt-get update`, and try again$"):
+        obtain()
+
+
+def test_root_fetches_lists_of_packages_that_are_not_there(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    lists = programs / "lists"
+    put(programs, "apt-get", f"[ $2 = update ] && echo > {lists}; [ -f {lists} ] && echo > prometheus_1_amd64.deb")
+    put(programs, "dpkg", UNPACK)
+    assert obtain().name == "prometheus"
+
+
+def test_where_there_is_no_apt_it_is_said_where_it_is_looked_for(programs: Path) -> None:
+    with pytest.raises(ObtainError, match=r"promtool is not there: `make prometheus` .* have it on the PATH$"):
+        obtain()
+    with pytest.raises(ObtainError):
+        program("prometheus")
