@@ -7,6 +7,7 @@ from typing import Any
 from sluicegate_operator.api.audit_pipeline import AuditPipeline, AuditPipelineStatus
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, gather_snapshot
+from sluicegate_operator.handlers.term_figures import PipelineFigures
 from sluicegate_operator.handlers.work_queue import Again, Retry
 from sluicegate_operator.kube.errors import KubeConflictError, KubeError, NameTakenError
 from sluicegate_operator.kube.kinds import (
@@ -56,7 +57,9 @@ class PipelineReconciler:
         if cluster is not None and cluster.spec.paused:
             return context.resync_s(cluster)
         plans = [(one, plan_pipeline(one, cluster, now(), snapshot.pipelines)) for one in snapshot.pipelines]
-        waits_s = [await self._keep(pipeline, plan) for pipeline, plan in plans]
+        figures: dict[str, PipelineFigures] = {}
+        waits_s = [await self._keep(pipeline, plan, figures) for pipeline, plan in plans]
+        context.figures.note_pipelines(key, figures)
         if any(wait_s is None for wait_s in waits_s):
             return ENDING_RETRY
         if cluster is None or not waits_s:
@@ -64,8 +67,10 @@ class PipelineReconciler:
         # Who runs SparkApplications tells nobody: they are looked at.
         return min(context.resync_s(cluster), *(wait_s for wait_s in waits_s if wait_s is not None))
 
-    async def _keep(self, pipeline: AuditPipeline, plan: PipelinePlan) -> float | None:
-        """In how many seconds something is due; None where a run is about to have ended."""
+    async def _keep(
+        self, pipeline: AuditPipeline, plan: PipelinePlan, figures: dict[str, PipelineFigures]
+    ) -> float | None:
+        """In how many seconds something is due; None where a run is about to have ended. Adds to `figures`."""
         runs, trouble, scheduled = await self._runs(pipeline), None, None
         if plan.places is not None and plan.schedule is not None:
             try:
@@ -79,6 +84,8 @@ class PipelineReconciler:
             runs = await self._runs(pipeline)
         noted = f"{scheduled:%Y-%m-%dT%H:%M:%SZ}" if scheduled is not None else None
         status = pipeline_status(pipeline, plan, runs, now(), trouble, noted)
+        missing = None if status.missing is None else status.missing + (status.holes or 0)
+        figures[pipeline.name] = PipelineFigures(status.last_error is not None, missing)
         if await self._context.write_status(pipeline, status):
             await self._say(pipeline, status)
         if any(run.pod_ended and not run.ended for run in runs):

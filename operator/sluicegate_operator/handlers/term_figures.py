@@ -7,7 +7,7 @@ and never changed.
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -22,6 +22,13 @@ Generation = tuple[str, int]
 """Of an object, by its uid."""
 
 
+class PipelineFigures(NamedTuple):
+    """Of an AuditPipeline: whether something was wrong with its newest run, and how many events its results miss."""
+
+    failing: bool
+    missing: int | None
+
+
 class TermFigures(Collector):
     """Of one term of leadership. `clock` in seconds, from any start."""
 
@@ -31,6 +38,7 @@ class TermFigures(Collector):
         self._brokers: dict[ClusterKey, Mapping[str, int]] = {}
         self._wanted: dict[ClusterKey, int] = {}
         self._blocked: dict[ClusterKey, str] = {}
+        self._pipelines: dict[ClusterKey, Mapping[str, PipelineFigures]] = {}
         self._untold: dict[ClusterKey, Mapping[Generation, float]] = {}
 
     def note_quotas(self, key: ClusterKey, states: Collection[str]) -> None:
@@ -49,6 +57,10 @@ class TermFigures(Collector):
         else:
             self._blocked.pop(key, None)
 
+    def note_pipelines(self, key: ClusterKey, found: Mapping[str, PipelineFigures]) -> None:
+        """All of the cluster, by name."""
+        self._pipelines[key] = dict(found)
+
     def note_untold(self, key: ClusterKey, untold: Collection[Generation]) -> None:
         """`untold`: what was found in the API server and the watch has not told of (yet)."""
         before = self._untold.get(key, {})
@@ -60,6 +72,7 @@ class TermFigures(Collector):
             self._brokers,
             self._wanted,
             self._blocked,
+            self._pipelines,
             self._untold,
         )
         for figures in known:
@@ -78,12 +91,26 @@ class TermFigures(Collector):
             wanted.add_metric(key, count)
         for key, reason in dict(self._blocked).items():
             blocked.add_metric([*key, reason], 1)
-        yield from (quotas, brokers, wanted, blocked)
+        yield from (quotas, brokers, wanted, blocked, *self._of_pipelines())
         yield GaugeMetricFamily(
             "sluicegate_watch_behind_seconds",
             "For how long something has been in the API server that the watch has not told of; 0 when it has told all",
             value=self.watch_behind_s,
         )
+
+    def _of_pipelines(self) -> Iterator[GaugeMetricFamily]:
+        failing = _family(
+            "sluicegate_audit_pipeline_failing", "1 when the newest run of an AuditPipeline went wrong", "pipeline"
+        )
+        missing = _family(
+            "sluicegate_audit_pipeline_missing_events", "Events that an AuditPipeline's results miss", "pipeline"
+        )
+        for key, pipelines in dict(self._pipelines).items():
+            for name, figures in pipelines.items():
+                failing.add_metric([*key, name], figures.failing)
+                if figures.missing is not None:
+                    missing.add_metric([*key, name], figures.missing)
+        yield from (failing, missing)
 
     @property
     def watch_behind_s(self) -> float:

@@ -38,7 +38,8 @@ class WithoutSparkOperator(MemoryKube):
 class Shop:
     def __init__(self, *objects: Json, kube: type[MemoryKube] = MemoryKube) -> None:
         self.kube = kube(*objects)
-        self._reconciler = PipelineReconciler(Context(self.kube, read_settings({}, None, None, None)))  # type: ignore[arg-type]
+        self.context = Context(self.kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+        self._reconciler = PipelineReconciler(self.context)
 
     async def reconcile(self) -> Again:
         return await self._reconciler.reconcile(("default", "shop"))
@@ -58,6 +59,9 @@ async def test_a_cron_job_and_its_files_are_made_and_what_a_run_says_is_in_the_s
     shop.kube.put(job("daily-1", "Complete"))
     again = await shop.reconcile()
     assert shop.status()["events"] == 123
+    figures = {sample.name: sample.value for family in shop.context.figures.collect() for sample in family.samples}
+    assert figures["sluicegate_audit_pipeline_failing"] == 0
+    assert figures["sluicegate_audit_pipeline_missing_events"] == shop.status()["missing"] + shop.status()["holes"]
     assert [event["type"] for event in shop.kube.events("RunSucceeded")] == ["Normal"]
     assert isinstance(again, float)
     assert 50 < again < 70, "no hot loop"

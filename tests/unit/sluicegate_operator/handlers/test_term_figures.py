@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from sluicegate_operator.api.metadata import Kind
 from sluicegate_operator.api.topic import Topic
 from sluicegate_operator.handlers.context import FirstSeen
-from sluicegate_operator.handlers.term_figures import TermFigures
+from sluicegate_operator.handlers.term_figures import PipelineFigures, TermFigures
 from sluicegate_operator.planning.roll import Done, Wait, WaitReason
 from tests.support.manual_clock import ManualClock
 
@@ -72,6 +72,18 @@ def test_a_roll_is_blocked_by_what_does_not_pass_by_itself(
     figures.note_roll(SHOP, step)
     series = [name for name in shown(figures) if name.startswith("sluicegate_roll_blocked")]
     assert series == ([f'sluicegate_roll_blocked{{{OF_SHOP},reason="{step.reason}"}}'] if blocked else [])  # type: ignore[union-attr]
+
+
+def test_pipelines_are_shown_as_they_were_last_seen(figures: TermFigures) -> None:
+    figures.note_pipelines(SHOP, {"daily": PipelineFigures(True, None), "hourly": PipelineFigures(False, 7)})
+    found = {name: value for name, value in shown(figures).items() if "pipeline" in name}
+    assert found == {
+        f'sluicegate_audit_pipeline_failing{{{OF_SHOP},pipeline="daily"}}': 1,
+        f'sluicegate_audit_pipeline_failing{{{OF_SHOP},pipeline="hourly"}}': 0,
+        f'sluicegate_audit_pipeline_missing_events{{{OF_SHOP},pipeline="hourly"}}': 7,
+    }
+    figures.note_pipelines(SHOP, {})
+    assert not [name for name in shown(figures) if "pipeline" in name]
 
 
 def test_the_watch_is_behind_since_the_first_look_at_what_it_has_not_told(
