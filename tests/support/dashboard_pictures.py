@@ -122,9 +122,11 @@ def _stat(panel: Json, lines: Sequence[Line]) -> str:
 
 
 def _legends(lines: Sequence[Line]) -> str:
+    """Of the lines that come highest, where there are many."""
+    highest = sorted(range(len(lines)), key=lambda index: -max(value for _, value in lines[index].points))
     shown = [
-        f'<span><i style="background: {_COLORS[index % len(_COLORS)]}"></i>{escape(line.name)}</span>'
-        for index, line in enumerate(lines[:_LEGENDS_MAX])
+        f'<span><i style="background: {_COLORS[index % len(_COLORS)]}"></i>{escape(lines[index].name)}</span>'
+        for index in sorted(highest[:_LEGENDS_MAX])
     ]
     more = f"<span>and {len(lines) - _LEGENDS_MAX} more</span>" if len(lines) > _LEGENDS_MAX else ""
     return f'<div class="legend">{"".join(shown)}{more}</div>'
