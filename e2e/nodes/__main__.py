@@ -12,16 +12,15 @@ import time
 from pathlib import Path
 
 from e2e.kind.cluster import Cluster
-from e2e.nodes.conftest import LEVEL_VARIABLE
+from e2e.nodes import levels
 from tests.support import helm
-from tests.support.cache import ObtainError, cache_root, show
-from tools.image.build import build
+from tests.support.cache import ObtainError, show
+from tools.image.apt import Apt
+from tools.image.build import build, cache_folder
 from tools.image.definition import IMAGES
 from tools.image.errors import ImageError
 
 ROOT = Path(__file__).parents[2]
-NODES = {"short": 1, "full": 3}
-IMAGES_OF = {"short": ("slim",), "full": ("slim", "audit")}
 CLUSTER_NAME = "suite"
 ASK_TIMEOUT_S = 60.0
 END_S = 90.0
@@ -30,7 +29,7 @@ END_S = 90.0
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m e2e.nodes", description=__doc__)
-    parser.add_argument("level", choices=tuple(NODES))
+    parser.add_argument("level", choices=tuple(levels.NODES))
     parser.add_argument("--where-possible", action="store_true", help="end well where nodes cannot be had, and say why")
     parser.add_argument("--deadline-s", type=float, default=3600.0, help="for all of it (default: 3600)")
     parser.add_argument("tests", nargs="*", help="what pytest runs; all of the level by default")
@@ -55,16 +54,20 @@ def why_not() -> str | None:
     apart = ["unshare", "--net", "--mount", "--pid", "--fork", "true"]
     if subprocess.run(apart, capture_output=True, timeout=ASK_TIMEOUT_S, check=False).returncode != 0:
         return "namespaces of network, mounts and processes may not be made here"
+    try:
+        Apt(cache_folder() / "apt").update()
+    except ImageError as error:
+        return f"Debian's packages cannot be had: {error}"
     return None
 
 
 def run(level: str, tests: list[str], end_s: float) -> int:
     """The exit code of pytest. Raises ObtainError and ImageError."""
-    archives = [build(IMAGES[name], cache_root() / "image" / "archives").path for name in IMAGES_OF[level]]
+    archives = [build(IMAGES[name], cache_folder() / "archives").path for name in levels.IMAGES[level]]
     helm.obtain()
     cluster = Cluster(CLUSTER_NAME)
     try:
-        cluster.up(NODES[level])
+        cluster.up(levels.NODES[level])
         for archive in archives:
             cluster.load(archive)
         return _tested(level, tests, end_s - END_S)
@@ -75,7 +78,7 @@ def run(level: str, tests: list[str], end_s: float) -> int:
 def _tested(level: str, tests: list[str], end_s: float) -> int:
     inside = [sys.executable, "-m", "e2e.kind", "--name", CLUSTER_NAME, "run", "--"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "--durations=0", "--durations-min=1"]
-    environment = {**os.environ, LEVEL_VARIABLE: level}
+    environment = {**os.environ, levels.LEVEL_VARIABLE: level}
     left_s = end_s - time.monotonic()
     try:
         done = subprocess.run(

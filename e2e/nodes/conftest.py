@@ -5,39 +5,34 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from e2e.cluster.waiting import wait_for
+from e2e.nodes.diagnosis import diagnosis
 from e2e.nodes.figures import Figures
 from e2e.nodes.kube import Kube
+from e2e.nodes.levels import LEVEL_VARIABLE, ignored, place
 from e2e.nodes.shop import NodeShop, install_operator
 from e2e.nodes.traffic import traffic
 from e2e.shop import QUICKSTART
 from tests.support.acknowledged import AcknowledgedWorkload
 
-LEVEL_VARIABLE = "SLUICEGATE_NODES"
-FULL_ONLY = ("test_audit.py", "test_nodes.py")
-"""They take several nodes, or minutes."""
-ORDER = ("test_install", "test_storms", "test_pods", "test_rolls", "test_namespaces", "test_audit", "test_nodes")
-"""A fresh installation first; upgrades and what ends with an uninstall come last, by their names."""
-
-_level = os.environ.get(LEVEL_VARIABLE, "")
-collect_ignore_glob = [] if _level == "full" else list(FULL_ONLY) if _level == "short" else ["test_*.py"]
+collect_ignore_glob = ignored(os.environ.get(LEVEL_VARIABLE, ""))
 _figures = Figures()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def place(item: pytest.Item) -> tuple[int, str]:
-        name = item.path.stem
-        return (ORDER.index(name) if name in ORDER else len(ORDER), "" if name in ORDER else _late(name))
-
-    items.sort(key=place)
+    items.sort(key=lambda item: place(item.path.stem))
 
 
-def _late(name: str) -> str:
-    return {"test_upgrade": "1", "test_uninstall": "2"}.get(name, "0")
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        report.sections.append(("the cluster", diagnosis(Kube())))
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

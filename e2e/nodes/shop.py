@@ -87,6 +87,16 @@ class NodeShop(ShopInApi):
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
         self.plane.kubectl("create", "--raw", path, "-f", "-", input=json.dumps(body))
 
+    def working_sets_mib(self) -> dict[str, float]:
+        """Of every pod that its kubelet has counted, by name."""
+        found = {}
+        for node in self.plane.get("nodes")["items"]:
+            path = f"/api/v1/nodes/{node['metadata']['name']}/proxy/stats/summary"
+            for pod in json.loads(self.plane.kubectl("get", "--raw", path))["pods"]:
+                if (size := pod.get("memory", {}).get("workingSetBytes")) is not None:
+                    found[pod["podRef"]["name"]] = size / 2**20
+        return found
+
     def operator_pods(self) -> list[Json]:
         found: list[Json] = self.plane.get("pods", "-n", OPERATOR_NAMESPACE, "-l", OPERATOR_PODS)["items"]
         return found

@@ -2,6 +2,8 @@
 
 import pytest
 
+from e2e.cluster.waiting import wait_for
+from e2e.nodes.figures import Figures
 from e2e.nodes.shop import NodeShop
 from e2e.shop import BROKERS, CLUSTER, Json
 from sluicegate_operator.resources.statefulset import USER_ID
@@ -13,6 +15,9 @@ WAITED_FOR = (
     "connectionquota/shop-external-rate",
     "topic/orders",
 )
+
+NODE_MAX_MIB, OPERATOR_MAX_MIB = 64.0, 128.0
+"""Twice what was seen."""
 
 
 @pytest.mark.parametrize("resource", WAITED_FOR)
@@ -31,6 +36,19 @@ def test_every_pod_is_restricted_and_none_was_ever_restarted(shop: NodeShop) -> 
             assert (effective["runAsUser"], effective["runAsNonRoot"]) == (USER_ID, True)
             assert container["resources"]["requests"]
             assert container["resources"]["limits"]
+
+
+def test_working_sets_are_those_of_a_small_broker_and_a_small_operator(shop: NodeShop, figures: Figures) -> None:
+    """As the kubelet counts them, which is what it evicts by."""
+
+    def look() -> dict[str, float]:
+        found = {pod: size for pod, size in shop.working_sets_mib().items() if pod.startswith(("shop-", "sluicegate-"))}
+        assert len(found) == BROKERS + 2, f"the kubelets have counted {found}"
+        return found
+
+    for pod, size in sorted(wait_for("the kubelets have counted every pod", look).items()):
+        figures.note(f"working set of {'the operator' if pod.startswith('sluicegate-') else pod}, MiB", size)
+        assert size < (OPERATOR_MAX_MIB if pod.startswith("sluicegate-") else NODE_MAX_MIB), pod
 
 
 def test_an_ordinary_client_is_served_while_nothing_happens(shop: NodeShop, load: AcknowledgedWorkload) -> None:

@@ -16,7 +16,8 @@ RATE = 50
 WINDOWS_MAX = 12
 """A fresh limit admits ten seconds' worth at once; a target with a past can have two more (kafka.md section 1.5)."""
 CHANGES = (20, 35, 60, 45, 30)
-P99_MAX_S = 1.0
+MEDIAN_MAX_S = 1.0
+"""All of them on a node of its own; here the nodes, the storm and the tests share one machine with its builds."""
 
 
 def storm(shop: NodeShop, name: str, broker_id: int, rate: float, seconds: float) -> StormPod:
@@ -74,7 +75,7 @@ def test_limits_change_under_a_storm_within_a_second_and_restart_nobody(
         figures.note("apply to enforced on three brokers under a storm, s", took_s[-1])
         assert shop.external_rates() == [rate] * BROKERS
     pod.report()
-    assert sorted(took_s)[len(took_s) // 2] < P99_MAX_S, took_s
+    assert sorted(took_s)[len(took_s) // 2] < MEDIAN_MAX_S, took_s
     assert shop.running() == before
     assert shop.started() == started
     assert load.failures == []

@@ -1,0 +1,29 @@
+"""What a cluster says of itself when a scenario fails, for who reads it in CI, where the cluster is gone by then."""
+
+from e2e.cluster.control_plane import KubectlError
+from e2e.nodes.kube import Kube
+from e2e.nodes.shop import OPERATOR_PODS
+from e2e.operator_process import OPERATOR_NAMESPACE
+from e2e.shop import CLUSTER
+
+_LINES = 60
+_PAGES = (
+    ("get", "nodes", "--output=wide"),
+    ("get", "pods", "--all-namespaces", "--output=wide"),
+    ("get", "bc,cq,bl,kt,br", "--all-namespaces", "--output=wide"),
+    ("get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"),
+    ("logs", "-n", OPERATOR_NAMESPACE, "-l", OPERATOR_PODS, f"--tail={_LINES}"),
+    ("logs", "-l", f"sluicegate.dev/cluster={CLUSTER}", f"--tail={_LINES // 3}", "--prefix"),
+)
+
+
+def diagnosis(kube: Kube) -> str:
+    """The last lines of each page; an API server that does not answer is part of it."""
+    told = []
+    for page in _PAGES:
+        try:
+            said = kube.kubectl(*page, timeout_s=30)
+        except KubectlError as refusal:
+            said = str(refusal)
+        told.append("\n".join([f"$ kubectl {' '.join(page)}", *said.splitlines()[-_LINES:]]))
+    return "\n\n".join(told)
