@@ -186,3 +186,21 @@ async def test_a_change_that_comes_while_statuses_are_written_is_in_force_before
     # Of all that waits, the newest is told first.
     assert "urgent" in kube.written[before : before + STATUS_WRITERS_MAX]
     assert len(kube.written) == 41
+
+
+async def test_metrics_count_the_limits_by_state_and_tell_what_the_watch_has_not_told() -> None:
+    shop = Shop(MemoryKube(cluster(3), quota("one", "10.0.0.1"), quota("odd", "10.0.0.2", rate=13)))
+    shop.brokers.refused_rates.add(13.0)
+    await shop.reconcile()
+    counted = {
+        sample.labels["state"]: sample.value
+        for family in shop.context.figures.collect()
+        for sample in family.samples
+        if sample.name == "sluicegate_quotas"
+    }
+    assert counted == {"Enforced": 1, "Refused": 1}
+    assert shop.context.figures.watch_behind_s > 0
+    for kind, name in (("BrokerListener", "shop-external"), ("ConnectionQuota", "one"), ("ConnectionQuota", "odd")):
+        shop.context.first_seen.note(shop.kube.take(kind, name))
+    await shop.reconcile()
+    assert shop.context.figures.watch_behind_s == 0

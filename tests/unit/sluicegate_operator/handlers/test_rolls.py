@@ -12,7 +12,7 @@ from sluicegate_operator.api.broker_cluster import BrokerCluster
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.rolls import RollReconciler
 from sluicegate_operator.handlers.snapshot import gather_cluster
-from sluicegate_operator.planning.roll import Wait, WaitReason
+from sluicegate_operator.planning.roll import Done, Wait, WaitReason
 from sluicegate_operator.planning.scale import ScaleStep, ScaleView, plan_scale
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, listener
@@ -77,6 +77,31 @@ async def test_a_look_says_which_spec_it_went_by() -> None:
         # Nothing that a node is restarted for.
         kube.put(cluster(resyncSeconds=77))
     await context.close()
+
+
+async def test_metrics_show_a_roll_as_blocked_for_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = MemoryKube(cluster())
+    context = Context(kube, read_settings({}, None, None, None))  # type: ignore[arg-type]
+    context.mark = lambda queue, key: None
+    found = await gather_cluster(kube, SHOP)  # type: ignore[arg-type]
+    assert found is not None
+    await context.fleet.apply(found, [])
+    reconciler = RollReconciler(context)
+    shown: list[list[str]] = []
+    for step in (BLOCKED, Done(), BLOCKED):
+        monkeypatch.setattr("sluicegate_operator.handlers.rolls.plan_roll", lambda _, step=step: step)
+        await reconciler.reconcile(SHOP)
+        shown.append(_blocked(context))
+    assert shown == [["BelowMinIsr"], [], ["BelowMinIsr"]]
+    kube.take("BrokerCluster", "shop")["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    await reconciler.reconcile(SHOP)
+    assert _blocked(context) == []
+    await context.close()
+
+
+def _blocked(context: Context) -> list[str]:
+    samples = (sample for family in context.figures.collect() for sample in family.samples)
+    return [sample.labels["reason"] for sample in samples if sample.name == "sluicegate_roll_blocked"]
 
 
 async def test_who_has_scaled_is_said_where_a_change_of_scale_puts_the_number_back() -> None:
