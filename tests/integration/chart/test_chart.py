@@ -107,6 +107,18 @@ def test_an_operator_of_one_namespace_has_rights_there_alone_and_its_account_may
     assert [binding["subjects"] for binding in bindings] == [account] * 2
 
 
+def test_replicas_are_spread_over_nodes_and_replaced_one_by_one() -> None:
+    documents = list(yaml.safe_load_all(render("crds.install=false", "replicas=3")))
+    [deployment] = of_kind("Deployment", documents)
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    [spread] = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "ScheduleAnyway")
+    [budget] = of_kind("PodDisruptionBudget", documents)
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    for selector in (spread["labelSelector"], budget["spec"]["selector"], deployment["spec"]["selector"]):
+        assert selector["matchLabels"].items() <= labels.items()
+
+
 def test_what_the_schema_names_has_a_default_and_the_other_way_round() -> None:
     """Else a value is documented that nobody may set, or may be set and is documented nowhere."""
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
