@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+from e2e.cluster.waiting import NotInTimeError
 from e2e.kind.cluster import Cluster, prepare
 from e2e.kind.places import DEFAULT_NAME, NAME_VARIABLE
 from tests.support.cache import ObtainError
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
                 _become(cluster, chosen.command)
             case "down":
                 cluster.down()
-    except ObtainError as error:
+    except (ObtainError, NotInTimeError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     return 0

@@ -111,6 +111,8 @@ class Cluster:
         show("kind", f"creating {nodes} of Kubernetes {KUBERNETES_VERSION}")
         create = ["kind", "create", "cluster", *name, "--image", IMAGE, "--config", str(config), "--retain"]
         self._run(*self.inside(*create, "--wait", "180s"), timeout_s=CREATE_TIMEOUT_S)
+        self._speak_to_the_api_server_itself()
+        self._let_pods_on_the_control_plane()
         self.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=180s")
         self._route()
         self.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=180s")
@@ -118,6 +120,19 @@ class Cluster:
             f"nameserver {DNS_ADDRESS}\nsearch default.svc.cluster.local svc.cluster.local cluster.local\n"
             "options ndots:5\n"
         )
+
+    def _speak_to_the_api_server_itself(self) -> None:
+        """Docker's proxy, which kind names, accepts connections of clients to an API server that is down."""
+        first = f"{self.place.name}-control-plane"
+        address = self.daemon.docker("inspect", "--format", "{{.NetworkSettings.Networks.kind.IPAddress}}", first)
+        server = f"--server=https://{address.strip()}:6443"
+        self.kubectl("config", "set-cluster", f"kind-{self.place.name}", server)
+
+    def _let_pods_on_the_control_plane(self) -> None:
+        """As on a cluster of one node: three nodes are three zones for pods."""
+        first = f"{self.place.name}-control-plane"
+        if "control-plane:" in self.kubectl("get", "node", first, "-o", "jsonpath={range .spec.taints[*]}{.key}:{end}"):
+            self.kubectl("taint", "node", first, "node-role.kubernetes.io/control-plane-")
 
     def _route(self) -> None:
         """Ways to pods by their nodes, and to Services by the first."""

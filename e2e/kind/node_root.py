@@ -35,7 +35,7 @@ def furnish(root: Path) -> None:
     """Make the unpacked packages a node's root. Raises ObtainError."""
     for name in NOT_OF_A_NODE:
         shutil.rmtree(root / name, ignore_errors=True)
-    for name in ("dev", "proc", "sys", "run", "tmp", "root", "var/log", "var/tmp"):
+    for name in ("dev", "proc", "sys", "run", "tmp", "root", "var/log", "var/tmp", "etc/kubernetes/manifests"):
         (root / name).mkdir(parents=True, exist_ok=True)
     (root / "tmp").chmod(0o1777)
     _do_what_maintainer_scripts_would(root)
