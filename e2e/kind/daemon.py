@@ -41,10 +41,14 @@ class Daemon:
     def pid(self) -> int | None:
         """Of its first process; None when it does not run."""
         try:
-            pid, started = (self._run / "first-process").read_text().split()
-        except (FileNotFoundError, ValueError):
+            noted = self._first_process.read_text()
+        except FileNotFoundError:
             return None
-        return int(pid) if _start_of(int(pid)) == started else None
+        began = _start_of(noted)
+        if began is None:
+            return None
+        number = int(noted.partition(" ")[0])
+        return number if _start_of(_stat_of(number)) == began else None
 
     def start(self) -> None:
         """Raises ObtainError."""
@@ -52,18 +56,19 @@ class Daemon:
             folder.mkdir(parents=True, exist_ok=True)
         settings = self._run / "daemon.json"
         settings.write_text(json.dumps(self._settings(), indent=1))
-        command = f"ip link set lo up && exec tini -s -- dockerd --config-file {settings}"
-        apart = ["--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        apart = "--net --mount --propagation private --pid --fork --kill-child --mount-proc"
+        inside = f"ip link set lo up && exec tini -s -- dockerd --config-file {settings}"
+        # It notes itself before it is anything: a run that is killed now leaves nothing that the next does not find.
+        note = f'read -r stat < /proc/$$/stat && echo "$stat" > {self._first_process}'
         with self.log.open("ab") as output:
             first = subprocess.Popen(
-                ["unshare", *apart, "sh", "-c", command],
+                ["sh", "-c", f"{note} && exec unshare {apart} sh -c '{inside}'"],
                 env=with_libraries(self._environment),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
-        (self._run / "first-process").write_text(f"{first.pid} {_start_of(first.pid)}")
 
         def answers() -> bool:
             if first.poll() is not None:
@@ -82,7 +87,7 @@ class Daemon:
         pid = self.pid
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
-            wait_for(f"process {pid} ends", lambda: self.pid is None or _is_zombie(pid), timeout_s=END_TIMEOUT_S)
+            wait_for(f"process {pid} ends", lambda: self.pid is None, timeout_s=END_TIMEOUT_S)
         wait_for("control groups are empty", self._remove_control_groups, timeout_s=END_TIMEOUT_S)
 
     def docker(self, *arguments: str, timeout_s: float = COMMAND_TIMEOUT_S) -> str:
@@ -119,6 +124,10 @@ class Daemon:
         }
 
     @property
+    def _first_process(self) -> Path:
+        return self._run / "first-process"
+
+    @property
     def _control_group(self) -> str:
         return f"sluicegate-kind-{self._run.name}"
 
@@ -135,18 +144,14 @@ class Daemon:
         return self.log.read_text(errors="replace")[-_LOG_SHOWN:]
 
 
-def _stat_of(pid: int) -> list[str]:
+def _stat_of(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return []
+        return ""
 
 
-def _start_of(pid: int) -> str:
-    """When a process began, in the kernel's ticks; empty: it does not run. Numbers of processes are given anew."""
-    fields = _stat_of(pid)
-    return fields[19] if fields and fields[0] != "Z" else ""
-
-
-def _is_zombie(pid: int) -> bool:
-    return _stat_of(pid)[:1] in ([], ["Z"])
+def _start_of(stat: str) -> str | None:
+    """When a process began, in the kernel's ticks: numbers of processes are given anew. None: it does not run."""
+    fields = stat.rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 and fields[0] != "Z" else None
