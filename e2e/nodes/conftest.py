@@ -55,10 +55,6 @@ def kube() -> Kube:
 def standing_shop(kube: Kube, figures: Figures) -> NodeShop:
     """README's way: helm install, kubectl apply, and a record that is acknowledged by all replicas."""
     kube.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
-    # Of three nodes all three take pods: kind keeps the first to the control plane.
-    control_planes = "node-role.kubernetes.io/control-plane"
-    if any("taints" in node["spec"] for node in kube.get("nodes", "-l", control_planes)["items"]):
-        kube.kubectl("taint", "nodes", "-l", control_planes, f"{control_planes}:NoSchedule-")
     shop = NodeShop(kube)
     began_s = time.monotonic()
     install_operator()
