@@ -35,7 +35,6 @@ def owned_by_the_operator(item: Json) -> list[Any]:
 
 def test_what_is_applied_again_is_unchanged(shop: Shop) -> None:
     first = applied(shop)
-    shop.settle()
     before = {name: item["metadata"]["resourceVersion"] for name, item in quiet(shop).items()}
     again = applied(shop)
     assert {name: without_status(item) for name, item in again.items()} == {

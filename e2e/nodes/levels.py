@@ -7,7 +7,7 @@ NODES = {"short": 1, "full": 3}
 IMAGES = {"short": ("slim",), "full": ("slim", "audit")}
 """Of tools.image, on every node."""
 
-FULL_ONLY = ("test_audit.py", "test_nodes.py")
+FULL_ONLY = ("test_audit.py", "test_namespaces.py", "test_nodes.py", "test_uninstall.py")
 """They take several nodes, or minutes."""
 
 _FIRST = ("test_install", "test_storms", "test_pods", "test_rolls")
