@@ -72,6 +72,43 @@ def test_a_quota_waits_for_its_listener_and_everything_goes_with_the_cluster(min
     )
 
 
+APART = "apart"
+
+
+@pytest.fixture
+def apart(standing_shop: Shop) -> Iterator[Shop]:
+    shop = standing_shop
+    yield shop
+    shop.delete("brokercluster", APART)
+    wait_for("nothing is left", lambda: pods_of(shop, APART) == [], timeout_s=READY_TIMEOUT_S, interval_s=0.3)
+
+
+def pods_of(shop: Shop, cluster: str) -> list[Json]:
+    found: list[Json] = shop.plane.get("pods", "-l", f"sluicegate.dev/cluster={cluster}")["items"]
+    return found
+
+
+def test_pods_that_must_not_share_a_node_wait_for_one_of_their_own(apart: Shop) -> None:
+    """There are three nodes."""
+
+    def brokers(replicas: int) -> Json:
+        pod = {"spread": "Required", "labels": {"example.org/team": "payments"}}
+        spec = {"brokers": {"replicas": replicas, "storage": {"size": "1Gi"}, "pod": pod}}
+        return document("BrokerCluster", APART, spec)
+
+    apart.apply(brokers(4))
+
+    def waits() -> bool:
+        ready = condition_of(apart.plane.get("brokercluster", APART), "Ready")
+        return ready.get("reason") == "Unschedulable" and "0/3 nodes are available" in ready["message"]
+
+    wait_for("the fourth is said to wait", waits, timeout_s=READY_TIMEOUT_S, interval_s=0.3)
+    apart.apply(brokers(3))
+    apart.await_condition("brokercluster", APART, "Ready", "True", timeout_s=READY_TIMEOUT_S)
+    found = [pod for pod in pods_of(apart, APART) if pod["metadata"]["labels"].get("example.org/team") == "payments"]
+    assert len({pod["spec"]["nodeName"] for pod in found}) == len(found) == 3
+
+
 CROWDED = "crowded"
 COUNTED = "requests.cpu=4,limits.cpu=4,requests.memory=4Gi"
 

@@ -217,7 +217,11 @@ class ProcessKubelet:
                 if "deletionTimestamp" in metadata:
                     self._delete_object(manifest)
                     return
-                pod = self._adopt(manifest)
+                node_name = manifest["spec"].get("nodeName") or self._bind(manifest)
+                if node_name is None:
+                    self._say_unschedulable(manifest)
+                    return
+                pod = self._adopt(manifest, node_name)
             if self._is_lost(pod):
                 return
             pod.update(manifest)
@@ -234,10 +238,9 @@ class ProcessKubelet:
             if refusal.status not in (404, 409):
                 raise
 
-    def _adopt(self, manifest: Json) -> Pod:
+    def _adopt(self, manifest: Json, node_name: str) -> Pod:
         metadata = manifest["metadata"]
         namespace, name = metadata["namespace"], metadata["name"]
-        node_name = manifest["spec"].get("nodeName") or self._bind(manifest)
         folder = self._folder / "pods" / namespace / name
         folder.mkdir(parents=True, exist_ok=True)
         volumes = PodVolumes(self._api, manifest, folder / metadata["uid"], self._folder / "claims")
@@ -265,8 +268,8 @@ class ProcessKubelet:
         self._pods[metadata["uid"]] = pod
         return pod
 
-    def _bind(self, manifest: Json) -> str:
-        """As the scheduler would; no node is chosen that is lost."""
+    def _bind(self, manifest: Json) -> str | None:
+        """As the scheduler would; no node is chosen that is lost, and None when there is none for this pod."""
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
         candidates = [
             Candidate(node.name, node.labels, [pod.manifest for pod in self._on(node.name)])
@@ -274,6 +277,8 @@ class ProcessKubelet:
             if not node.lost
         ]
         node_name = choose_node(manifest, candidates, self._volumes_on.get((namespace, name)))
+        if node_name is None:
+            return None
         self._volumes_on[namespace, name] = node_name
         target = {"apiVersion": "v1", "kind": "Node", "name": node_name}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
@@ -298,6 +303,16 @@ class ProcessKubelet:
             return
         self._patch_status(pod, status)
         pod.written_status = status
+
+    def _say_unschedulable(self, manifest: Json) -> None:
+        said = [one["status"] for one in manifest["status"].get("conditions", []) if one["type"] == "PodScheduled"]
+        if said == ["False"]:
+            return
+        message = f"0/{len(self._nodes)} nodes are available: those that are there are not for this pod."
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        metadata = manifest["metadata"]
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
+        self._api.patch(path, {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}})
 
     def _patch_status(self, pod: Pod, status: Json) -> None:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"

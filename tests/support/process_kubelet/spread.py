@@ -1,7 +1,8 @@
 """Which node a pod is put on: the scheduler's part. Pure.
 
 Fewest pods first. A pod with topologySpreadConstraints goes to the values of the label that have fewest pods of its
-selector, and back to the node that its claims are on, as with local volumes. Affinity is not looked at.
+selector, and back to the node that its claims are on, as with local volumes. A nodeSelector is looked at, and required
+anti-affinity by the node's name; no other affinity.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Json = dict[str, Any]
+
+HOST = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,11 @@ class Candidate:
     pods: Sequence[Json]
 
 
-def choose_node(pod: Json, candidates: Sequence[Candidate], volumes_on: str | None = None) -> str:
+def choose_node(pod: Json, nodes: Sequence[Candidate], volumes_on: str | None = None) -> str | None:
+    """None when the pod may be on none of them."""
+    candidates = [node for node in nodes if _may_be_on(node, pod)]
+    if not candidates:
+        return None
     constraints = pod["spec"].get("topologySpreadConstraints", [])
     if constraints and volumes_on in {candidate.name for candidate in candidates}:
         return str(volumes_on)
@@ -31,13 +38,28 @@ def choose_node(pod: Json, candidates: Sequence[Candidate], volumes_on: str | No
     ).name
 
 
+def _may_be_on(node: Candidate, pod: Json) -> bool:
+    if not pod["spec"].get("nodeSelector", {}).items() <= node.labels.items():
+        return False
+    anti_affinity = pod["spec"].get("affinity", {}).get("podAntiAffinity", {})
+    for term in anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution", []):
+        assert term["topologyKey"] == HOST, "no other is played"
+        if _matching(term, pod["metadata"]["namespace"], node):
+            return False
+    return True
+
+
+def _matching(term: Json, namespace: str, node: Candidate) -> int:
+    """How many pods of the term's selector, in this namespace, are on the node."""
+    wanted = term["labelSelector"]["matchLabels"].items()
+    here = (pod["metadata"] for pod in node.pods if pod["metadata"]["namespace"] == namespace)
+    return sum(1 for metadata in here if wanted <= metadata.get("labels", {}).items())
+
+
 def _crowds(constraint: Json, namespace: str, candidates: Sequence[Candidate]) -> dict[str, int]:
     """How many pods of the selector, in this namespace, each node's value of the label has."""
-    wanted = constraint["labelSelector"]["matchLabels"].items()
     by_value: dict[str, int] = {}
     for candidate in candidates:
         value = candidate.labels.get(constraint["topologyKey"], "")
-        here = (p["metadata"] for p in candidate.pods if p["metadata"]["namespace"] == namespace)
-        matching = sum(1 for metadata in here if wanted <= metadata.get("labels", {}).items())
-        by_value[value] = by_value.get(value, 0) + matching
+        by_value[value] = by_value.get(value, 0) + _matching(constraint, namespace, candidate)
     return {c.name: by_value[c.labels.get(constraint["topologyKey"], "")] for c in candidates}

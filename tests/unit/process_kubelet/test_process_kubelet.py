@@ -143,6 +143,15 @@ def test_a_pod_goes_where_fewest_are_and_one_that_is_spread_to_the_emptiest_zone
     assert choose_node(a_pod(topologySpreadConstraints=SPREAD), crowded) == "n2"
 
 
+def test_a_pod_that_may_not_be_with_its_like_waits_for_a_node_of_its_own() -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "broker"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    assert choose_node(a_pod(affinity=apart), nodes(("a", ["broker"]), ("b", ["other", "other"]))) == "n1"
+    assert choose_node(a_pod(affinity=apart), nodes(("a", ["broker"]), ("b", ["broker"]))) is None
+    assert choose_node(a_pod(nodeSelector={ZONE: "b"}), nodes(("a", []), ("b", ["other"]))) == "n1"
+    assert choose_node(a_pod(nodeSelector={ZONE: "c"}), nodes(("a", []), ("b", []))) is None
+
+
 def test_pods_of_another_namespace_do_not_count_when_a_pod_is_spread() -> None:
     crowded = [
         Candidate("n0", {ZONE: "a"}, [a_pod(namespace="elsewhere"), a_pod(namespace="elsewhere")]),
