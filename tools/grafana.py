@@ -146,7 +146,16 @@ def _laid_out(rows: Sequence[Row]) -> list[Json]:
     y = 0
     for row in rows:
         place = {"x": 0, "y": y, "w": COLUMNS, "h": 1}
-        panels.append({"id": len(panels) + 1, "type": "row", "title": row.title, "gridPos": place, "panels": []})
+        panels.append(
+            {
+                "id": len(panels) + 1,
+                "type": "row",
+                "title": row.title,
+                "collapsed": False,
+                "gridPos": place,
+                "panels": [],
+            }
+        )
         x, y, line = 0, y + 1, 0
         for panel in row.panels:
             if x + panel.width > COLUMNS:
