@@ -38,7 +38,8 @@ class RestartReason:
 
 
 LISTENER_KEYS = frozenset({"listeners", "advertised.listeners", "listener.security.protocol.map"})
-"""They are the operator's own and change with the BrokerListeners."""
+"""They are the operator's own and change with the BrokerListeners. Brokers in pods are told while they run, and only
+processes on a laptop are restarted for them."""
 KEYS_SHOWN_MAX = 5
 TIME_SHOWN_MAX = 40
 
