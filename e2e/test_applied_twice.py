@@ -10,7 +10,6 @@ from e2e.shop import CRDS, QUICKSTART, Json, Shop
 
 FILES = ("-f", str(QUICKSTART), "-f", str(CRDS))
 MANAGER = "a-gitops-tool"
-OURS = "sluicegate-operator"
 QUIET_S = 4.0
 """Longer than the operator's resync in these tests."""
 
@@ -28,9 +27,14 @@ def without_status(item: Json) -> Json:
     return {**{key: value for key, value in item.items() if key != "status"}, "metadata": meta}
 
 
-def owned_by_the_operator(item: Json) -> list[Any]:
+def owned_by_others(item: Json) -> list[Any]:
+    """Fields outside of the status that neither the tool nor a person with kubectl has written."""
     entries = item["metadata"].get("managedFields", [])
-    return [entry for entry in entries if entry["manager"].startswith(OURS) and entry.get("subresource") != "status"]
+    return [
+        entry
+        for entry in entries
+        if entry.get("subresource") != "status" and not entry["manager"].startswith((MANAGER, "kubectl"))
+    ]
 
 
 def test_what_is_applied_again_is_unchanged(shop: Shop) -> None:
@@ -74,4 +78,4 @@ def test_there_is_nothing_to_apply_and_no_spec_is_the_operators(shop: Shop) -> N
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     items = applied(shop)
     assert len(items) > 10
-    assert {name: owned_by_the_operator(item) for name, item in items.items() if owned_by_the_operator(item)} == {}
+    assert {name: owned_by_others(item) for name, item in items.items() if owned_by_others(item)} == {}
