@@ -19,7 +19,7 @@ _WITH_CLUSTERS_DNS = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
 
 def main(arguments: list[str]) -> int:
     try:
-        chosen = _parser().parse_args(arguments)
+        chosen = parser().parse_args(arguments)
         cluster = Cluster(chosen.name)
         match chosen.deed:
             case "prepare":
@@ -50,7 +50,7 @@ def _become(cluster: Cluster, command: list[str]) -> None:
     os.execvpe(line[0], line, environment)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m e2e.kind", description=__doc__)
     name = os.environ.get(NAME_VARIABLE, DEFAULT_NAME)
     parser.add_argument("--name", default=name, help=f"of the cluster; else {NAME_VARIABLE}, else {DEFAULT_NAME}")

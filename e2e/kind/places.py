@@ -6,6 +6,7 @@ one with its disks (in the cache too: they are linked from there) and one in /ru
 
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +52,15 @@ def _digest(*parts: str) -> str:
 
 @dataclass(frozen=True)
 class ClusterPlace:
-    """The folders and files of one cluster, by its name."""
+    """The folders and files of one cluster, by its name. Raises ObtainError for what can be no name."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", self.name):
+            raise ObtainError(
+                f"{self.name!r} is no name for a cluster: up to 40 small letters, digits and hyphens, a hyphen not first"
+            )
 
     @property
     def disks(self) -> Path:
