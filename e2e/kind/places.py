@@ -59,7 +59,7 @@ class ClusterPlace:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", self.name):
             raise ObtainError(
-                f"{self.name!r} is no name for a cluster: up to 40 small letters, digits and hyphens, a hyphen not first"
+                f"{self.name!r} is no name of a cluster: up to 40 small letters, digits, hyphens, no hyphen first"
             )
 
     @property

@@ -22,5 +22,5 @@ def test_clusters_of_two_names_share_no_folder() -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "Mine", "-x", "a" * 41])
 def test_a_name_that_is_no_folder_of_its_own_is_refused(name: str) -> None:
-    with pytest.raises(ObtainError, match="is no name for a cluster"):
+    with pytest.raises(ObtainError, match="is no name of a cluster"):
         places.ClusterPlace(name)
