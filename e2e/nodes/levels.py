@@ -4,7 +4,7 @@ LEVEL_VARIABLE = "SLUICEGATE_NODES"
 """Names the level; without it none of the scenarios is collected, for `pytest e2e` has no nodes."""
 
 NODES = {"short": 1, "full": 3}
-IMAGES = {"short": ("slim",), "full": ("slim", "audit")}
+IMAGES = {"short": ("slim",), "full": ("slim", "landing", "audit")}
 """Of tools.image, on every node."""
 
 FULL_ONLY = ("test_audit.py", "test_namespaces.py", "test_nodes.py", "test_uninstall.py")
