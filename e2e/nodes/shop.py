@@ -107,7 +107,8 @@ def _pod(broker: NodeBroker) -> str:
 
 
 def _node_broker(pod: Json) -> NodeBroker:
-    [status] = pod["status"]["containerStatuses"]
+    # A pod that waits for a node has none yet.
+    status = (pod["status"].get("containerStatuses") or [{"restartCount": 0}])[0]
     return NodeBroker(
         pod=pod["metadata"]["name"],
         uid=pod["metadata"]["uid"],
