@@ -24,7 +24,8 @@ class NodesSeen:
 async def failing_nodes(
     kube: KubeClient, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
 ) -> NodesSeen:
-    """A pod that is still to be restarted is left out: how it does says nothing of what is wanted now."""
+    """A pod that is still to be restarted is left out: how it does says nothing of what is wanted now. `cluster` names
+    its images, see planning.images."""
     failing: list[FailingNode] = []
     unwell: set[str] = set()
     # Brokers wait for controllers.

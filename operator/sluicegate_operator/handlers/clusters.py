@@ -145,7 +145,8 @@ class ClusterReconciler:
     async def _not_starting(
         self, cluster: BrokerCluster, layout: ClusterLayout, pods: Sequence[NodePod]
     ) -> NodesNotStarting | None:
-        seen = await failing_nodes(self._context.kube, cluster, layout, pods)
+        context = self._context
+        seen = await failing_nodes(context.kube, context.settings.images.of_cluster(cluster), layout, pods)
         history, now_s = self._failures[cluster.namespace, cluster.name], asyncio.get_running_loop().time()
         return history.note(cluster.metadata.generation, seen.failing, seen.unwell, now_s)
 

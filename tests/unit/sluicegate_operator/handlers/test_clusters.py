@@ -45,9 +45,9 @@ def pod(kube: MemoryKube, name: str, **status: Any) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **template}, "status": status}
 
 
-async def reconcile(kube: MemoryKube) -> dict[str, list[tuple[str, str]]]:
+async def reconcile(kube: MemoryKube, **environment: str) -> dict[str, list[tuple[str, str]]]:
     """The clusters that were marked, by queue."""
-    settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0"}, None, None, None)
+    settings = read_settings({"SLUICEGATE_SETTLE_SECONDS": "0", **environment}, None, None, None)
     context = Context(kube, settings)  # type: ignore[arg-type]
     marked: dict[str, list[tuple[str, str]]] = {}
     context.mark = lambda queue, key: marked.setdefault(queue, []).append(key)
@@ -175,6 +175,21 @@ async def test_a_broker_that_crashes_again_and_again_says_why_in_its_own_words(m
     assert stalled_of(kube) == ("True", "CrashLoopBackOff", sentence)
     [event] = kube.events("CrashLoopBackOff")
     assert (event["type"], event["message"]) == ("Warning", sentence)
+
+
+@pytest.mark.parametrize("audit", [None, {"landing": {"claimName": "audit"}}], ids=["alone", "with a lander"])
+async def test_a_pod_whose_image_is_that_of_the_settings_says_why_it_does_not_start(
+    audit: Json | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluicegate_operator.planning.start_failures.LASTING_S", 0.0)
+    kube = MemoryKube(cluster(**({"audit": audit} if audit else {})))
+    image = "registry.example.org/sluicegate:9"
+    await reconcile(kube, SLUICEGATE_IMAGE=image)
+    waiting = {"reason": "ImagePullBackOff", "message": f"{image}: not found"}
+    kube.put(pod(kube, "shop-brokers-0", containerStatuses=[{"name": "broker", "state": {"waiting": waiting}}]))
+    await reconcile(kube, SLUICEGATE_IMAGE=image)
+    sentence = f"shop-brokers-0 does not start: ImagePullBackOff: {image}: not found"
+    assert stalled_of(kube) == ("True", "ImagePullBackOff", sentence)
 
 
 async def test_a_pod_that_is_still_to_be_restarted_says_nothing_of_what_is_wanted_now(
