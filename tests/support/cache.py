@@ -30,7 +30,7 @@ def obtained(place: Path, is_complete: Callable[[Path], bool], make: Callable[[P
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
     prefix = f"{place.name}.part-"
-    with _one_run_at_a_time(place):
+    with one_run_at_a_time(place):
         if is_complete(place):
             return place
         for left_by_a_killed_run in place.parent.glob(f"{prefix}*"):
@@ -45,8 +45,8 @@ def obtained(place: Path, is_complete: Callable[[Path], bool], make: Callable[[P
 
 
 @contextmanager
-def _one_run_at_a_time(place: Path) -> Iterator[None]:
-    """The kernel lets the lock go when its holder ends, however it ends."""
+def one_run_at_a_time(place: Path) -> Iterator[None]:
+    """Others that want `place` wait. The kernel lets the lock go when its holder ends, however it ends."""
     with place.with_name(f"{place.name}.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.cache import one_run_at_a_time, show
 from tools.image.errors import ImageError
 
 LISTS_AGE_MAX_S = 24 * 3600.0
@@ -38,20 +39,30 @@ class Apt:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._archives = folder / "archives"
-        for inside in (self._archives / "partial", folder / "lists" / "partial"):
+        self._lists = folder / "lists"
+        for inside in (self._archives / "partial", self._lists / "partial"):
             inside.mkdir(parents=True, exist_ok=True)
         status = folder / "status"
         status.touch()
-        self._options = [f"-oDir::State={folder}", f"-oDir::State::lists={folder / 'lists'}"]
+        self._options = [f"-oDir::State={folder}", f"-oDir::State::lists={self._lists}"]
         self._options += [f"-oDir::State::status={status}", f"-oDir::Cache={folder}"]
         self._options += [f"-oAPT::Sandbox::User={'root' if os.geteuid() == 0 else ''}", "-oAPT::Get::Assume-Yes=1"]
 
     def update(self, *, now_s: float | None = None) -> None:
-        """Reads the lists when those that are here are older than a day."""
+        """Reads the lists when those that are here are older than a day; older ones do where none can be read."""
         read = self._folder / "read"
-        if not read.exists() or (now_s or time.time()) - read.stat().st_mtime > LISTS_AGE_MAX_S:
-            self._run(["apt-get", "-q", "update"])
-            read.touch()
+        with one_run_at_a_time(self._lists):
+            if read.exists() and (now_s or time.time()) - read.stat().st_mtime <= LISTS_AGE_MAX_S:
+                return
+            try:
+                # Else apt-get is content with sources that do not answer.
+                self._run(["apt-get", "-q", "-oAPT::Update::Error-Mode=any", "update"])
+            except ImageError as error:
+                if not any(self._lists.glob("*_Packages*")):
+                    raise
+                show("image", f"{error}; going on with the lists that are here")
+            else:
+                read.touch()
 
     def resolve(self, roots: Iterable[str], not_needed: frozenset[str]) -> list[Package]:
         """`roots` with all that they depend on, `not_needed` and what only those ask for left out."""
@@ -73,11 +84,12 @@ class Apt:
         """Their files, in the order of `packages`."""
         wanted = list(packages)
         places = [self._archives / package.file for package in wanted]
-        lacking = [package for package, place in zip(wanted, places, strict=True) if not _is_whole(package, place)]
-        if lacking:
-            progress(f"downloading {len(lacking)} packages of Debian ...")
-            versions = [f"{package.name}={package.version}" for package in lacking]
-            self._run(["apt-get", "-q", "download", *versions], folder=self._archives)
+        with one_run_at_a_time(self._archives):
+            lacking = [package for package, place in zip(wanted, places, strict=True) if not _is_whole(package, place)]
+            if lacking:
+                progress(f"downloading {len(lacking)} packages of Debian ...")
+                versions = [f"{package.name}={package.version}" for package in lacking]
+                self._run(["apt-get", "-q", "download", *versions], folder=self._archives)
         if broken := [
             package.file for package, place in zip(wanted, places, strict=True) if not _is_whole(package, place)
         ]:

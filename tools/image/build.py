@@ -8,11 +8,12 @@ import json
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.support.cache import cache_root, obtained, show
+from tests.support.cache import cache_root, obtained, one_run_at_a_time, show
 from tools.image import archive, base, bytecode, definition, layer, sbom, site_packages
 from tools.image.apt import Apt, Package
 from tools.image.definition import Image
@@ -64,17 +65,27 @@ def build(image: Image, folder: Path) -> Built:
     parts = place.with_suffix(".cdx.json")
     reference = image.reference(version)
     parts.write_text(sbom.document(image.name, reference.partition(":")[2], components), encoding="utf-8")
-    with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="own.part-") as scratch:
-        own = Path(scratch) / "root"
+    with _own_scratch() as scratch:
+        own = scratch / "root"
         (own / site).mkdir(parents=True)
         site_packages.copy_own(own, own / site, ROOT, pyproject)
         bytecode.compile_all(lowest.root, own, [site])
         (own / SBOM_PLACE).parent.mkdir(parents=True)
         shutil.copy(parts, own / SBOM_PLACE)
-        layers = [lowest.layer, needed, layer.write(own, Path(scratch) / "layer.tar", "this project's code")]
+        layers = [lowest.layer, needed, layer.write(own, scratch / "layer.tar", "this project's code")]
         described = archive.documents(reference, definition.configuration(image, version), layers, lowest.architecture)
         archive.write(place, described, layers)
     return Built(reference, place, parts, described.digest, place.stat().st_size)
+
+
+@contextmanager
+def _own_scratch() -> Iterator[Path]:
+    """One run at a time writes archives; what a killed one left is removed."""
+    with one_run_at_a_time(cache_folder() / "own"):
+        for left in cache_folder().glob("own.part-*"):
+            shutil.rmtree(left)
+        with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="own.part-") as scratch:
+            yield Path(scratch)
 
 
 def cache_folder() -> Path:
