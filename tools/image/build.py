@@ -69,6 +69,7 @@ def build(image: Image, folder: Path) -> Built:
         own = scratch / "root"
         (own / site).mkdir(parents=True)
         site_packages.copy_own(own, own / site, ROOT, pyproject)
+        site_packages.put_on_path(own, [f"/{site}/{program}" for program in image.programs])
         bytecode.compile_all(lowest.root, own, [site])
         (own / SBOM_PLACE).parent.mkdir(parents=True)
         shutil.copy(parts, own / SBOM_PLACE)

@@ -38,6 +38,8 @@ class Image:
     packages: tuple[str, ...] = PYTHON_PACKAGES
     environment: dict[str, str] = field(default_factory=dict)
     suffix: str = ""
+    programs: tuple[str, ...] = ()
+    """Below SITE, what pods call by its name alone."""
 
     def reference(self, version: str) -> str:
         return f"{self.name}:{version}{self.suffix}"
@@ -61,6 +63,7 @@ IMAGES = {
         ("audit", "operator"),
         (*PYTHON_PACKAGES, *ARROW_PACKAGES, *JAVA_PACKAGES),
         {"JAVA_HOME": _JAVA_HOME},
+        programs=("pyspark/bin/spark-submit",),
     ),
 }
 

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,4 +66,12 @@ def copy_own(root: Path, site: Path, source: Path, pyproject: dict[str, Any]) ->
         script = root / "usr/local/bin" / name
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(_SCRIPT.format(module=module, function=function), encoding="utf-8")
+        script.chmod(0o755)
+
+
+def put_on_path(root: Path, programs: Iterable[str]) -> None:
+    """By scripts and not by links, for Spark's look for what they need beside themselves."""
+    for program in programs:
+        script = root / "usr/local/bin" / Path(program).name
+        script.write_text(f'#!/bin/sh\nexec {program} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
