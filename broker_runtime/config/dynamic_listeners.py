@@ -3,13 +3,15 @@
 As in Apache Kafka: each advertised listener is opened, the one that brokers use between them stays as the file has it,
 a listener that comes to be is named by listener.security.protocol.map (or is called like a protocol), and the protocol
 of one that is there does not change. Beyond: a listener's own address may change, which closes it and opens it anew;
-and a host that is left out is the one that the file has for the listener of brokers, so that what is stored holds
-wherever the broker starts the next time (decision 31).
+and a host that is left out is the one that the file has for the listener, or for that of brokers where the listener is
+new, so that what is stored holds wherever the broker starts the next time (decision 31). Another host has to be an
+address: listeners are opened on the event loop, which must not wait for a name server.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from broker_runtime.config.addresses import canonical_address
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.config.endpoints import Endpoint, SecurityProtocol
 from broker_runtime.config.listeners import advertised_of, check_ports, check_served, endpoints, protocols_of
@@ -52,13 +54,14 @@ def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Liste
     typed = {name: BrokerConfig.KEYS[name].parse(text) for name, text in texts.items()}
     config = settings.config if not typed else BrokerConfig.from_values({**settings.values, **typed})
     protocols = protocols_of(config.listener_security_protocol_map or ())
-    opened = endpoints(config.listeners, LISTENER_KEYS[0], protocols)
-    opened = _completed(opened, _host(settings.listeners, settings))
+    named = endpoints(config.listeners, LISTENER_KEYS[0], protocols)
+    opened = _completed(named, settings.listeners, settings)
     told = advertised_of(config.advertised_listeners, opened, settings.controller_listeners, protocols)
-    advertised = _completed(told, _host(settings.advertised, settings))
+    advertised = _completed(told, settings.advertised, settings)
     check_served(opened)
     check_ports(opened)
     _check_kept(opened, settings)
+    _check_hosts(opened, settings)
     _check_protocols_known(opened, settings, protocols)
     if settings.inter_broker_listener not in {endpoint.listener for endpoint in advertised}:
         raise ConfigError(f"advertised.listeners: brokers use {settings.inter_broker_listener} between them; name it")
@@ -66,13 +69,21 @@ def dynamic_listeners(settings: BrokerSettings, own: Mapping[str, str]) -> Liste
     return Listeners(clients, advertised)
 
 
-def _host(of_file: Sequence[Endpoint], settings: BrokerSettings) -> str:
-    """Of the listener that brokers use between them."""
-    return next((e.host for e in of_file if e.listener == settings.inter_broker_listener), "")
+def _completed(
+    found: Sequence[Endpoint], of_file: Sequence[Endpoint], settings: BrokerSettings
+) -> tuple[Endpoint, ...]:
+    hosts = {endpoint.listener: endpoint.host for endpoint in of_file}
+    usual = hosts.get(settings.inter_broker_listener, "")
+    return tuple(replace(e, host=e.host or hosts.get(e.listener, usual)) for e in found)
 
 
-def _completed(found: Sequence[Endpoint], host: str) -> tuple[Endpoint, ...]:
-    return tuple(endpoint if endpoint.host else replace(endpoint, host=host) for endpoint in found)
+def _check_hosts(opened: Sequence[Endpoint], settings: BrokerSettings) -> None:
+    known = {endpoint.host for endpoint in settings.listeners}
+    for endpoint in opened:
+        if endpoint.host not in known and canonical_address(endpoint.host) is None:
+            raise ConfigError(
+                f"listeners: {endpoint}: {endpoint.host} is no address; name one of this machine, or leave it out"
+            )
 
 
 def _check_protocols_known(

@@ -27,7 +27,8 @@ def listening_socket(listener: str, host: str, port: int, limits: NetworkLimits)
         )[0]
         listening = _ListeningSocket(family, kind, protocol)
         listening.family, listening.type = family, kind
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # Of what cannot be a name at all, such as one with a label of 64 letters, no OSError comes.
         raise ListenerBindError(f"listener {listener}: cannot use {host}:{port}: {error}") from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

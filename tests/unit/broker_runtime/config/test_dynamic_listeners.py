@@ -56,6 +56,22 @@ def test_an_address_that_is_told_may_change_alone() -> None:
     assert found.advertised[1] == Endpoint("CLIENTS", "shop.example", 30092)
 
 
+def test_a_host_that_is_left_out_is_the_files_for_this_listener_and_the_brokers_one_for_a_new_one() -> None:
+    file = {"listeners": "INTERNAL://10.0.0.7:9091,CLIENTS://:9092"}
+    told = {"advertised.listeners": "INTERNAL://:9091,CLIENTS://shop.example:30092"}
+    assert dynamic_listeners(settings(**file), told).opened == static_listeners(settings(**file)).opened
+    more = {"listeners": f"{file['listeners']},EXTERNAL://:9094", "listener.security.protocol.map": MAP}
+    found = dynamic_listeners(settings(**file), told | more)
+    assert [endpoint.host for endpoint in found.opened] == ["10.0.0.7", "", "10.0.0.7"]
+    assert [endpoint.host for endpoint in found.advertised] == ["pod-0", "shop.example"]
+
+
+@pytest.mark.parametrize("host", ["shop.example", "a" * 64 + ".example", "10.0.0.300"])
+def test_no_name_server_is_asked_where_a_listener_is_to_be_opened(host: str) -> None:
+    with pytest.raises(ConfigError, match="is no address; name one of this machine"):
+        dynamic_listeners(settings(), NEW | {"listeners": f"{INTERNAL},EXTERNAL://{host}:9094"})
+
+
 def test_a_listener_need_not_be_told_to_clients() -> None:
     found = dynamic_listeners(settings(), NEW | {"advertised.listeners": "INTERNAL://pod-0:9091"})
     assert [endpoint.listener for endpoint in found.advertised] == ["INTERNAL"]
