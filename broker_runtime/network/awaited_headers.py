@@ -91,14 +91,16 @@ class AwaitedHeaders:
         self._timer = self._loop.call_later(max(at_s - self._now(), 0) + 0.001, self._close_overdue)
 
     def _close_overdue(self) -> None:
+        """A flood that was silent is overdue at once; the rest of it has the next turns."""
         self._timer = None
         now_s = self._now()
-        while self._waiting:
+        for _ in range(min(len(self._waiting), _CLOSES_PER_TURN)):
             accepted, (_, _, overdue_s) = next(iter(self._waiting.items()))
             if overdue_s > now_s:
-                self._arm(overdue_s)
-                return
+                break
             self._refuse(accepted, HeaderOutcome.OVERDUE)
+        if self._waiting:
+            self._arm(next(iter(self._waiting.values()))[2])
 
     def close_all(self) -> None:
         """Those that wait now are read no more, and closed over turns of the loop."""
