@@ -125,6 +125,9 @@ class ListenersInForce:
                 except ListenerBindError as error:
                     failure = error
                     self._failed[endpoint.listener] = f"{error} (its address is configured dynamically)"
+        if self._paused is not None:
+            # Those that are new, and the brokers' one where no other is left to clients.
+            self._server.pause(self._for_clients(), self._paused)
         if self.advertised() != told:
             self.changed()
         self._applied.set()
@@ -143,8 +146,6 @@ class ListenersInForce:
         name = endpoint.listener
         self._server.add_listener(name, endpoint.host, endpoint.port, endpoint.security_protocol)
         self._opened[name] = endpoint
-        if self._paused is not None and name in self._for_clients():
-            self._server.pause([name], self._paused)
         if self._serving:
             self._server.start(name)
             log.info("listener %s is open on port %d", name, self._server.address(name)[1])

@@ -13,7 +13,9 @@ from typing import Any, Protocol
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext, ControllerContext
 from broker_runtime.apis.forwarding import forwarded
+from broker_runtime.config import BrokerConfig
 from broker_runtime.config.dynamic_listeners import LISTENER_KEYS
+from broker_runtime.config.effective import effective_config
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.configs import ConfigRecord, ResourceType
 from broker_runtime.metadata.image import MetadataImage
@@ -42,8 +44,7 @@ def with_own_listeners(
     def instead(request: Any, call: Call, context: BrokerContext) -> Awaitable[Fields] | None:
         about = [resource for resource in request.resources if _changes_listeners(resource, context.image, alter)]
         mine = [resource for resource in about if resource.resource_name == str(context.settings.node_id)]
-        if not about or len(mine) > 1:
-            # A resource that is named twice is refused by the controller.
+        if not about:
             return None
         refused = {
             resource.resource_name: KafkaError(
@@ -54,7 +55,9 @@ def with_own_listeners(
             for resource in about
             if resource not in mine
         }
-        return _answer(request, call, context, _Change(mine[0] if mine else None, alter, refused, refuse))
+        # A resource that is named twice is refused by the controller.
+        only = mine[0] if len(mine) == 1 else None
+        return _answer(request, call, context, _Change(only, alter, refused, refuse))
 
     return forwarded(api, instead)
 
@@ -100,6 +103,7 @@ async def _answer(request: Any, call: Call, context: BrokerContext, change: _Cha
             own.pop(record.key, None)
             if record.value is not None:
                 own[record.key] = record.value
+        _check_room_for_brokers(own, context)
         return own
 
     async with AsyncExitStack() as until_stored:
@@ -111,6 +115,23 @@ async def _answer(request: Any, call: Call, context: BrokerContext, change: _Cha
         if change.stored and not request.validate_only:
             await context.listeners.in_force(own, context.settings.config.request_timeout_ms / 1000)
     return answer
+
+
+def _check_room_for_brokers(own: Mapping[str, str], context: BrokerContext) -> None:
+    """The limits of clients reach the brokers' listener as soon as no other one is left to clients."""
+    default = context.image.configs.of_broker(None)
+    before = effective_config(context.settings, default, context.image.configs.of_broker(context.settings.node_id))
+    after = effective_config(context.settings, default, own)
+    if len(before.listeners.names) == 1 or len(after.listeners.names) > 1:
+        return
+    key, name, needed = BrokerConfig.max_connections, context.settings.inter_broker_listener, len(context.image.brokers)
+    allowed = after.per_listener(key).get(name, after.config.max_connections)
+    if allowed < needed:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"listeners: {name} would be the only one left, and clients would share the {key.name} of {allowed} with"
+            f" {needed} brokers; allow {needed} or more first",
+        )
 
 
 async def _forwarded(request: Any, call: Call, context: BrokerContext, change: _Change) -> Fields:

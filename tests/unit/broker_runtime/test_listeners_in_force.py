@@ -147,6 +147,14 @@ def test_a_listener_that_comes_while_the_broker_is_fenced_serves_nobody_until_it
     assert scene.server.paused == {"A"}, "brokers have one of their own now"
 
 
+def test_the_brokers_one_serves_nobody_either_while_fenced_once_no_other_is_left_to_clients() -> None:
+    scene = Scene()
+    scene.apply(scene.own("A://h:1"))
+    scene.listeners.pause("fenced")
+    scene.apply({})
+    assert scene.server.paused >= {"PLAINTEXT"}
+
+
 async def test_a_change_holds_what_it_adds_until_it_is_over() -> None:
     scene = Scene()
     async with scene.listeners.opening(lambda: scene.own("A://h:1")) as own:

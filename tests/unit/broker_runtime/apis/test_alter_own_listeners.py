@@ -34,7 +34,7 @@ class Broker:
     """Broker 1 of a cluster whose controller and broker 2 are real enough; port 9666 cannot be opened."""
 
     def __init__(self, node: ControllerInMemory) -> None:
-        self._node = node
+        self.node = node
         self.settings, self.controller, self.listeners = node.settings, self, self
         self.slow_controller = self
         self.held: list[str] = []
@@ -42,7 +42,7 @@ class Broker:
 
     @property
     def image(self) -> MetadataImage:
-        return self._node.image
+        return self.node.image
 
     @asynccontextmanager
     async def opening(self, change: Callable[[], Mapping[str, str]]) -> AsyncIterator[Mapping[str, str]]:
@@ -60,7 +60,7 @@ class Broker:
     async def forward(self, api_key: int, version: int, body: memoryview) -> memoryview:
         self.events.append("forwarded")
         api = next(api for api in (INCREMENTAL, REPLACE) if api.key == api_key)
-        answer = await api.handle(decode_request(api_key, version, body), a_call(api, version), self._node)  # type: ignore[misc,arg-type]
+        answer = await api.handle(decode_request(api_key, version, body), a_call(api, version), self.node)  # type: ignore[misc,arg-type]
         return memoryview(encode_response_body(api_key, version, answer))
 
     async def ask(self, api: ApiSpec[Any], *resources: tuple[str, Mapping[str, str]], validate: bool = False) -> Any:
@@ -156,6 +156,18 @@ async def test_replacing_a_configuration_takes_listeners_away_that_it_does_not_n
 async def test_a_resource_that_is_named_twice_is_the_controllers_to_refuse(broker: Broker) -> None:
     assert await broker.ask(INCREMENTAL, ("1", ADDED), ("1", ADDED)) == [("1", INVALID), ("1", INVALID)]
     assert broker.events == ["forwarded"]
+    found = await broker.ask(INCREMENTAL, ("1", ADDED), ("1", ADDED), ("2", ADDED))
+    assert {code for _, code in found} == {INVALID}
+    assert broker.image.configs.of_broker(2) == {}, "by naming one twice nobody changes the listeners of another"
+
+
+async def test_the_last_listener_of_clients_goes_only_where_brokers_have_room_beside_them(broker: Broker) -> None:
+    await broker.ask(INCREMENTAL, ("1", ADDED))
+    await broker.node.broker(1, "PLAINTEXT", "EXTERNAL")
+    assert await broker.ask(INCREMENTAL, ("1", {"max.connections": "1"})) == [("1", NONE)]
+    gone = {"listeners": "PLAINTEXT://127.0.0.1:9092"}
+    assert await broker.ask(INCREMENTAL, ("1", gone)) == [("1", INVALID)]
+    assert await broker.ask(INCREMENTAL, ("1", gone | {"max.connections": "2"})) == [("1", NONE)]
 
 
 async def test_without_the_listener_of_brokers_nothing_is_stored_by_a_controller_that_is_asked_itself(
