@@ -141,6 +141,11 @@ class KubernetesFleet:
             seen[role] = _node_set_seen(found, wanted_revision(wanted, layout, role))
         return seen
 
+    async def broker_replicas(self, cluster: BrokerCluster) -> int:
+        """How many brokers its StatefulSet has; 0 before there is one."""
+        found = await self._node_set(cluster, Role.BROKER)
+        return 0 if found is None else int(found["spec"]["replicas"])
+
     async def pods(self, cluster: BrokerCluster) -> list[NodePod]:
         """Also those that are going."""
         return await listed_pods(self._kube, cluster)

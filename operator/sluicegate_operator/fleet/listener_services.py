@@ -33,7 +33,7 @@ async def read_services(kube: KubeClient, cluster: BrokerCluster) -> list[Json]:
 
 def services_of(listener: BrokerListener, services: Sequence[Json]) -> ListenerServices:
     own = [found for found in services if _belongs_to(found, listener)]
-    return ListenerServices({found["metadata"]["name"]: service_seen(found) for found in own})
+    return ListenerServices({found["metadata"]["name"]: service_seen(found, listener.spec.port) for found in own})
 
 
 async def apply_services(
@@ -53,7 +53,7 @@ async def apply_services(
                 raise
             refusal = refusal or str(error)
             continue
-        seen[child["metadata"]["name"]] = service_seen(found)
+        seen[child["metadata"]["name"]] = service_seen(found, listener.spec.port)
     kept = {child["metadata"]["name"] for child in wanted}
     for service in services:
         meta = service["metadata"]

@@ -27,6 +27,7 @@ from sluicegate_operator.planning.exposure import (
     NodeSeen,
     advertised,
     bootstrap,
+    bootstrap_waits,
     hiding,
     node_address,
 )
@@ -38,7 +39,7 @@ APPLYING_RETRY = Retry(0.5, 10.0)
 WAITING_RETRY = Retry(2.0, 10.0)
 """Neither nodes nor Services are watched: an address is found by looking again."""
 REFUSED_RETRY = Retry(10.0, 60.0)
-"""Nothing tells when a port on a node is free again."""
+"""Nothing tells when a port on a node, or the name of a Service, is free again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +66,38 @@ class ListenerReconciler:
                 await self._write(listener, None, ListenerSeen(), ServicesSeen())
             return None
         pods = [pod for pod in await context.fleet.pods(cluster) if pod.role is Role.BROKER and not pod.deleting]
-        layout = plan_cluster(cluster, snapshot.listeners, broker_count(cluster, pods))
+        # One that is to go has its Services until then, also while its pod is being replaced.
+        count = max(broker_count(cluster, pods), await context.fleet.broker_replicas(cluster))
+        layout = plan_cluster(cluster, snapshot.listeners, count)
         # Planned without those that cannot be read, brokers would close their ports.
         held = cluster.spec.paused or bool(snapshot.unreadable_of(BROKER_LISTENER))
         services = await self._services(snapshot, cluster, len(layout.broker_ids), held=held)
         wishes = _wishes(snapshot, services, await self._places(snapshot, pods))
         brokers = await self._brokers(cluster, snapshot, layout, _Looking(pods, wishes, held))
-        changed = False
+        changed, fronts = False, []
         for listener in snapshot.listeners:
             seen = listener_seen(listener.spec.name, brokers)
             found = services.get(listener.name, ListenerServices())
-            changed |= await self._write(listener, layout, seen, _services_seen(listener, found, seen))
+            fronts.append(_services_seen(listener, found, seen))
+            changed |= await self._write(listener, layout, seen, fronts[-1])
         if changed:
             context.mark("quotas", key)
-        return self._again(cluster, layout, brokers)
+        return self._again(cluster, layout, brokers, fronts)
 
-    def _again(self, cluster: BrokerCluster, layout: ClusterLayout, brokers: Sequence[BrokerSeen]) -> Again:
+    def _again(
+        self,
+        cluster: BrokerCluster,
+        layout: ClusterLayout,
+        brokers: Sequence[BrokerSeen],
+        fronts: Sequence[ServicesSeen],
+    ) -> Again:
         if any(broker.refused for broker in brokers):
             return REFUSED_RETRY
         if any(broker.now is None or not broker.settled for broker in brokers):
             return APPLYING_RETRY
-        if len(brokers) < len(layout.broker_ids) or any(broker.waits for broker in brokers):
+        if any(front.refusal or front.name_taken for front in fronts):
+            return REFUSED_RETRY
+        if len(brokers) < len(layout.broker_ids) or any(one.waits for one in (*brokers, *fronts)):
             return WAITING_RETRY
         return self._context.resync_s(cluster)
 
@@ -199,5 +211,6 @@ def _services_seen(listener: BrokerListener, found: ListenerServices, seen: List
         found.name_taken,
         found.refusal,
         bootstrap(listener, found.seen.get(listener.name), seen.told),
+        bootstrap_waits(listener, found.seen.get(listener.name)),
         hiding(listener, found.seen),
     )

@@ -68,13 +68,14 @@ def node_address(node: Json) -> str:
     return next((by_type[kind] for kind in ADDRESS_TYPES if kind in by_type), "")
 
 
-def service_seen(service: Json) -> ServiceSeen:
-    [port] = service["spec"]["ports"]
+def service_seen(service: Json, port: int) -> ServiceSeen:
+    """`port` is the listener's: others may have added ports of their own, which are left to them."""
+    own = (one for one in service["spec"]["ports"] if (one["port"], one.get("protocol", "TCP")) == (port, "TCP"))
     ingresses = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
     first: Json = ingresses[0] if ingresses else {}
     return ServiceSeen(
         service["metadata"]["name"],
-        port.get("nodePort"),
+        next(own, {}).get("nodePort"),
         first.get("ip") or first.get("hostname") or "",
         _proxied(first),
     )
@@ -125,6 +126,15 @@ def bootstrap(listener: BrokerListener, service: ServiceSeen | None, brokers: Ma
         return ""
     # Any node with a broker passes it on; the others do with externalTrafficPolicy Cluster only.
     return str(Address(brokers[min(brokers)].host, service.node_port))
+
+
+def bootstrap_waits(listener: BrokerListener, service: ServiceSeen | None) -> str:
+    """A sentence on what is waited for before clients outside can begin; empty where nothing is. `service` is the one
+    of all brokers; whoever gives names of his own sees to that of the first address, too."""
+    spec = listener.spec
+    if spec.exposure != "LoadBalancer" or spec.advertised_host or service is None or service.ingress:
+        return ""
+    return f"clients wait for the address of the load balancer of Service {service.name}"
 
 
 @dataclass(frozen=True, slots=True)

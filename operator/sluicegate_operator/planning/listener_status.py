@@ -24,11 +24,13 @@ BROKERS_SHOWN_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class ServicesSeen:
-    """What became of a listener's Services. `name_taken` and `refusal` are sentences that say what to do."""
+    """What became of a listener's Services. `name_taken` and `refusal` are sentences that say what to do, `waits` one
+    on what keeps clients from beginning at `bootstrap`."""
 
     name_taken: str = ""
     refusal: str = ""
     bootstrap: str = ""
+    waits: str = ""
     hiding: Hiding = NOT_HIDDEN
 
 
@@ -76,10 +78,10 @@ def _progress(
         return stalled(NAME_TAKEN, services.name_taken)
     if services.refusal:
         return stalled("Refused", services.refusal)
-    return _on_brokers(seen, len(layout.broker_ids))
+    return _on_brokers(seen, len(layout.broker_ids), services.waits)
 
 
-def _on_brokers(seen: ListenerSeen, expected: int) -> Progress:
+def _on_brokers(seen: ListenerSeen, expected: int, bootstrap_waits: str) -> Progress:
     counted = f"open on {len(seen.told)}/{expected} brokers"
     if seen.refused:
         broker_id, why = min(seen.refused.items())
@@ -89,8 +91,8 @@ def _on_brokers(seen: ListenerSeen, expected: int) -> Progress:
         return working("Applying", f"{counted}; being changed on {ids}")
     if seen.unknown:
         return working("BrokersUnreachable", f"{counted}; broker {seen.unknown[0]} does not say which it has open")
-    if seen.waits:
-        return working("AddressPending", f"{counted}; {'; '.join(seen.waits[:BROKERS_SHOWN_MAX])}")
+    if waits := [*seen.waits[:BROKERS_SHOWN_MAX], *([bootstrap_waits] if bootstrap_waits else [])]:
+        return working("AddressPending", f"{counted}; {'; '.join(waits)}")
     if len(seen.told) < expected:
         return working("BrokersStarting", counted)
     return ready("Listening", counted)

@@ -8,7 +8,7 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.listeners import APPLYING_RETRY, REFUSED_RETRY, WAITING_RETRY, ListenerReconciler
 from sluicegate_operator.handlers.work_queue import Again
-from sluicegate_operator.resources.labels import CLUSTER_LABEL, ROLE_LABEL
+from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, listener, named_listener
 from tests.support.memory_kube import Json, MemoryKube
@@ -27,6 +27,16 @@ def pod(number: int, *, ready: bool = True) -> Json:
         "metadata": {"name": f"shop-brokers-{number}", "labels": {CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}},
         "spec": {"nodeName": f"node-{number}"},
         "status": {"podIP": f"b{number}", "conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+
+
+def node_set(replicas: int) -> Json:
+    owned = {MANAGED_BY_LABEL: MANAGER, CLUSTER_LABEL: "shop", ROLE_LABEL: "broker"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "shop-brokers", "labels": owned},
+        "spec": {"replicas": replicas},
     }
 
 
@@ -139,7 +149,7 @@ async def test_a_service_of_somebody_else_stays_and_the_listener_says_so_once() 
     shop = Shop(listener(), other("OPEN", 9095), theirs("shop-external"))
     before = dict(shop.kube.take("Service", "shop-external"))
     for _ in range(2):
-        await shop.reconcile()
+        assert await shop.reconcile() == REFUSED_RETRY, "the name may be free again any time"
     assert shop.kube.take("Service", "shop-external") == before
     stalled = shop.kube.condition("BrokerListener", "shop-external", "Stalled")
     assert (stalled["status"], stalled["reason"]) == ("True", "NameTaken")
@@ -205,6 +215,44 @@ async def test_a_listener_that_is_no_longer_exposed_has_one_service_and_tells_ad
     await shop.reconcile()
     assert shop.kube.names("Service") == ["shop-external"]
     assert shop.status()["addresses"] == ["b0:9094", "b1:9094"]
+
+
+async def balanced(**spec: Any) -> Shop:
+    """Each broker's load balancer has an address, and that of all brokers has none yet."""
+    shop = Shop(listener(exposure="LoadBalancer", **spec))
+    await shop.reconcile()
+    for number in range(BROKERS):
+        shop.allot(f"shop-external-{number}", 30090, {"ip": f"198.51.100.{number}"})
+    shop.kube.apply = _as_it_is(shop.kube)  # type: ignore[method-assign]
+    return shop
+
+
+async def test_a_listener_is_not_ready_before_clients_outside_can_begin() -> None:
+    shop = await balanced()
+    assert await shop.reconcile() == WAITING_RETRY
+    assert shop.ready() == ("False", "AddressPending")
+    waits = shop.kube.condition("BrokerListener", "shop-external")["message"]
+    assert waits == "open on 2/2 brokers; clients wait for the address of the load balancer of Service shop-external"
+    assert shop.status()["bootstrap"] == ""
+    shop.allot("shop-external", 30090, {"ip": "198.51.100.9"})
+    assert await shop.reconcile() != WAITING_RETRY
+    assert shop.ready() == ("True", "Listening")
+    assert shop.status()["bootstrap"] == "198.51.100.9:9094"
+
+
+async def test_whoever_gives_names_to_brokers_sees_to_the_first_address_too() -> None:
+    shop = await balanced(advertisedHost="broker-{broker}.example.org")
+    assert await shop.reconcile() != WAITING_RETRY
+    assert shop.ready() == ("True", "Listening")
+
+
+async def test_a_broker_that_is_to_go_keeps_its_service_while_its_pod_is_replaced() -> None:
+    shop = Shop(listener(exposure="LoadBalancer"), node_set(BROKERS + 1))
+    await shop.reconcile()
+    assert f"shop-external-{BROKERS}" in shop.kube.names("Service")
+    shop.kube.put(node_set(BROKERS))
+    await shop.reconcile()
+    assert f"shop-external-{BROKERS}" not in shop.kube.names("Service")
 
 
 async def test_a_load_balancer_that_hides_addresses_is_told_to_the_quotas() -> None:

@@ -61,7 +61,15 @@ def test_a_service_is_read_as_the_api_server_has_it(ingress: list[Any], seen: tu
         "spec": {"ports": [{"port": 9094, "nodePort": 30096}]},
         "status": {"loadBalancer": {"ingress": ingress} if ingress else {}},
     }
-    assert service_seen(service) == ServiceSeen("shop-external-2", 30096, *seen)
+    assert service_seen(service, 9094) == ServiceSeen("shop-external-2", 30096, *seen)
+
+
+def test_ports_that_others_have_added_to_a_service_are_left_to_them() -> None:
+    theirs = [{"port": 8080, "nodePort": 31000}, {"port": 9094, "protocol": "UDP", "nodePort": 31001}]
+    ports = [*theirs, {"port": 9094, "protocol": "TCP", "nodePort": 30096}]
+    service = {"metadata": {"name": "shop-external-2"}, "spec": {"ports": ports}}
+    assert service_seen(service, 9094) == SERVICE
+    assert service_seen(service, 9095) == ServiceSeen("shop-external-2")
 
 
 @pytest.mark.parametrize(
