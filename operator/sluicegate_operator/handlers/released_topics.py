@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 async def release_topics(kube: KubeClient, namespace: str | None) -> int:
     """Takes the finalizer off all Topics, None being all namespaces, and says how many had it. While another operator
     leads it would put them back: hold its Lease. Raises KubeError, once the others are released."""
-    held = [topic for topic in await kube.list(TOPIC, namespace) if FINALIZER in _finalizers(topic)]
+    held = [topic for topic in await _topics(kube, namespace) if FINALIZER in _finalizers(topic)]
     failures: list[KubeError] = []
     for topic in held:
         try:
@@ -28,6 +28,16 @@ async def release_topics(kube: KubeClient, namespace: str | None) -> int:
     if failures:
         raise failures[0]
     return len(held)
+
+
+async def _topics(kube: KubeClient, namespace: str | None) -> list[Json]:
+    """None where the CRD went first, and all of them with it."""
+    try:
+        return await kube.list(TOPIC, namespace)
+    except KubeError as error:
+        if error.status == 404:
+            return []
+        raise
 
 
 async def _release(kube: KubeClient, topic: Json) -> None:

@@ -63,3 +63,16 @@ async def test_one_that_is_refused_holds_up_no_other_and_is_said(
         await release_topics(kube, None)  # type: ignore[arg-type]
     assert kube.take("Topic", "c")["metadata"]["finalizers"] == []
     assert "Topic default/a keeps its finalizer" in caplog.text
+
+
+async def test_where_the_crd_went_first_there_is_nothing_left_to_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals = [KubeError("the server could not find the requested resource", 404), KubeError("forbidden", 403)]
+
+    async def refuse(*_: object) -> list[Json]:
+        raise refusals.pop(0)
+
+    kube = MemoryKube()
+    monkeypatch.setattr(kube, "list", refuse)
+    assert await release_topics(kube, None) == 0  # type: ignore[arg-type]
+    with pytest.raises(KubeError, match="forbidden"):
+        await release_topics(kube, None)  # type: ignore[arg-type]
