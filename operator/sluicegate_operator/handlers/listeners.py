@@ -4,6 +4,7 @@ All listeners of a cluster are looked at together, for a broker is told all of i
 for, and none is caused: see decision 31.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from sluicegate_operator.fleet.pods import NodePod, broker_count
 from sluicegate_operator.handlers.context import Context, now
 from sluicegate_operator.handlers.snapshot import ClusterKey, Snapshot, gather_snapshot
 from sluicegate_operator.handlers.work_queue import Again, Retry
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.kube.kinds import BROKER_LISTENER
 from sluicegate_operator.planning.children import listener_children
 from sluicegate_operator.planning.cluster_layout import INTERNAL, ClusterLayout, Role, plan_cluster
@@ -97,7 +99,8 @@ class ListenerReconciler:
             return APPLYING_RETRY
         if any(front.refusal or front.name_taken for front in fronts):
             return REFUSED_RETRY
-        if len(brokers) < len(layout.broker_ids) or any(one.waits for one in (*brokers, *fronts)):
+        waits = any(broker.waits for broker in brokers) or any(front.waits for front in fronts)
+        if waits or len(brokers) < len(layout.broker_ids):
             return WAITING_RETRY
         return self._context.resync_s(cluster)
 
@@ -119,11 +122,17 @@ class ListenerReconciler:
     async def _places(self, snapshot: Snapshot, pods: Sequence[NodePod]) -> list[BrokerPlace]:
         """Nodes are read for listeners that need their addresses only."""
         needed = any(one.spec.exposure == "NodePort" and not one.spec.advertised_host for one in snapshot.listeners)
-        nodes: dict[str, NodeSeen] = {}
-        for name in sorted({pod.node for pod in pods if pod.node}) if needed else ():
-            read = await read_node(self._context.kube, name)
-            nodes[name] = NodeSeen(name, node_address(read.found) if read.found is not None else "", read.unseen)
+        names = sorted({pod.node for pod in pods if pod.node}) if needed else ()
+        nodes = dict(zip(names, await asyncio.gather(*map(self._node, names)), strict=True))
         return [BrokerPlace(pod.ordinal, pod.host, nodes.get(pod.node)) for pod in pods if pod.host]
+
+    async def _node(self, name: str) -> NodeSeen:
+        """One that cannot be read keeps its brokers' addresses waiting, and no other listener."""
+        try:
+            read = await read_node(self._context.kube, name)
+        except KubeError as error:
+            return NodeSeen(name, unseen=str(error))
+        return NodeSeen(name, node_address(read.found) if read.found is not None else "", read.unseen)
 
     async def _brokers(
         self, cluster: BrokerCluster, snapshot: Snapshot, layout: ClusterLayout, looking: "_Looking"

@@ -70,12 +70,13 @@ def node_address(node: Json) -> str:
 
 def service_seen(service: Json, port: int) -> ServiceSeen:
     """`port` is the listener's: others may have added ports of their own, which are left to them."""
-    own = (one for one in service["spec"]["ports"] if (one["port"], one.get("protocol", "TCP")) == (port, "TCP"))
+    ports: list[Json] = service["spec"]["ports"]
+    own = [one for one in ports if (one["port"], one.get("protocol", "TCP")) == (port, "TCP")]
     ingresses = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
     first: Json = ingresses[0] if ingresses else {}
     return ServiceSeen(
         service["metadata"]["name"],
-        next(own, {}).get("nodePort"),
+        own[0].get("nodePort") if own else None,
         first.get("ip") or first.get("hostname") or "",
         _proxied(first),
     )

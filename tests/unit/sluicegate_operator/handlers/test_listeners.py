@@ -8,6 +8,7 @@ from sluicegate_operator.fleet.asking import BrokerPool
 from sluicegate_operator.handlers.context import Context
 from sluicegate_operator.handlers.listeners import APPLYING_RETRY, REFUSED_RETRY, WAITING_RETRY, ListenerReconciler
 from sluicegate_operator.handlers.work_queue import Again
+from sluicegate_operator.kube.errors import KubeError
 from sluicegate_operator.resources.labels import CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, ROLE_LABEL
 from sluicegate_operator.settings import read_settings
 from tests.support.bad_manifests import cluster, listener, named_listener
@@ -196,6 +197,28 @@ async def test_ports_of_nodes_are_told_once_the_nodes_are_known_and_follow_the_p
     nodes["node-1"] = node(1, "192.0.2.77")
     await shop.reconcile()
     assert shop.told("advertised.listeners")[1] == "INTERNAL://:9091,EXTERNAL://192.0.2.77:30092"
+
+
+async def test_nodes_that_may_not_be_read_hold_up_no_other_listener() -> None:
+    shop = Shop(listener(exposure="NodePort"), other("OPEN", 9095))
+    found, asked = shop.kube.get, []
+
+    async def get(kind: Any, namespace: str | None, name: str) -> Json | None:
+        if kind.kind == "Node":
+            asked.append(name)
+            raise KubeError(f'nodes "{name}" is forbidden', 403, retriable=True)
+        return await found(kind, namespace, name)
+
+    shop.kube.get = get  # type: ignore[method-assign]
+    await shop.reconcile()
+    for name in ("shop-external", "shop-external-0", "shop-external-1"):
+        shop.allot(name, 30090)
+    shop.kube.apply = _as_it_is(shop.kube)  # type: ignore[method-assign]
+    await shop.reconcile()
+    assert sorted(set(asked)) == ["node-0", "node-1"], "each is denied from the beginning"
+    assert shop.ready("open") == ("True", "Listening")
+    assert shop.ready() == ("False", "AddressPending")
+    assert 'nodes "node-1" is forbidden' in shop.kube.condition("BrokerListener", "shop-external")["message"]
 
 
 def _as_it_is(kube: MemoryKube) -> Any:
