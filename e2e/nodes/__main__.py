@@ -13,6 +13,7 @@ from pathlib import Path
 
 from e2e.kind.cluster import Cluster
 from e2e.nodes import levels
+from e2e.nodes.previous import previous
 from tests.support import helm
 from tests.support.cache import ObtainError, show
 from tools.image.apt import Apt
@@ -65,6 +66,8 @@ def run(level: str, tests: list[str], end_s: float) -> int:
     """The exit code of pytest. Raises ObtainError and ImageError."""
     archives = [build(IMAGES[name], cache_folder() / "archives").path for name in levels.IMAGES[level]]
     helm.obtain()
+    if level == "full":
+        previous()
     cluster = Cluster(CLUSTER_NAME)
     try:
         cluster.up(levels.NODES[level])

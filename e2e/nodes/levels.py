@@ -7,8 +7,8 @@ NODES = {"short": 1, "full": 3}
 IMAGES = {"short": ("slim",), "full": ("slim", "landing", "audit")}
 """Of tools.image, on every node."""
 
-FULL_ONLY = ("test_audit.py", "test_namespaces.py", "test_nodes.py", "test_uninstall.py")
-"""They take several nodes, or minutes."""
+FULL_ONLY = ("test_audit.py", "test_namespaces.py", "test_nodes.py", "test_uninstall.py", "test_upgrade.py")
+"""They take several nodes, or minutes, or the history of the project, which a clone for CI may not have."""
 
 _FIRST = ("test_install", "test_storms", "test_pods", "test_rolls")
 """A fresh installation first."""
