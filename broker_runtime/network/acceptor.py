@@ -247,11 +247,14 @@ class Acceptor:
         decision = self._quotas.on_accepted(self.listener, None, int(now_s * 1000))
         self._carry_out(decision.outcome, decision.at_ms, accepted, peer, by_proxy=True)
 
-    def _identified(self, accepted: socket.socket, proxy: tuple[str, int], passed_on: PassedOn) -> None:
+    def _identified(
+        self, accepted: socket.socket, proxy: tuple[str, int], passed_on: PassedOn, waited_s: float
+    ) -> None:
         """The header has arrived: from here on the connection is its client's."""
         peer = passed_on.client or proxy
         self.header_outcomes[HeaderOutcome.CLIENT if passed_on.client else HeaderOutcome.LOCAL] += 1
-        decision = self._quotas.on_identified(self.listener, peer[0], int(self._now() * 1000))
+        now_ms, waited_ms = int(self._now() * 1000), int(waited_s * 1000)
+        decision = self._quotas.on_identified(self.listener, peer[0], now_ms, waited_ms)
         self._carry_out(decision.outcome, decision.at_ms, accepted, peer)
 
     def _not_identified(self, proxy: tuple[str, int], outcome: HeaderOutcome) -> None:

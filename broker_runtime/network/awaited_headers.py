@@ -13,8 +13,9 @@ _CLOSES_PER_TURN = 100
 """Each takes some 20 microseconds."""
 
 Peer = tuple[str, int]
-Arrived = Callable[[socket.socket, Peer, PassedOn], None]
-"""Takes over the socket, of which nothing beyond the header was read; `Peer` is the proxy."""
+Arrived = Callable[[socket.socket, Peer, PassedOn, float], None]
+"""Takes over the socket, of which nothing beyond the header was read; `Peer` is the proxy. It has waited so long, in
+seconds."""
 Refused = Callable[[Peer, HeaderOutcome], None]
 """The socket is closed."""
 
@@ -60,13 +61,14 @@ class AwaitedHeaders:
             self._read(accepted)
 
     def _read(self, accepted: socket.socket) -> None:
-        header = self._waiting[accepted][1]
+        _, header, overdue_s = self._waiting[accepted]
         try:
             while (data := accepted.recv(header.missing)) != b"":
                 passed_on = header.receive(data)
                 if passed_on is not None:
                     peer = self._taken(accepted)
-                    self._arrived(accepted, peer, passed_on)
+                    waited_s = self._now() - overdue_s + self._limits.proxy_header_timeout_s
+                    self._arrived(accepted, peer, passed_on, waited_s)
                     return
         except BlockingIOError:
             return

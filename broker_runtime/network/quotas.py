@@ -152,12 +152,13 @@ class ConnectionQuotas:
         self._end_wait(listener, now_ms)
         return self._after_wait(listener, wait.ip, wait.in_broker_rate, now_ms)
 
-    def on_identified(self, listener_name: str, ip: str | None, now_ms: int) -> AcceptDecision:
-        """What becomes of a connection that was admitted without an address; None: it has ended without one."""
+    def on_identified(self, listener_name: str, ip: str | None, now_ms: int, waited_ms: int = 0) -> AcceptDecision:
+        """What becomes of a connection that was admitted without an address, `waited_ms` ago; None: it has ended
+        without one."""
         listener = self._listener(listener_name)
         decision = _DROPPED
         if ip is not None:
-            decision = self._limited_by_address(listener, ip, not listener.protected, now_ms) or ADMIT
+            decision = self._limited_by_address(listener, ip, not listener.protected, now_ms, waited_ms) or ADMIT
         if decision is ADMIT:
             listener.admitted_total += 1
         else:
@@ -208,7 +209,7 @@ class ConnectionQuotas:
         return ADMIT
 
     def _limited_by_address(
-        self, listener: ListenerQuota, ip: str, in_broker_rate: bool, now_ms: int
+        self, listener: ListenerQuota, ip: str, in_broker_rate: bool, now_ms: int, waited_ms: int = 0
     ) -> AcceptDecision | None:
         """None for a connection that its address may have, and that counts from here on."""
         if listener.protected:
@@ -217,19 +218,25 @@ class ConnectionQuotas:
         if self.ip_rates.active:
             throttle_ms = self.ip_rates.record(ip, now_ms)
             if throttle_ms:
-                return self._refuse_for_rate(listener, in_broker_rate, throttle_ms, now_ms)
+                if waited_ms <= self.settings.window_ms:
+                    self._take_back(listener, in_broker_rate, now_ms)
+                return self._refuse_for_rate(listener, throttle_ms, now_ms)
         if not self._ip_counts.try_add(ip):
             listener.too_many_total += 1
             return _TOO_MANY
         return None
 
-    def _refuse_for_rate(
-        self, listener: ListenerQuota, in_broker_rate: bool, throttle_ms: int, now_ms: int
-    ) -> AcceptDecision:
-        """A refused storm must not eat the budget of the listener's other clients."""
+    def _take_back(self, listener: ListenerQuota, in_broker_rate: bool, now_ms: int) -> None:
+        """A refused storm must not eat the budget of the listener's other clients.
+
+        It is taken from the current sample. Of a client that lets its proxy wait longer than a window the rates may
+        have forgotten the connection by then or do so soon, and would let in others above their limits for it.
+        """
         if in_broker_rate:
             self.broker_meter.unrecord(now_ms)
         listener.meter.unrecord(now_ms)
+
+    def _refuse_for_rate(self, listener: ListenerQuota, throttle_ms: int, now_ms: int) -> AcceptDecision:
         listener.ip_throttle.record(throttle_ms, now_ms)
         if self.settings.ip_action is IpAction.DROP:
             listener.dropped_total += 1

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,20 @@ def test_a_client_over_its_rate_gives_back_slot_and_rates() -> None:
     quotas.on_accepted(PROXIED, None, NOW)
     assert quotas.on_identified(PROXIED, ALICE, NOW).outcome is Outcome.REFUSE_DELAYED
     assert (quotas.total, quotas.listeners[PROXIED].count, quotas.broker_meter.measure(NOW)) == (0, 0, before)
+
+
+@pytest.mark.parametrize("windows", [2, 11])
+def test_clients_that_are_refused_late_let_no_others_in_above_the_rate(windows: int) -> None:
+    """Some proxies send their header with the first byte of the client, who so says when it is."""
+    quotas = quotas_of(QuotaSettings(max_connection_creation_rate=10, quota_window_num=windows))
+    quotas.update_ip_rate(ALICE, 0, NOW)
+    for _ in range(10):
+        assert quotas.on_accepted(PROXIED, None, NOW).outcome is Outcome.ADMIT
+    late, all_forgotten = NOW + 4_900, NOW + 1_000 * (windows + 1)
+    for _ in range(10):
+        quotas.on_identified(PROXIED, ALICE, late, waited_ms=late - NOW)
+    assert quotas.broker_meter.measure(max(late, all_forgotten)) >= 0
+    assert quotas.listeners[PROXIED].meter.measure(max(late, all_forgotten)) >= 0
 
 
 def test_the_listener_of_brokers_counts_no_address() -> None:
