@@ -70,8 +70,9 @@ def copy_own(root: Path, site: Path, source: Path, pyproject: dict[str, Any]) ->
 
 
 def put_on_path(root: Path, programs: Iterable[str]) -> None:
-    """By scripts and not by links, for Spark's look for what they need beside themselves."""
+    """By scripts and not by links, for Spark's look for what they need beside themselves. They are bash's, as
+    Spark's own are: no image has another shell, or a /bin/sh."""
     for program in programs:
         script = root / "usr/local/bin" / Path(program).name
-        script.write_text(f'#!/bin/sh\nexec {program} "$@"\n', encoding="utf-8")
+        script.write_text(f'#!/bin/bash\nexec {program} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
