@@ -8,6 +8,7 @@ from broker_runtime.config.numbers import parse_integer, trim
 from broker_runtime.errors import ConfigError
 
 _V4_MAPPED = "::ffff:"
+_V4_MAPPED_BITS = 96
 _FORM = "must be host:count, several separated by commas"
 
 
@@ -85,11 +86,19 @@ def networks(items: Iterable[str]) -> tuple[Network, ...]:
     found = []
     for item in items:
         try:
-            found.append(ip_network(item))
+            found.append(_as_peers_are_known(ip_network(item)))
         except ValueError as error:
             form = "must be networks such as 10.0.0.0/8 or addresses, separated by commas"
             raise ConfigError(f"{form}; {error}") from None
     return tuple(found)
+
+
+def _as_peers_are_known(network: Network) -> Network:
+    """Peers with IPv4 addresses are known by those (`peer_host`), and would be in no network written as IPv6."""
+    mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
+    if mapped is None or network.prefixlen < _V4_MAPPED_BITS:
+        return network
+    return IPv4Network((mapped, network.prefixlen - _V4_MAPPED_BITS))
 
 
 def networks_problem(value: Value) -> str | None:

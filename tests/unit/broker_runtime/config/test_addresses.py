@@ -2,7 +2,14 @@
 
 import pytest
 
-from broker_runtime.config.addresses import canonical_address, may_be_a_host_name, peer_host, per_ip_overrides
+from broker_runtime.config.addresses import (
+    canonical_address,
+    is_within,
+    may_be_a_host_name,
+    networks,
+    peer_host,
+    per_ip_overrides,
+)
 from broker_runtime.errors import ConfigError
 
 
@@ -49,3 +56,19 @@ def test_names_that_no_host_has(name: str) -> None:
 @pytest.mark.parametrize("name", ["web-0.web.ns.svc.cluster.local.", "a_b", "x"])
 def test_names_that_a_host_may_have(name: str) -> None:
     assert may_be_a_host_name(name)
+
+
+@pytest.mark.parametrize(
+    ("network", "peer", "inside"),
+    [
+        ("10.0.0.0/8", "::ffff:10.1.2.3", True),
+        ("::ffff:10.0.0.0/104", "::ffff:10.1.2.3", True),
+        ("::ffff:10.0.0.0/104", "10.1.2.3", True),
+        ("::ffff:10.0.0.0/104", "11.1.2.3", False),
+        ("2001:db8::/32", "2001:db8::7", True),
+        ("fe80::/64", "fe80::1%eth0", True),
+        ("::/0", "10.1.2.3", False),
+    ],
+)
+def test_a_peer_is_found_in_a_network_however_that_is_written(network: str, peer: str, inside: bool) -> None:
+    assert is_within(peer_host(peer), networks([network])) is inside
