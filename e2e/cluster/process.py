@@ -4,6 +4,7 @@ import contextlib
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,11 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def end_on_sigterm() -> None:
+    """This process removes what it has made when it is told to end, as it does on Ctrl-C."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 class Program:

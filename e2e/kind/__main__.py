@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+from e2e.cluster.process import end_on_sigterm
 from e2e.cluster.waiting import NotInTimeError
 from e2e.kind.cluster import Cluster, prepare
 from e2e.kind.places import DEFAULT_NAME, NAME_VARIABLE
@@ -20,6 +21,7 @@ _WITH_CLUSTERS_DNS = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
 def main(arguments: list[str]) -> int:
     try:
         chosen = parser().parse_args(arguments)
+        end_on_sigterm()
         cluster = Cluster(chosen.name)
         match chosen.deed:
             case "prepare":
@@ -50,6 +52,12 @@ def _become(cluster: Cluster, command: list[str]) -> None:
     os.execvpe(line[0], line, environment)
 
 
+def _archive(name: str) -> Path:
+    if not (path := Path(name)).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {name}")
+    return path
+
+
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m e2e.kind", description=__doc__)
     name = os.environ.get(NAME_VARIABLE, DEFAULT_NAME)
@@ -58,11 +66,11 @@ def parser() -> argparse.ArgumentParser:
     deeds.add_parser("prepare", help="fetch and build what a cluster is made of; minutes once, then a cache")
     up = deeds.add_parser("up", help="make a cluster; one of this name that is there is removed first")
     up.add_argument("--nodes", type=int, default=1)
-    up.add_argument("--image", type=Path, action="append", default=[], help="an archive to load on every node")
+    up.add_argument("--image", type=_archive, action="append", default=[], help="an archive to load on every node")
     run = deeds.add_parser("run", help="run a command where pods, Services and their names can be reached")
     run.add_argument("command", nargs="+")
     load = deeds.add_parser("load", help="put docker or OCI archives on every node")
-    load.add_argument("archives", type=Path, nargs="+")
+    load.add_argument("archives", type=_archive, nargs="+")
     deeds.add_parser("down", help="remove the cluster and all that it had")
     return parser
 

@@ -34,14 +34,18 @@ DIAGNOSIS_CHARACTERS = 6000
 
 def prepare() -> Path:
     """Have everything that a cluster is made of. Raises ObtainError."""
-    if os.geteuid() != 0:
-        raise ObtainError("nodes take root: containers, network namespaces and mounts are made by it")
+    _must_be_root()
     if shutil.which("apt-get") is None or shutil.which("unshare") is None:
         raise ObtainError("a cluster of nodes is made of Debian's packages, and there is no apt-get or unshare here")
     obtain()
     obtain_for_nodes()
     obtain_tools()
     return obtain_store()
+
+
+def _must_be_root() -> None:
+    if os.geteuid() != 0:
+        raise ObtainError("nodes take root: containers, network namespaces and mounts are made by it")
 
 
 class Cluster:
@@ -52,7 +56,7 @@ class Cluster:
 
     @property
     def daemon(self) -> Daemon:
-        return Daemon(self.place.disks, self.place.run, self.place.environment())
+        return Daemon(self.place.disks, self.place.run, self.place.environment)
 
     def up(self, nodes: int) -> None:
         """A new cluster with that many nodes, the first of them the control plane. Raises ObtainError."""
@@ -73,6 +77,8 @@ class Cluster:
             show("kind", f"{nodes} {'node' if nodes == 1 else 'nodes'} ready after {time.monotonic() - started:.0f} s")
 
     def down(self) -> None:
+        """Also where nothing of it is there. Raises ObtainError."""
+        _must_be_root()
         with self._alone():
             self._remove()
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from e2e.cluster.waiting import NotInTimeError, wait_for
@@ -29,9 +30,12 @@ _LOG_SHOWN = 3000
 
 
 class Daemon:
-    """One daemon: its images and containers in `disks`, its sockets and state in `run`."""
+    """One daemon: its images and containers in `disks`, its sockets and state in `run`.
 
-    def __init__(self, disks: Path, run: Path, environment: dict[str, str]) -> None:
+    `environment` is asked when a program is run: to end a daemon none has to be there.
+    """
+
+    def __init__(self, disks: Path, run: Path, environment: Callable[[], dict[str, str]]) -> None:
         self._disks = disks
         self._run = run
         self._environment = environment
@@ -52,6 +56,7 @@ class Daemon:
 
     def start(self) -> None:
         """Raises ObtainError."""
+        environment = self._environment()
         for folder in (self._disks, self._run):
             folder.mkdir(parents=True, exist_ok=True)
         settings = self._run / "daemon.json"
@@ -63,7 +68,7 @@ class Daemon:
         with self.log.open("ab") as output:
             first = subprocess.Popen(
                 ["sh", "-c", f"{note} && exec unshare {apart} sh -c '{inside}'"],
-                env=with_libraries(self._environment),
+                env=with_libraries(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -74,7 +79,7 @@ class Daemon:
             if first.poll() is not None:
                 raise ObtainError(f"Docker's daemon ended with code {first.returncode}:\n{self._end_of_log()}")
             return subprocess.run(
-                ["docker", "version"], env=self._environment, capture_output=True, timeout=60, check=False
+                ["docker", "version"], env=environment, capture_output=True, timeout=60, check=False
             ).returncode == 0  # fmt: skip
 
         try:
@@ -95,7 +100,7 @@ class Daemon:
         try:
             done = subprocess.run(
                 ["docker", *arguments],
-                env=self._environment,
+                env=self._environment(),
                 capture_output=True,
                 text=True,
                 timeout=timeout_s,

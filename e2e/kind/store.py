@@ -99,7 +99,7 @@ def _load_into_root(archive: Path, root: Path, scratch: Path) -> None:
 def _import(root: Path, fresh: Path) -> None:
     show("kind", "importing the node image into Docker")
     place = ClusterPlace(f"build-{os.getpid()}")
-    daemon = Daemon(fresh / "docker", place.run, place.environment())
+    daemon = Daemon(fresh / "docker", place.run, place.environment)
     daemon.start()
     try:
         changes = [f"ENTRYPOINT {json.dumps(_ENTRYPOINT)}", "ENV container=docker"]

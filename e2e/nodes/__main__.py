@@ -5,25 +5,29 @@ Makes the image, Helm and a kind cluster of one node (short) or three (full), an
 
 import argparse
 import os
-import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from e2e.kind.cluster import Cluster
+from e2e.cluster.process import end_on_sigterm
+from e2e.cluster.waiting import NotInTimeError
+from e2e.kind.cluster import Cluster, prepare
+from e2e.kind.places import RUN_ROOT
 from e2e.nodes import levels
+from e2e.nodes.machine import why_not
 from e2e.nodes.previous import previous
 from tests.support import helm
-from tests.support.cache import ObtainError, show
-from tools.image.apt import Apt
+from tests.support.cache import ObtainError, one_run_at_a_time, show
 from tools.image.build import build, cache_folder
 from tools.image.definition import IMAGES
 from tools.image.errors import ImageError
 
 ROOT = Path(__file__).parents[2]
 CLUSTER_NAME = "suite"
-ASK_TIMEOUT_S = 60.0
 END_S = 90.0
 """Kept of the deadline, to show what is known and to remove the cluster."""
 
@@ -36,60 +40,63 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("tests", nargs="*", help="what pytest runs; all of the level by default")
     given = parser.parse_args(arguments)
     end_s = time.monotonic() + given.deadline_s
+    end_on_sigterm()
     if given.where_possible and (reason := why_not()) is not None:
         show("nodes", f"the scenarios on real nodes are left out here: {reason}")
         return 0
     try:
         return run(given.level, given.tests, end_s)
-    except (ObtainError, ImageError) as error:
+    except (ObtainError, ImageError, NotInTimeError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
 
 
-def why_not() -> str | None:
-    """What this machine lacks that nobody but its owner can give; None when nothing does."""
-    if os.geteuid() != 0:
-        return "nodes take root, and this is not root"
-    if lacking := [program for program in ("apt-get", "unshare", "nsenter", "mount") if shutil.which(program) is None]:
-        return f"there is no {', '.join(lacking)}"
-    apart = ["unshare", "--net", "--mount", "--pid", "--fork", "true"]
-    if subprocess.run(apart, capture_output=True, timeout=ASK_TIMEOUT_S, check=False).returncode != 0:
-        return "namespaces of network, mounts and processes may not be made here"
-    try:
-        Apt(cache_folder() / "apt").update()
-    except ImageError as error:
-        return f"Debian's packages cannot be had: {error}"
-    return None
-
-
 def run(level: str, tests: list[str], end_s: float) -> int:
-    """The exit code of pytest. Raises ObtainError and ImageError."""
-    archives = [build(IMAGES[name], cache_folder() / "archives").path for name in levels.IMAGES[level]]
-    helm.obtain()
-    if level == "full":
-        previous()
+    """The exit code of pytest. Raises ObtainError, ImageError and NotInTimeError."""
+    with _until(end_s - END_S):
+        prepare()
+    RUN_ROOT.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(CLUSTER_NAME)
-    try:
-        cluster.up(levels.NODES[level])
-        for archive in archives:
-            cluster.load(archive)
-        return _tested(level, tests, end_s - END_S)
-    finally:
-        cluster.down()
+    # No cluster's name: those have no dots.
+    with one_run_at_a_time(RUN_ROOT / "e2e.nodes"):
+        try:
+            with _until(end_s - END_S):
+                archives = [build(IMAGES[name], cache_folder() / "archives").path for name in levels.IMAGES[level]]
+                helm.obtain()
+                if level == "full":
+                    previous()
+                cluster.up(levels.NODES[level])
+                for archive in archives:
+                    cluster.load(archive)
+                return _tested(level, tests)
+        finally:
+            cluster.down()
 
 
-def _tested(level: str, tests: list[str], end_s: float) -> int:
+def _tested(level: str, tests: list[str]) -> int:
     inside = [sys.executable, "-m", "e2e.kind", "--name", CLUSTER_NAME, "run", "--"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "--durations=0", "--durations-min=1"]
     environment = {**os.environ, levels.LEVEL_VARIABLE: level}
-    left_s = end_s - time.monotonic()
+    return subprocess.run(
+        [*inside, *command, *(tests or ["e2e/nodes"])], cwd=ROOT, env=environment, check=False
+    ).returncode
+
+
+@contextmanager
+def _until(end_s: float) -> Iterator[None]:
+    """Raises ObtainError in the middle of whatever is done when the time comes."""
+
+    def late(*_: object) -> None:
+        raise ObtainError("the deadline has come before the end of the scenarios: --deadline-s gives them more")
+
+    before = signal.signal(signal.SIGALRM, late)
+    # None at all would be no deadline.
+    signal.setitimer(signal.ITIMER_REAL, max(0.001, end_s - time.monotonic()))
     try:
-        done = subprocess.run(
-            [*inside, *command, *(tests or ["e2e/nodes"])], cwd=ROOT, env=environment, timeout=left_s, check=False
-        )
-    except subprocess.TimeoutExpired as late:
-        raise ObtainError(f"the scenarios did not end within the {left_s:.0f} s that were left for them") from late
-    return done.returncode
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 if __name__ == "__main__":

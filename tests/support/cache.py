@@ -51,7 +51,7 @@ def one_run_at_a_time(place: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            show("cache", f"another run is filling {place}; waiting for it")
+            show("cache", f"another run has {place}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -56,7 +56,7 @@ class Apt:
                 return
             try:
                 # Else apt-get is content with sources that do not answer.
-                self._run(["apt-get", "-q", "-oAPT::Update::Error-Mode=any", "update"])
+                self._run(["apt-get", "update", "-q", "-oAPT::Update::Error-Mode=any"])
             except ImageError as error:
                 if not any(self._lists.glob("*_Packages*")):
                     raise

@@ -5,6 +5,7 @@ Debian's packages, Python's packages, and this project's own code, so that a cha
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 import tomllib
@@ -87,6 +88,14 @@ def _own_scratch() -> Iterator[Path]:
             shutil.rmtree(left)
         with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="own.part-") as scratch:
             yield Path(scratch)
+
+
+def debians_python() -> str:
+    """Which Python images have, "3.11". Raises ImageError when Debian's packages cannot be had."""
+    apt = Apt(cache_folder() / "apt")
+    apt.update()
+    names = (package.name for package in apt.resolve(("python3-minimal",), definition.NOT_NEEDED))
+    return next(found[1] for name in names if (found := re.fullmatch(r"python(3\.\d+)-minimal", name)))
 
 
 def cache_folder() -> Path:

@@ -5,7 +5,7 @@ from e2e.kind.daemon import Daemon
 
 
 def daemon(folder: Path) -> Daemon:
-    return Daemon(folder / "disks", folder / "run", dict(os.environ))
+    return Daemon(folder / "disks", folder / "run", os.environ.copy)
 
 
 def test_a_daemon_that_never_was_does_not_run(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_who_waits_for_another_run_says_so_and_takes_what_that_one_has_made(
             said += capsys.readouterr().err
         place.write_text("whole")
     waiting.join()
-    assert said == f"[cache] another run is filling {place}; waiting for it\n"
+    assert said == f"[cache] another run has {place}; waiting for it\n"
     assert made == []
 
 
