@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--where-possible", action="store_true", help="end well where nodes cannot be had, and say why")
     parser.add_argument("--deadline-s", type=float, default=3600.0, help="for all of it (default: 3600)")
     parser.add_argument("tests", nargs="*", help="what pytest runs; all of the level by default")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     end_s = time.monotonic() + given.deadline_s
     end_on_sigterm()
     if given.where_possible and (reason := why_not()) is not None:

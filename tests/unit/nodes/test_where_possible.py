@@ -95,3 +95,17 @@ def test_what_fails_on_a_machine_that_has_all_is_a_failure(
     monkeypatch.setattr(entry, "run", fails)
     assert entry.main(["short", "--where-possible"]) == 1
     assert "Go could not build it" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("a_machine_that_has_all")
+def test_tests_are_named_before_options_or_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def runs(_: str, tests: list[str], __: float) -> int:
+        asked.append(tests)
+        return 0
+
+    monkeypatch.setattr(entry, "run", runs)
+    assert entry.main(["short", "a.py", "--where-possible"]) == 0
+    assert entry.main(["short", "--where-possible", "a.py"]) == 0
+    assert asked == [["a.py"], ["a.py"]]
