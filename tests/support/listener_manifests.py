@@ -16,6 +16,7 @@ GOOD_LISTENERS = (
             proxyProtocol={"trusted": ["10.0.0.0/8", "192.0.2.7/32", "10.1.2.3/8", "2001:db8::/32"]},
         ),
     ),
+    GoodManifest("a listener with an IPv6 address", listener(exposure="NodePort", advertisedHost="2001:db8::7")),
     GoodManifest(
         "a listener behind load balancers of a class",
         listener(
@@ -42,6 +43,12 @@ BAD_LISTENERS = (
         listener(advertisedHost="http://{broker}"),
         "spec.advertisedHost",
         "must be a host name",
+    ),
+    BadManifest(
+        "an advertised port",
+        listener(exposure="NodePort", advertisedHost="kafka.example.org:9094"),
+        "spec.advertisedHost",
+        "without a port",
     ),
     BadManifest(
         "one host for all brokers",

@@ -65,8 +65,8 @@ class BrokerListenerSpec(Model):
         ),
         Rule(
             cel=f"!has(self.advertisedHost) || self.advertisedHost.matches('{HOST_PATTERN}')",
-            message="advertisedHost must be a host name or an address, in which {broker} stands for the id of a broker,"
-            " for example broker-{broker}.kafka.example.org",
+            message="advertisedHost must be a host name or an address without a port, in which {broker} stands for the"
+            " id of a broker, for example broker-{broker}.kafka.example.org",
             holds=lambda spec: (
                 spec.advertised_host is None or re.fullmatch(HOST_PATTERN, spec.advertised_host) is not None
             ),

@@ -10,7 +10,9 @@ from sluicegate_operator.api.rules import Model, Rule
 
 BROKER = "{broker}"
 """In advertisedHost: the broker's id."""
-HOST_PATTERN = "^([A-Za-z0-9.:-]|[{]broker[}])+$"
+_HEX = "([0-9A-Fa-f.]|[{]broker[}])*"
+HOST_PATTERN = f"^(([A-Za-z0-9.-]|[{{]broker[}}])+|{_HEX}:{_HEX}:([0-9A-Fa-f.:]|[{{]broker[}}])*)$"
+"""A ':' is for IPv6 only, where there are two and more: a port behind a name would become a part of it."""
 CIDRS_MAX = 32
 
 Cidr = Annotated[str, Field(min_length=1, max_length=43)]
