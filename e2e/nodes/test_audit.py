@@ -1,0 +1,103 @@
+"""The audit log on a node: landed by a sidecar on a volume, answered by a Job in the image with Spark, and told."""
+
+import json
+from typing import Any
+
+import yaml
+from confluent_kafka import Producer
+
+from e2e.cluster.waiting import wait_for
+from e2e.nodes.figures import Figures
+from e2e.nodes.kube import Kube
+from e2e.nodes.own_namespace import OwnNamespace, own_namespace
+from e2e.nodes.shop import NodeShop
+from e2e.operator_process import REPOSITORY
+from e2e.shop import EXTERNAL_PORT, READY_TIMEOUT_S, Json
+
+EXAMPLE = REPOSITORY / "examples" / "audited"
+CLUSTER, PIPELINE, RUN = "ledger", "ledger-answers", "by-hand"
+SEGMENTS = f"/var/lib/sluicegate-audit/{CLUSTER}"
+RECORDS = 50
+PRODUCED = "SELECT coalesce(sum(records), 0) AS produced FROM partition WHERE api_key = 0"
+RUN_TIMEOUT_S = 300.0
+"""Spark takes its time to begin, and a busy machine more."""
+
+
+def example(name: str, **spec: Any) -> Json:
+    found: Json = yaml.safe_load((EXAMPLE / name).read_text(encoding="utf-8"))
+    found["spec"] |= spec
+    return found
+
+
+def claim(name: str) -> Json:
+    """For pods of one node, which volumes of this cluster's class are."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+
+
+def produce(ledger: OwnNamespace) -> None:
+    [pod] = ledger.items("pods", "-l", "app.kubernetes.io/component=broker")
+    producer = Producer({"bootstrap.servers": f"{pod['status']['podIP']}:{EXTERNAL_PORT}", "message.timeout.ms": 60000})
+    errors: list[object] = []
+    for _ in range(RECORDS):
+        producer.produce("orders", b"audited", on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(60) == 0
+    assert errors == [None] * RECORDS
+
+
+def await_landed(ledger: OwnNamespace) -> None:
+    """All that was produced is in files; asked in the sidecar, as people are told to."""
+    ask = ["python", "-m", "audit_pipeline", "query", PRODUCED, "--target", SEGMENTS, "--json"]
+
+    def look() -> bool:
+        said = ledger.kubectl("exec", f"{CLUSTER}-brokers-0", "-c", "lander", "--", *ask)
+        produced = json.loads(said)["produced"]
+        assert produced == RECORDS, f"landed {produced}"
+        return True
+
+    wait_for("what was produced is landed", look, timeout_s=READY_TIMEOUT_S, interval_s=1)
+
+
+def run(ledger: OwnNamespace) -> Json:
+    """The pipeline's status once a run by hand has ended."""
+    ledger.kubectl("create", "job", f"--from=cronjob/{PIPELINE}", RUN)
+
+    def ended() -> Json:
+        [pipeline] = ledger.items("auditpipeline")
+        status: Json = pipeline.get("status", {})
+        last = status.get("lastRun", {})
+        assert (last.get("name"), last.get("state")) in ((RUN, "Succeeded"), (RUN, "Failed")), f"status {status}"
+        return status
+
+    return wait_for(f"{RUN} has ended", ended, timeout_s=RUN_TIMEOUT_S, interval_s=1)
+
+
+def restarts(ledger: OwnNamespace) -> dict[str, int]:
+    """By container; one that ended badly and was tried again is a second pod, which has the same name here."""
+    told = [pod["status"] for pod in ledger.items("pods")]
+    found = [one for of in told for one in (*of.get("initContainerStatuses", []), *of["containerStatuses"])]
+    assert len(found) == len({one["name"] for one in found}), f"pods {[one['name'] for one in found]}"
+    return {one["name"]: one["restartCount"] for one in found}
+
+
+def test_what_clients_did_is_answered_by_a_job_on_a_node(shop: NodeShop, kube: Kube, figures: Figures) -> None:
+    log, brokers = example("audit-log.yaml"), {"replicas": 1, "storage": {"size": "1Gi"}}
+    log["spec"]["config"] |= {"segment.ms": "1000"}
+    resources = {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
+    # A run of the schedule would be one more, which is nobody's here.
+    pipeline = example("audit-pipeline.yaml", schedule="0 0 1 1 *", resources=resources)
+    with own_namespace(kube, "audited") as ledger:
+        ledger.apply(claim("ledger-audit"), claim("ledger-answers"))
+        ledger.apply(example("cluster.yaml", brokers=brokers), example("listener.yaml"), log, pipeline)
+        ledger.await_ready("bc,bl,op,ap")
+        produce(ledger)
+        await_landed(ledger)
+        status = run(ledger)
+        assert status["lastRun"]["state"] == "Succeeded", str(status)
+        assert status["events"] > 0
+        assert status["rows"]["rollup"] > 0
+        assert status["complete"] == "True", str(status)
+        assert status["reportLocation"] == f"claim ledger-answers: {PIPELINE}.results/report.html"
+        assert ledger.condition("ap", PIPELINE, "Ready")["reason"] == "RunSucceeded"
+        figures.note("a run of an AuditPipeline, s", status["tookSeconds"])
+        assert restarts(ledger) == {"broker": 0, "controller": 0, "lander": 0, "pipeline": 0}
