@@ -328,7 +328,7 @@ class Shop(ShopInApi):
 
 def install_crds(plane: ControlPlane) -> None:
     """They can be explained a moment after they are established."""
-    plane.kubectl("apply", "--server-side", "-f", str(CRDS))
+    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
     plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
     wait_for("the CRDs in the API server's OpenAPI", lambda: all(plane.kubectl("explain", kind) for kind in KINDS))
     # Established comes before the API server has opened the storage of a kind: until then it answers 429.

@@ -139,7 +139,10 @@ def test_kubeflows_spark_operator_is_given_what_its_schema_takes(audited: Shop, 
         "executors": 3,
         "resources": {"limits": {"cpu": "2", "memory": "2Gi"}},
     }
+    audited.apply(document())
+    wait_for("a CronJob that runs it", lambda: made(audited, "cronjob"))
     audited.apply(document(**spark))
+    wait_for("the operator of Spark runs it, and the CronJob no more", lambda: not made(audited, "cronjob"))
     audited.await_condition("auditpipeline", NAME, "Ready", "True")
     (found,) = made(audited, SCHEDULED)
     spec = found["spec"]

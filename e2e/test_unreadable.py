@@ -35,7 +35,8 @@ def changed(shop: Shop, path: Path) -> Iterator[Json]:
     """The schema of the spec, to be changed as another version has it."""
     crd = deepcopy(yaml.safe_load(path.read_text()))
     yield spec_schema(crd)
-    shop.plane.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump(crd))
+    # Others may have applied the CRDs before.
+    shop.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=yaml.safe_dump(crd))
 
 
 def patch_until_taken(shop: Shop, kind: str, name: str, spec: str) -> None:
