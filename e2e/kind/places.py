@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster.binaries import KIND_VERSION, KUBERNETES_VERSION, NAMES, NODE_NAMES, binaries_folder, node_cache_folder
+from tests.support import helm
 from tests.support.cache import ObtainError, cache_root
 
 NODE_FILES = Path(__file__).parent / "node_files"
@@ -83,12 +84,12 @@ class ClusterPlace:
         return self.run / "resolv.conf"
 
     def environment(self) -> dict[str, str]:
-        """This process' environment with the cluster's programs first on the path. Raises ObtainError."""
+        """This process' environment with the cluster's programs and Helm first on the path. Raises ObtainError."""
         nodes = node_cache_folder()
         if not nodes.is_dir():
             raise ObtainError(f"{nodes} is not there: `make kind` has kind's programs built")
         tools = tools_folder()
-        path = [nodes, binaries_folder(), tools / "usr/sbin", tools / "usr/bin"]
+        path = [nodes, binaries_folder(), helm.place().parent, tools / "usr/sbin", tools / "usr/bin"]
         return os.environ | {
             "PATH": ":".join([*map(str, path), os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]),
             "DOCKER_HOST": self.docker_host,

@@ -14,12 +14,14 @@ from e2e.nodes.diagnosis import diagnosis
 from e2e.nodes.figures import Figures
 from e2e.nodes.kube import Kube
 from e2e.nodes.levels import LEVEL_VARIABLE, ignored, place
+from e2e.nodes.readme import followed
 from e2e.nodes.shop import NodeShop, install_operator
 from e2e.nodes.traffic import traffic
-from e2e.shop import QUICKSTART
+from e2e.operator_process import REPOSITORY
 from tests.support.acknowledged import AcknowledgedWorkload
 
 collect_ignore_glob = ignored(os.environ.get(LEVEL_VARIABLE, ""))
+OBSERVERS = REPOSITORY / "examples" / "observers"
 _figures = Figures()
 
 
@@ -53,23 +55,21 @@ def kube() -> Kube:
 
 @pytest.fixture(scope="session")
 def standing_shop(kube: Kube, figures: Figures) -> NodeShop:
-    """README's way: helm install, kubectl apply, and a record that is acknowledged by all replicas."""
+    """README's way, command by command, and a record that is acknowledged by all replicas."""
     kube.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
     shop = NodeShop(kube)
     began_s = time.monotonic()
+    for command in followed(REPOSITORY / "README.md"):
+        if command.startswith("helm install"):
+            figures.note("helm install until the operator is ready, s", time.monotonic() - began_s)
+        elif command.startswith("kubectl wait"):
+            with traffic(shop) as load:
+                wait_for("an acknowledgement", lambda: load.count > 0, interval_s=0.02)
+                figures.note("helm install until the first acknowledgement, s", time.monotonic() - began_s)
+    kube.kubectl("delete", "-f", str(OBSERVERS))
+    # From here on as the suite has it: drift is looked for more often.
     install_operator()
-    figures.note("helm install until the operator is ready, s", time.monotonic() - began_s)
-    kube.kubectl("apply", "-f", str(QUICKSTART))
-    wait_for("the brokers have addresses", lambda: _has_brokers(shop), interval_s=0.1)
-    with traffic(shop) as load:
-        wait_for("an acknowledgement", lambda: load.count > 0, interval_s=0.02)
-        figures.note("helm install until the first acknowledgement, s", time.monotonic() - began_s)
     return shop
-
-
-def _has_brokers(shop: NodeShop) -> bool:
-    pods = shop.broker_pods()
-    return len(pods) == 3 and all(pod.ready for pod in pods)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ class HelmError(Exception):
 
 def program() -> Path:
     """Raises ObtainError when it is not there."""
-    found = _place()
+    found = place()
     if not found.is_file():
         raise ObtainError(f"{found} is not there: `make helm` builds Helm")
     return found
@@ -38,10 +38,11 @@ def obtain() -> Path:
     """The program, built when it is not there yet. Raises ObtainError."""
     if os.environ.get(PROGRAM_VARIABLE):
         return program()
-    return obtained(_place(), Path.is_file, _build)
+    return obtained(place(), Path.is_file, _build)
 
 
-def _place() -> Path:
+def place() -> Path:
+    """Where the program is, or will be."""
     return Path(os.environ.get(PROGRAM_VARIABLE) or cache_root() / f"helm-{VERSION}" / "helm")
 
 
@@ -49,7 +50,7 @@ def _build(fresh: Path) -> None:
     go = shutil.which("go")
     if go is None:
         raise ObtainError(
-            f"Helm is not in {_place()} and Go is not installed to build it; install Go, or let {PROGRAM_VARIABLE} name"
+            f"Helm is not in {place()} and Go is not installed to build it; install Go, or let {PROGRAM_VARIABLE} name"
             " the program"
         )
     show("helm", f"building Helm {VERSION} with Go ...")
