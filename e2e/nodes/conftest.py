@@ -17,8 +17,9 @@ from e2e.nodes.levels import LEVEL_VARIABLE, ignored, place
 from e2e.nodes.readme import followed
 from e2e.nodes.shop import NodeShop, install_operator
 from e2e.nodes.traffic import traffic
-from e2e.operator_process import REPOSITORY
+from e2e.operator_process import OPERATOR_NAMESPACE, REPOSITORY
 from tests.support.acknowledged import AcknowledgedWorkload
+from tests.support.helm import RELEASE, helm
 
 collect_ignore_glob = ignored(os.environ.get(LEVEL_VARIABLE, ""))
 OBSERVERS = REPOSITORY / "examples" / "observers"
@@ -55,9 +56,18 @@ def kube() -> Kube:
 
 @pytest.fixture(scope="session")
 def standing_shop(kube: Kube, figures: Figures) -> NodeShop:
-    """README's way, command by command, and a record that is acknowledged by all replicas."""
+    """README's way, command by command; a cluster that stays from an earlier run is taken as it is."""
     kube.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
     shop = NodeShop(kube)
+    if RELEASE not in helm("list", "-n", OPERATOR_NAMESPACE, "-q").split():
+        _install(shop, figures)
+        kube.kubectl("delete", "-f", str(OBSERVERS))
+    # From here on as the suite has it: drift is looked for more often.
+    install_operator()
+    return shop
+
+
+def _install(shop: NodeShop, figures: Figures) -> None:
     began_s = time.monotonic()
     for command in followed(REPOSITORY / "README.md"):
         if command.startswith("helm install"):
@@ -66,10 +76,6 @@ def standing_shop(kube: Kube, figures: Figures) -> NodeShop:
             with traffic(shop) as load:
                 wait_for("an acknowledgement", lambda: load.count > 0, interval_s=0.02)
                 figures.note("helm install until the first acknowledgement, s", time.monotonic() - began_s)
-    kube.kubectl("delete", "-f", str(OBSERVERS))
-    # From here on as the suite has it: drift is looked for more often.
-    install_operator()
-    return shop
 
 
 @pytest.fixture
