@@ -24,9 +24,16 @@ class ApiUnavailable(Exception):  # noqa: N818 - a state of the world
 
 
 class ApiRefused(Exception):  # noqa: N818 - an answer
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"{status}: {message}")
+    def __init__(self, status: int, answer: Json) -> None:
+        super().__init__(f"{status}: {answer.get('message', answer)}")
         self.status = status
+        causes = (answer.get("details") or {}).get("causes") or []
+        self._namespace_ends = any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether the object is gone, has changed, or goes with its namespace, which takes in nothing more."""
+        return self.status in (404, 409) or self._namespace_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ class KubeApi:
             # A server that is starting says so in this way.
             raise ApiUnavailable(f"{method} {path}: {status} {answer.get('message', '')}")
         if status >= 400:
-            raise ApiRefused(status, str(answer.get("message", answer)))
+            raise ApiRefused(status, answer)
         return answer
 
     def close(self) -> None:

@@ -234,8 +234,8 @@ class ProcessKubelet:
                 pod.sync(now)
             self._write_status(pod)
         except ApiRefused as refusal:
-            # Gone or changed meanwhile, or a ConfigMap that is not there yet: the next look sees what is true.
-            if refusal.status not in (404, 409):
+            # Also a ConfigMap that is not there yet: the next look sees what is true.
+            if not refusal.is_overtaken:
                 raise
 
     def _adopt(self, manifest: Json, node_name: str) -> Pod:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.process_kubelet.api import ApiRefused
 from tests.support.process_kubelet.container import last_words
 from tests.support.process_kubelet.delays import PUNCTUAL, Delays, PodDelays
 from tests.support.process_kubelet.downward import write_downward_files
@@ -184,3 +185,20 @@ def test_a_pod_has_ended_when_all_of_its_containers_have_for_good(codes: tuple[i
     status = {"state": {"terminated": {}}, "ready": False, "started": False}
     view = PodView("127.20.0.1", [], [status], [], [], exit_codes=codes)
     assert pod_status(view, NOW)["phase"] == phase
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "overtaken"),
+    [
+        (404, None, True),
+        (409, None, True),
+        (403, "NamespaceTerminating", True),
+        (403, None, False),
+        (422, "FieldValueInvalid", False),
+    ],
+)
+def test_what_is_refused_because_its_object_goes_is_no_failure(status: int, cause: str | None, overtaken: bool) -> None:
+    details = {"causes": [{"reason": cause, "field": "metadata.namespace"}]} if cause else {"name": "mini-0"}
+    refused = ApiRefused(status, {"kind": "Status", "message": "refused", "details": details})
+    assert refused.is_overtaken is overtaken
+    assert str(refused) == f"{status}: refused"
