@@ -1,0 +1,50 @@
+"""What decisions about groups may use beside the state: settings, time, timers, and the cluster's metadata."""
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.seam import Decision
+from broker_runtime.groups.answers import Outbox
+from broker_runtime.groups.records import GroupRecord
+from broker_runtime.groups.state import GroupsState
+from broker_runtime.metadata.image import MetadataImage
+
+GroupTimer = Decision[GroupsState, GroupRecord, None]
+"""What is decided when a timer is due: it comes in its turn, and must look whether it still means anything."""
+
+
+class GroupTimers(Protocol):
+    """`coordination.timer_service.TimerService`, one for each shard. Keys begin with the group's id."""
+
+    def schedule(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
+        """In the place of the key's timer, if it has one."""
+        ...
+
+    def schedule_if_absent(self, key: Hashable, delay_s: float, action: GroupTimer) -> None: ...
+
+    def cancel(self, key: Hashable) -> None: ...
+
+
+class GroupEnvironment(Protocol):
+    """Of one shard. `shard.GroupShard` gives it to decisions; tests have their own with a manual clock."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def timers(self) -> GroupTimers: ...
+
+    @property
+    def outbox(self) -> Outbox: ...
+
+    def now_ms(self) -> int:
+        """Wall time, for what is written."""
+        ...
+
+    def new_id(self) -> str:
+        """A fresh UUID as Kafka writes member ids."""
+        ...

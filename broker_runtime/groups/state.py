@@ -1,0 +1,62 @@
+"""All groups of one partition of __consumer_offsets. Pure: everything durable in it comes of the partition's records.
+
+Groups carry soft state beside it (who waits, in what state a rebalance is), which decisions change and a fail-over
+loses, as in Apache Kafka.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from broker_runtime.groups.group import Group
+from broker_runtime.groups.records import GroupRecord, Key, OffsetCommitKey, OffsetCommitValue
+
+Applier = Callable[["GroupsState", Any, Any], None]
+"""Takes over one record: state, key, value or None. Raises ValueError where the record cannot be."""
+
+
+class CommittedOffsets:
+    """By group, then topic and partition."""
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, dict[tuple[str, int], OffsetCommitValue]] = {}
+        self.count = 0
+
+    def of(self, group_id: str) -> Mapping[tuple[str, int], OffsetCommitValue]:
+        return self._by_group.get(group_id, {})
+
+    def groups(self) -> list[str]:
+        return list(self._by_group)
+
+    def apply(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        of_group = self._by_group.setdefault(key.group_id, {})
+        before = len(of_group)
+        if value is None:
+            of_group.pop((key.topic, key.partition), None)
+            if not of_group:
+                del self._by_group[key.group_id]
+        else:
+            of_group[key.topic, key.partition] = value
+        self.count += len(of_group) - before
+
+
+class GroupsState:
+    """Implements `coordination.seam.State` of GroupRecord."""
+
+    def __init__(self, appliers: Mapping[type[Key], Applier]) -> None:
+        """`appliers` has one for each kind of key but OffsetCommitKey: those of `classic` and of `consumer`."""
+        self.next_offset = 0
+        self.groups: dict[str, Group] = {}
+        """By id. A group that only keeps offsets stands here too."""
+        self.offsets = CommittedOffsets()
+        self._appliers = appliers
+
+    def apply(self, record: GroupRecord, offset: int) -> None:
+        """Raises ValueError where `offset` is below `next_offset`: a log that was cleaned leaves offsets out."""
+        if offset < self.next_offset:
+            raise ValueError(f"record {offset} of __consumer_offsets comes after {self.next_offset - 1}")
+        if isinstance(record.key, OffsetCommitKey):
+            assert record.value is None or isinstance(record.value, OffsetCommitValue)
+            self.offsets.apply(record.key, record.value)
+        else:
+            self._appliers[type(record.key)](self, record.key, record.value)
+        self.next_offset = offset + 1
