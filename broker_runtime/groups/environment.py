@@ -1,7 +1,7 @@
 """What decisions about groups may use beside the state: settings, time, timers, and the cluster's metadata."""
 
-from collections.abc import Hashable
-from typing import Protocol
+from collections.abc import Callable, Hashable
+from typing import Protocol, TypeVar
 
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.seam import Decision
@@ -9,6 +9,8 @@ from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.state import GroupsState
 from broker_runtime.metadata.image import MetadataImage
+
+T = TypeVar("T")
 
 GroupTimer = Decision[GroupsState, GroupRecord, None]
 """What is decided when a timer is due: it comes in its turn, and must look whether it still means anything."""
@@ -47,4 +49,12 @@ class GroupEnvironment(Protocol):
 
     def new_id(self) -> str:
         """A fresh UUID as Kafka writes member ids."""
+        ...
+
+    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+        """For what would hold the event loop too long: an assignor, the topics of a regular expression.
+
+        `work` runs in a thread, on what nobody changes meanwhile. The decision that `then` makes of its result, or of
+        what it raised, comes in its turn like that of a timer. Nothing comes when the term has ended meanwhile.
+        """
         ...
