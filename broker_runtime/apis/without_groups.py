@@ -14,9 +14,9 @@ from broker_runtime.errors import ErrorCode
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import (
     JoinGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
+    OffsetCommitRequestV9,
     OffsetFetchRequestV7,
+    OffsetFetchRequestV9,
     OffsetFetchTopic,
 )
 from broker_runtime.wire.versions import JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH
@@ -24,7 +24,7 @@ from broker_runtime.wire.versions import JOIN_GROUP, OFFSET_COMMIT, OFFSET_FETCH
 NOT_SERVED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def fetch_offsets(request: OffsetFetchRequest, call: Call, context: BrokerContext) -> Fields:
+def fetch_offsets(request: OffsetFetchRequestV9, call: Call, context: BrokerContext) -> Fields:
     """From version 8 on a request may ask for several groups."""
     if call.version < 8:
         return {"error_code": ErrorCode.NONE, "topics": _without_offsets(cast("OffsetFetchRequestV7", request).topics)}
@@ -55,7 +55,7 @@ def _without_offsets(topics: Iterable[OffsetFetchTopic] | None) -> list[Fields]:
     ]
 
 
-def commit_offsets(request: OffsetCommitRequest, call: Call, context: BrokerContext) -> Fields:
+def commit_offsets(request: OffsetCommitRequestV9, call: Call, context: BrokerContext) -> Fields:
     topics = [
         {
             "name": topic.name,

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     import kio.schema.alter_partition.v2.request as alter_partition_v2
     import kio.schema.delete_topics.v5.request as delete_topics_v5
     import kio.schema.incremental_alter_configs.v1.request as incremental_alter_configs_v1
+    import kio.schema.leave_group.v2.request as leave_group_v2
+    import kio.schema.offset_commit.v9.request as offset_commit_v9
     import kio.schema.offset_fetch.v7.request as offset_fetch_v7
+    import kio.schema.offset_fetch.v9.request as offset_fetch_v9
     from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest as AllocateProducerIdsRequest
     from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest as AlterClientQuotasRequest
     from kio.schema.alter_client_quotas.v1.request import EntryData as EntryData
@@ -24,9 +27,16 @@ if TYPE_CHECKING:
     from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDirsRequest as AlterReplicaLogDirsRequest
     from kio.schema.broker_heartbeat.v1.request import BrokerHeartbeatRequest as BrokerHeartbeatRequest
     from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest as BrokerRegistrationRequest
+    from kio.schema.consumer_group_describe.v1.request import (
+        ConsumerGroupDescribeRequest as ConsumerGroupDescribeRequest,
+    )
+    from kio.schema.consumer_group_heartbeat.v1.request import (
+        ConsumerGroupHeartbeatRequest as ConsumerGroupHeartbeatRequest,
+    )
     from kio.schema.create_partitions.v3.request import CreatePartitionsRequest as CreatePartitionsRequest
     from kio.schema.create_topics.v7.request import CreatableTopic as CreatableTopic
     from kio.schema.create_topics.v7.request import CreateTopicsRequest as CreateTopicsRequest
+    from kio.schema.delete_groups.v2.request import DeleteGroupsRequest as DeleteGroupsRequest
     from kio.schema.delete_records.v2.request import DeleteRecordsPartition as DeleteRecordsPartition
     from kio.schema.delete_records.v2.request import DeleteRecordsRequest as DeleteRecordsRequest
     from kio.schema.delete_topics.v6.request import DeleteTopicsRequest as DeleteTopicsRequest
@@ -34,6 +44,7 @@ if TYPE_CHECKING:
     from kio.schema.describe_cluster.v2.request import DescribeClusterRequest as DescribeClusterRequest
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest as DescribeConfigsRequest
     from kio.schema.describe_configs.v4.request import DescribeConfigsResource as DescribeConfigsResource
+    from kio.schema.describe_groups.v6.request import DescribeGroupsRequest as DescribeGroupsRequest
     from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest as DescribeLogDirsRequest
     from kio.schema.describe_producers.v0.request import DescribeProducersRequest as DescribeProducersRequest
     from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest as DescribeQuorumRequest
@@ -43,13 +54,16 @@ if TYPE_CHECKING:
     from kio.schema.elect_leaders.v2.request import ElectLeadersRequest as ElectLeadersRequest
     from kio.schema.fetch_snapshot.v0.request import FetchSnapshotRequest as FetchSnapshotRequest
     from kio.schema.fetch_snapshot.v0.request import PartitionSnapshot as PartitionSnapshot
-    from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest as FindCoordinatorRequest
+    from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest as FindCoordinatorRequest
+    from kio.schema.heartbeat.v4.request import HeartbeatRequest as HeartbeatRequest
     from kio.schema.incremental_alter_configs.v1.request import (
         IncrementalAlterConfigsRequest as IncrementalAlterConfigsRequest,
     )
     from kio.schema.init_producer_id.v4.request import InitProducerIdRequest as InitProducerIdRequest
     from kio.schema.join_group.v9.request import JoinGroupRequest as JoinGroupRequest
+    from kio.schema.leave_group.v5.request import LeaveGroupRequest as LeaveGroupRequest
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest as ListConfigResourcesRequest
+    from kio.schema.list_groups.v5.request import ListGroupsRequest as ListGroupsRequest
     from kio.schema.list_offsets.v8.request import ListOffsetsPartition as ListOffsetsPartition
     from kio.schema.list_offsets.v8.request import ListOffsetsRequest as ListOffsetsRequest
     from kio.schema.list_partition_reassignments.v0.request import (
@@ -57,11 +71,15 @@ if TYPE_CHECKING:
     )
     from kio.schema.metadata.v12.request import MetadataRequest as MetadataRequest
     from kio.schema.metadata.v12.request import MetadataRequestTopic as MetadataRequestTopic
-    from kio.schema.offset_commit.v9.request import OffsetCommitRequest as OffsetCommitRequest
-    from kio.schema.offset_fetch.v9.request import OffsetFetchRequest as OffsetFetchRequest
-    from kio.schema.offset_fetch.v9.request import OffsetFetchRequestTopics as OffsetFetchRequestTopics
+    from kio.schema.offset_commit.v10.request import OffsetCommitRequest as OffsetCommitRequest
+    from kio.schema.offset_commit.v10.request import OffsetCommitRequestTopic as OffsetCommitRequestTopic
+    from kio.schema.offset_delete.v0.request import OffsetDeleteRequest as OffsetDeleteRequest
+    from kio.schema.offset_fetch.v10.request import OffsetFetchRequest as OffsetFetchRequest
+    from kio.schema.offset_fetch.v10.request import OffsetFetchRequestGroup as OffsetFetchRequestGroup
+    from kio.schema.offset_fetch.v10.request import OffsetFetchRequestTopics as OffsetFetchRequestTopics
     from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderEpochRequest as OffsetForLeaderEpochRequest
     from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition as OffsetForLeaderPartition
+    from kio.schema.sync_group.v5.request import SyncGroupRequest as SyncGroupRequest
     from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest as UnregisterBrokerRequest
     from kio.schema.update_features.v2.request import UpdateFeaturesRequest as UpdateFeaturesRequest
 
@@ -69,7 +87,11 @@ if TYPE_CHECKING:
     DeleteTopicsRequestV5 = delete_topics_v5.DeleteTopicsRequest
     IncrementalResource = incremental_alter_configs_v1.AlterConfigsResource
     OffsetFetchRequestV7 = offset_fetch_v7.OffsetFetchRequest
-    OffsetFetchTopic = OffsetFetchRequestTopics | offset_fetch_v7.OffsetFetchRequestTopic
+    OffsetFetchTopic = offset_fetch_v9.OffsetFetchRequestTopics | offset_fetch_v7.OffsetFetchRequestTopic
+    """By name; the newest version has ids instead."""
+    LeaveGroupRequestV2 = leave_group_v2.LeaveGroupRequest
+    OffsetCommitRequestV9 = offset_commit_v9.OffsetCommitRequest
+    OffsetFetchRequestV9 = offset_fetch_v9.OffsetFetchRequest
 else:
 
     def __getattr__(name: str) -> Any:

@@ -14,6 +14,11 @@ OFFSET_COMMIT = 8
 OFFSET_FETCH = 9
 FIND_COORDINATOR = 10
 JOIN_GROUP = 11
+HEARTBEAT = 12
+LEAVE_GROUP = 13
+SYNC_GROUP = 14
+DESCRIBE_GROUPS = 15
+LIST_GROUPS = 16
 API_VERSIONS = 18
 CREATE_TOPICS = 19
 DELETE_TOPICS = 20
@@ -25,10 +30,12 @@ ALTER_CONFIGS = 33
 ALTER_REPLICA_LOG_DIRS = 34
 DESCRIBE_LOG_DIRS = 35
 CREATE_PARTITIONS = 37
+DELETE_GROUPS = 42
 ELECT_LEADERS = 43
 INCREMENTAL_ALTER_CONFIGS = 44
 ALTER_PARTITION_REASSIGNMENTS = 45
 LIST_PARTITION_REASSIGNMENTS = 46
+OFFSET_DELETE = 47
 DESCRIBE_CLIENT_QUOTAS = 48
 ALTER_CLIENT_QUOTAS = 49
 DESCRIBE_QUORUM = 55
@@ -41,13 +48,16 @@ BROKER_REGISTRATION = 62
 BROKER_HEARTBEAT = 63
 UNREGISTER_BROKER = 64
 ALLOCATE_PRODUCER_IDS = 67
+CONSUMER_GROUP_HEARTBEAT = 68
+CONSUMER_GROUP_DESCRIBE = 69
 LIST_CONFIG_RESOURCES = 74
 DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 @dataclass(frozen=True, slots=True)
 class ApiFormat:
-    """`module` is kio's name of the message; `flexible_from` the first version with tagged fields."""
+    """`module` is kio's name of the message; `flexible_from` the first version with tagged fields, which OffsetDelete
+    has not got yet."""
 
     module: str
     flexible_from: int
@@ -62,6 +72,15 @@ FORMATS: Mapping[int, ApiFormat] = {
     OFFSET_FETCH: ApiFormat("offset_fetch", 6),
     FIND_COORDINATOR: ApiFormat("find_coordinator", 3),
     JOIN_GROUP: ApiFormat("join_group", 6),
+    HEARTBEAT: ApiFormat("heartbeat", 4),
+    LEAVE_GROUP: ApiFormat("leave_group", 4),
+    SYNC_GROUP: ApiFormat("sync_group", 4),
+    DESCRIBE_GROUPS: ApiFormat("describe_groups", 5),
+    LIST_GROUPS: ApiFormat("list_groups", 3),
+    DELETE_GROUPS: ApiFormat("delete_groups", 2),
+    OFFSET_DELETE: ApiFormat("offset_delete", 1),
+    CONSUMER_GROUP_HEARTBEAT: ApiFormat("consumer_group_heartbeat", 0),
+    CONSUMER_GROUP_DESCRIBE: ApiFormat("consumer_group_describe", 0),
     API_VERSIONS: ApiFormat("api_versions", 3),
     CREATE_TOPICS: ApiFormat("create_topics", 5),
     DELETE_TOPICS: ApiFormat("delete_topics", 4),
