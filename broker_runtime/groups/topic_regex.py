@@ -1,0 +1,53 @@
+"""Subscriptions by a regular expression, which the coordinator looks for topics by (KIP-848). Pure.
+
+RE2 matches in time linear to the name, whatever the expression: no client can hold the coordinator up with one.
+"""
+
+import re2
+
+from broker_runtime.errors import ErrorCode, KafkaError
+
+LENGTH_MAX = 4096
+"""Characters: sixteen names of topics of the greatest length."""
+MEMORY_MAX_BYTES = 1 << 20
+"""Of one compiled expression, with what matching keeps; one that needs more is refused."""
+_SHOWN = 100
+
+
+class TopicRegex:
+    """One expression, compiled. It matches whole names, as in Apache Kafka."""
+
+    __slots__ = ("_compiled", "text")
+
+    def __init__(self, text: str, compiled: re2._Regexp) -> None:
+        self.text = text
+        self._compiled = compiled
+
+    def matches(self, name: str) -> bool:
+        return self._compiled.fullmatch(name) is not None
+
+
+def compile_topic_regex(
+    text: str, length_max: int = LENGTH_MAX, memory_max_bytes: int = MEMORY_MAX_BYTES
+) -> TopicRegex:
+    """Raises KafkaError (INVALID_REGULAR_EXPRESSION)."""
+    if len(text) > length_max:
+        raise _invalid(f"the regular expression has {len(text)} characters, and {length_max} are allowed")
+    options = re2.Options()
+    options.max_mem = memory_max_bytes
+    options.never_capture = True
+    options.log_errors = False  # It would write to stderr.
+    try:
+        compiled = re2.compile(text, options)
+    except re2.error as error:
+        reason = error.args[0].decode(errors="replace")
+        raise _invalid(f"{text[:_SHOWN]!r} is no regular expression of RE2: {reason[:_SHOWN]}") from error
+    except UnicodeEncodeError as error:
+        raise _invalid("the regular expression is no valid Unicode") from error
+    # The module's own cache would keep expressions whose groups are gone.
+    re2.purge()
+    return TopicRegex(text, compiled)
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
