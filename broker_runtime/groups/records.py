@@ -129,6 +129,8 @@ class ConsumerGroupTargetAssignmentMetadataKey:
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupTargetAssignmentMetadataValue:
     assignment_epoch: int
+    assignment_timestamp_ms: int = 0
+    """When it was computed, from Apache Kafka 4.3 on (a tagged field); 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
