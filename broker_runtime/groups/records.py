@@ -20,6 +20,8 @@ class OffsetCommitKey:
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitValue:
+    """What a group has committed for a partition."""
+
     offset: int
     leader_epoch: int
     """-1 where the client said none."""
@@ -39,6 +41,8 @@ class GroupMetadataKey:
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
+    """A member as it was when its rebalance was complete."""
+
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -52,6 +56,8 @@ class ClassicMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataValue:
+    """A group of the classic protocol, as its last rebalance has left it."""
+
     protocol_type: str
     generation: int
     protocol: str | None
@@ -70,6 +76,8 @@ class ConsumerGroupMetadataKey:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadataValue:
+    """The group epoch, and what the topics that it reads looked like then."""
+
     epoch: int
     metadata_hash: int = 0
 
@@ -90,6 +98,8 @@ class ConsumerGroupMemberMetadataKey:
 
 
 class ClassicProtocol(NamedTuple):
+    """A protocol that a member supports."""
+
     name: str
     metadata: bytes
 
@@ -104,6 +114,8 @@ class ClassicMemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMemberMetadataValue:
+    """What a member has said of itself."""
+
     instance_id: str | None
     rack_id: str | None
     client_id: str
@@ -128,6 +140,8 @@ class ConsumerGroupTargetAssignmentMetadataKey:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupTargetAssignmentMetadataValue:
+    """For which group epoch the target assignment was computed."""
+
     assignment_epoch: int
     assignment_timestamp_ms: int = 0
     """When it was computed, from Apache Kafka 4.3 on (a tagged field); 0 where that is not known."""
@@ -143,6 +157,8 @@ class ConsumerGroupTargetAssignmentMemberKey:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupTargetAssignmentMemberValue:
+    """What a member is to have."""
+
     topic_partitions: Assignment
 
 
@@ -156,6 +172,8 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupCurrentMemberAssignmentValue:
+    """What a member has, and how far it is on its way to what it is to have."""
+
     member_epoch: int
     previous_member_epoch: int
     state: int
@@ -174,6 +192,8 @@ class ConsumerGroupRegularExpressionKey:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupRegularExpressionValue:
+    """The topics that a regular expression has been found to match."""
+
     topics: tuple[str, ...]
     version: int
     timestamp_ms: int
