@@ -1,0 +1,170 @@
+"""One group of the classic protocol. Pure.
+
+Hard state, which the group's record says (GroupMetadataValue): generation, protocol, leader, members and assignments,
+as they were when the leader's assignment came, or when the last member went. Everything that happens in between is
+soft: a coordinator that takes over has the generation that was last complete, as in Apache Kafka. A decision may change
+soft state; a group becomes Stable by its record only.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.classic.member import Member
+from broker_runtime.groups.classic.members import Members
+from broker_runtime.groups.classic.states import PREVIOUS, ClassicState
+from broker_runtime.groups.classic.subscriptions import CONSUMER, subscribed_topics
+from broker_runtime.groups.group import Committer, GroupType, OffsetRetention
+from broker_runtime.groups.records import GroupMetadataKey, GroupMetadataValue, GroupRecord, Key
+from broker_runtime.groups.state import Applier, GroupsState
+
+
+class ClassicGroup:
+    """Implements `groups.group.Group`. Of a group that only keeps offsets everything stays as it is made."""
+
+    type = GroupType.CLASSIC
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.state = ClassicState.EMPTY
+        self.previous_state = ClassicState.DEAD
+        self.state_since_ms: int | None = None
+        """Wall time; None where it is not known."""
+        self.protocol_type = ""
+        """Kept when the last member goes."""
+        self.protocol: str | None = None
+        """The one that the members of this generation speak."""
+        self.generation = 0
+        self.leader: str | None = None
+        """A member id, while there are members."""
+        self.members = Members()
+        self.newcomer = False
+        """Whether somebody has come since the initial rebalance was last put off."""
+        self.topics: frozenset[str] | None = None
+        """What the members read, once a generation is there; None while it is not known."""
+        self._decided: GroupMetadataValue | None = None
+
+    @classmethod
+    def restored(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
+        """As a coordinator that takes over finds it."""
+        group = cls(group_id)
+        for recorded in value.members:
+            group.members.add(Member.restored(recorded, value.protocol or ""))
+        group._take_over(value)
+        group.topics = group.read_topics()
+        return group
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is ClassicState.EMPTY
+
+    def apply(self, value: GroupMetadataValue) -> bool:
+        """Takes the record over where it is what this group has just decided (`record`). False where it is another's:
+        then the group is `restored` by it, and who waited here is forgotten."""
+        if value is not self._decided:
+            return False
+        self._decided = None
+        self._take_over(value)
+        return True
+
+    def _take_over(self, value: GroupMetadataValue) -> None:
+        for recorded in value.members:
+            self.members.by_id[recorded.member_id].assignment = recorded.assignment
+        self.protocol_type = value.protocol_type
+        self.protocol = value.protocol
+        self.generation = value.generation
+        self.leader = value.leader
+        state = ClassicState.STABLE if value.members else ClassicState.EMPTY
+        if self.state is not state:
+            self.previous_state, self.state = self.state, state
+        since_ms = value.current_state_timestamp_ms
+        self.state_since_ms = None if since_ms == -1 else since_ms
+
+    def enter(self, state: ClassicState, now_ms: int) -> None:
+        """A state that no record makes. Raises RuntimeError where the group may not come from its own."""
+        if self.state not in PREVIOUS[state]:
+            raise RuntimeError(f"group {self.group_id} cannot become {state.value}: it is {self.state.value}")
+        self.previous_state, self.state = self.state, state
+        self.state_since_ms = now_ms
+
+    def record(self, assignments: Mapping[str, bytes], now_ms: int) -> GroupRecord:
+        """Of the group as it is, with these assignments by member id; who is not among them has an empty one."""
+        members = tuple(
+            member.recorded(self.protocol or "", assignments.get(member.member_id, b""))
+            for member in self.members.by_id.values()
+        )
+        self._decided = GroupMetadataValue(
+            self.protocol_type, self.generation, self.protocol, self.leader, now_ms, members
+        )
+        return GroupRecord(GroupMetadataKey(self.group_id), self._decided)
+
+    def check_commit(self, committer: Committer) -> None:
+        """Who is no member may commit to an empty group only, and nobody before the assignment is there."""
+        if committer.generation_or_epoch < 0 and self.is_empty:
+            return
+        if committer.generation_or_epoch < 0 and not committer.member_id and committer.group_instance_id is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id} has members: only they may commit")
+        self.check_generation(committer.member_id, committer.group_instance_id, committer.generation_or_epoch)
+        if self.state is ClassicState.COMPLETING_REBALANCE:
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group_id} waits for its assignment")
+
+    def check_generation(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
+        """Raises KafkaError unless it is a member, and of this generation."""
+        refusal = self.members.refusal(member_id, group_instance_id)
+        if refusal is not None:
+            raise KafkaError(refusal, f"{member_id!r} is no member of group {self.group_id}")
+        if generation != self.generation:
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION,
+                f"group {self.group_id} is in generation {self.generation}, not {generation}",
+            )
+
+    def check_fetch(self, committer: Committer) -> None:
+        """Anybody may ask: this protocol has no such check."""
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        if self.protocol_type != CONSUMER:
+            return False
+        return self.topics is None or topic in self.topics
+
+    def offset_retention(self) -> OffsetRetention | None:
+        """While it rebalances, and where nobody knows what its members read, nothing expires."""
+        if not self.protocol_type:
+            return OffsetRetention(None)
+        if self.is_empty:
+            return OffsetRetention(self.state_since_ms)
+        if self.state is ClassicState.STABLE and self.protocol_type == CONSUMER and self.topics is not None:
+            return OffsetRetention(None, self.topics)
+        return None
+
+    def tombstones(self) -> Sequence[GroupRecord]:
+        return [GroupRecord(GroupMetadataKey(self.group_id), None)]
+
+    def read_topics(self) -> frozenset[str] | None:
+        """Of all members, from what they said of themselves; None where somebody's is not understood."""
+        if self.protocol_type != CONSUMER:
+            return None
+        protocol = self.protocol or ""
+        try:
+            return frozenset(
+                topic
+                for member in self.members.by_id.values()
+                for topic in subscribed_topics(member.metadata(protocol))
+            )
+        except ValueError:
+            return None
+
+
+def _apply(state: GroupsState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+    group = state.groups.get(key.group_id)
+    if value is None:
+        if isinstance(group, ClassicGroup):
+            del state.groups[key.group_id]
+    elif not (isinstance(group, ClassicGroup) and group.apply(value)):
+        state.groups[key.group_id] = ClassicGroup.restored(key.group_id, value)
+
+
+APPLIERS: Mapping[type[Key], Applier] = {GroupMetadataKey: _apply}

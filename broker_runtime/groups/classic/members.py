@@ -1,0 +1,91 @@
+"""The members of one group, and who of them is waited for. Pure; every change costs the same however many there are."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.answers import Later
+from broker_runtime.groups.classic.member import Member, protocol_names
+from broker_runtime.groups.classic.requests import JoinAnswer
+from broker_runtime.groups.records import ClassicProtocol
+
+
+class Members:
+    """By id, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, Member] = {}
+        self.static: dict[str, str] = {}
+        """Member ids by instance id (KIP-345)."""
+        self.pending_ids: dict[str, None] = {}
+        """Ids that were given and have not come back (KIP-394)."""
+        self.pending_sync: set[str] = set()
+        """Members of this generation that have not asked for their assignment."""
+        self.joining = 0
+        """Members whose JoinGroup waits."""
+        self._supporters: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def add(self, member: Member, join: Later[JoinAnswer] | None = None) -> None:
+        """Its id and its instance are nobody's."""
+        self.by_id[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static[member.group_instance_id] = member.member_id
+        self._supporters.update(protocol_names(member.protocols))
+        self.pending_ids.pop(member.member_id, None)
+        self.wait_for_join(member, join)
+
+    def remove(self, member: Member) -> None:
+        del self.by_id[member.member_id]
+        self.pending_sync.discard(member.member_id)
+        if member.group_instance_id is not None:
+            del self.static[member.group_instance_id]
+        self._supporters.subtract(protocol_names(member.protocols))
+        self.wait_for_join(member, None)
+
+    def change_protocols(self, member: Member, protocols: tuple[ClassicProtocol, ...]) -> None:
+        self._supporters.subtract(protocol_names(member.protocols))
+        member.protocols = protocols
+        self._supporters.update(protocol_names(protocols))
+
+    def wait_for_join(self, member: Member, join: Later[JoinAnswer] | None) -> None:
+        """None when it waits no more."""
+        self.joining += (join is not None) - (member.join is not None)
+        member.join = join
+
+    @property
+    def all_joined(self) -> bool:
+        return len(self.by_id) == self.joining and not self.pending_ids
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest; looks at all members."""
+        return max((member.rebalance_timeout_ms for member in self.by_id.values()), default=0)
+
+    def can_talk_with(self, protocols: Sequence[ClassicProtocol]) -> bool:
+        """Whether all members speak one of these."""
+        return any(self._supporters[name] == len(self.by_id) for name, _ in protocols)
+
+    def elected_protocol(self) -> str:
+        """Of those that all members speak, the one that most like best. Looks at all members; there are some."""
+        candidates = {name for name, count in self._supporters.items() if count == len(self.by_id)}
+        if len(candidates) == 1:
+            return candidates.pop()
+        votes = Counter(member.vote(candidates) for member in self.by_id.values())
+        return votes.most_common(1)[0][0]
+
+    def refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode | None:
+        """Why whoever says this of itself is no member; None where it is one."""
+        if group_instance_id is not None:
+            known = self.static.get(group_instance_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return None if member_id in self.by_id else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def not_rejoined(self) -> Collection[Member]:
+        """Looks at all members."""
+        return [member for member in self.by_id.values() if member.join is None]
