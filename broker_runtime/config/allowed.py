@@ -20,15 +20,17 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Texts, as they are spelt here."""
+    """Texts, as they are spelt here, or in capitals and small letters as one likes (`any_case`; `items` are small)."""
 
     items: tuple[str, ...]
+    any_case: bool = False
 
     def __call__(self, value: object) -> str | None:
-        return None if value in self.items else f"must be {self}"
+        fits = (value.lower() if self.any_case and isinstance(value, str) else value) in self.items
+        return None if fits else f"must be {self}"
 
     def __str__(self) -> str:
-        return f"one of: {', '.join(self.items)}"
+        return f"one of: {', '.join(self.items)}" + (", in capitals or not" if self.any_case else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from broker_runtime.config.definition import (
     UpdateMode,
     Validator,
 )
+from broker_runtime.config.groups import GroupConfig
 from broker_runtime.config.identity import IdentityConfig
 from broker_runtime.config.observers import observer_key, observer_names_problem
 from broker_runtime.config.topic import TopicConfig
@@ -516,6 +517,7 @@ class BrokerConfig(
     ReplicationConfig,
     ControllerConfig,
     ObserverConfig,
+    GroupConfig,
     LogTimesConfig,
     TopicDefaultsConfig,
 ):

@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 from broker_runtime.config.broker import BROKER_KEYS, BrokerConfig, broker_key, hint, split_listener_prefix
 from broker_runtime.config.definition import LONG_MAX, Key, Value
 from broker_runtime.config.endpoints import SERVED, Endpoint, SecurityProtocol, ServerAddress
+from broker_runtime.config.groups import group_problem
 from broker_runtime.config.limit_rules import proxy_problem
 from broker_runtime.config.listeners import (
     Protocols,
@@ -113,6 +114,7 @@ def _settings(given: Mapping[str, str], source: str) -> BrokerSettings:
     _check_proxies(values, inter_broker_listener)
     _check_per_ip(config)
     _check_rack(config)
+    _check_groups(config)
     return BrokerSettings(
         source=source,
         given=dict(given),
@@ -264,3 +266,9 @@ def _check_per_ip(config: BrokerConfig) -> None:
 def _check_rack(config: BrokerConfig) -> None:
     if config.broker_rack is not None and config.sluicegate_broker_rack_file is not None:
         raise ConfigError("broker.rack: sluicegate.broker.rack.file says it as well; keep one of the two")
+
+
+def _check_groups(config: BrokerConfig) -> None:
+    problem = group_problem(config)
+    if problem is not None:
+        raise ConfigError(problem)

@@ -90,8 +90,7 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
             Type.INT,
             UpdateMode.CLUSTER_WIDE,
             """
-        compression.gzip.level compression.lz4.level compression.zstd.level
-        group.consumer.assignment.interval.ms group.coordinator.cached.buffer.max.bytes
+        compression.gzip.level compression.lz4.level compression.zstd.level group.coordinator.cached.buffer.max.bytes
         group.share.assignment.interval.ms group.streams.assignment.interval.ms log.cleaner.io.buffer.size
         log.cleaner.threads num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms
         remote.log.manager.copier.thread.pool.size remote.log.manager.expiration.thread.pool.size
@@ -110,12 +109,7 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
         controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quota.window.num
         controller.quota.window.size.seconds controller.socket.timeout.ms
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
-        group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
-        group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
-        group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
-        group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms group.consumer.session.timeout.ms
         group.coordinator.append.linger.ms group.coordinator.background.threads group.coordinator.threads
-        group.initial.rebalance.delay.ms group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
         group.share.delivery.count.limit group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms
         group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
         group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks
@@ -133,22 +127,21 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
         kafka.metrics.polling.interval.secs log.flush.offset.checkpoint.interval.ms
         log.flush.start.offset.checkpoint.interval.ms log.roll.jitter.hours max.request.partition.size.limit
         metadata.log.segment.bytes metadata.max.idle.interval.ms metrics.num.samples num.replica.alter.log.dirs.threads
-        offset.metadata.max.bytes offsets.commit.timeout.ms offsets.load.buffer.size offsets.retention.minutes
-        offsets.topic.compression.codec offsets.topic.num.partitions offsets.topic.segment.bytes
-        producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests queued.max.requests
-        remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
-        remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
-        remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
-        remote.log.reader.max.pending.tasks replica.socket.receive.buffer.bytes replica.socket.timeout.ms
-        replication.quota.window.num replication.quota.window.size.seconds sasl.login.connect.timeout.ms
-        sasl.login.read.timeout.ms sasl.oauthbearer.assertion.claim.exp.seconds
-        sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.clock.skew.seconds sasl.server.max.receive.size
-        share.coordinator.append.linger.ms share.coordinator.cold.partition.snapshot.interval.ms
-        share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
-        share.coordinator.state.topic.compression.codec share.coordinator.state.topic.num.partitions
-        share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.segment.bytes
-        share.coordinator.threads share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
-        telemetry.max.bytes transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+        offsets.topic.compression.codec producer.id.expiration.check.interval.ms
+        producer.purgatory.purge.interval.requests queued.max.requests remote.log.manager.copy.quota.window.num
+        remote.log.manager.copy.quota.window.size.seconds remote.log.manager.fetch.quota.window.num
+        remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.thread.pool.size
+        remote.log.metadata.custom.metadata.max.bytes remote.log.reader.max.pending.tasks
+        replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
+        replication.quota.window.size.seconds sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
+        sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.nbf.seconds
+        sasl.oauthbearer.clock.skew.seconds sasl.server.max.receive.size share.coordinator.append.linger.ms
+        share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
+        share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
+        share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
+        share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
+        share.fetch.purgatory.purge.interval.requests telemetry.max.bytes
+        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
         transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
         transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.segment.bytes
         """,
@@ -172,8 +165,7 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
             Type.LIST,
             UpdateMode.READ_ONLY,
             """
-        early.start.listeners group.consumer.assignors group.coordinator.rebalance.protocols group.share.assignors
-        kafka.metrics.reporters sasl.oauthbearer.expected.audience
+        early.start.listeners group.share.assignors kafka.metrics.reporters sasl.oauthbearer.expected.audience
         """,
         ),
         *_keys(
@@ -202,13 +194,12 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
         delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
         internal.metadata.delete.delay.millis log.dir.failure.timeout.ms log.initial.task.delay.ms
         metadata.log.max.snapshot.interval.ms metadata.log.segment.ms metadata.max.retention.bytes
-        metadata.max.retention.ms metrics.sample.window.ms offsets.retention.check.interval.ms
-        remote.log.index.file.cache.ttl.ms remote.log.manager.task.interval.ms
-        remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
-        sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.refresh.ms
-        sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
-        server.max.startup.time.ms socket.connection.setup.timeout.max.ms
-        unclean.leader.election.interval.ms
+        metadata.max.retention.ms metrics.sample.window.ms remote.log.index.file.cache.ttl.ms
+        remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms
+        remote.log.manager.task.retry.backoff.ms sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+        sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+        sasl.oauthbearer.jwks.endpoint.retry.backoff.ms server.max.startup.time.ms
+        socket.connection.setup.timeout.max.ms unclean.leader.election.interval.ms
         """,
         ),
         *_keys(
@@ -238,8 +229,8 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
             Type.SHORT,
             UpdateMode.READ_ONLY,
             """
-        offsets.topic.replication.factor share.coordinator.state.topic.min.isr
-        share.coordinator.state.topic.replication.factor transaction.state.log.replication.factor
+        share.coordinator.state.topic.min.isr share.coordinator.state.topic.replication.factor
+        transaction.state.log.replication.factor
         """,
         ),
         *_keys(
@@ -256,8 +247,8 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
             Type.STRING,
             UpdateMode.READ_ONLY,
             """
-        authorizer.class.name group.consumer.migration.policy group.share.persister.class.name metadata.log.dir
-        metrics.recording.level remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path
+        authorizer.class.name group.share.persister.class.name metadata.log.dir metrics.recording.level
+        remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path
         remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name
         remote.log.storage.manager.class.name remote.log.storage.manager.class.path
         remote.log.storage.manager.impl.prefix replica.selector.class sasl.mechanism.controller.protocol

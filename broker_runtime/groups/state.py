@@ -13,6 +13,13 @@ from broker_runtime.groups.records import GroupRecord, Key, OffsetCommitKey, Off
 Applier = Callable[["GroupsState", Any, Any], None]
 """Takes over one record: state, key, value or None. Raises ValueError where the record cannot be."""
 
+SimpleGroup = Callable[[str], Group]
+"""Makes the group of that id that only keeps offsets: an empty one of the classic protocol, without a protocol type."""
+
+
+def _no_simple_groups(group_id: str) -> Group:
+    raise ValueError(f"offsets of {group_id} are committed, and nothing is told that makes the group")
+
 
 class CommittedOffsets:
     """By group, then topic and partition."""
@@ -42,13 +49,19 @@ class CommittedOffsets:
 class GroupsState:
     """Implements `coordination.seam.State` of GroupRecord."""
 
-    def __init__(self, appliers: Mapping[type[Key], Applier]) -> None:
-        """`appliers` has one for each kind of key but OffsetCommitKey: those of `classic` and of `consumer`."""
+    def __init__(self, appliers: Mapping[type[Key], Applier], simple_group: SimpleGroup = _no_simple_groups) -> None:
+        """`appliers` has one for each kind of key but OffsetCommitKey: those of `classic` and of `consumer`.
+
+        `simple_group` is asked when an offset is applied before its group: nothing else says that a group is there that
+        only keeps offsets, and a cleaned log may have offsets before their group. The appliers put another group in
+        the place of such a one.
+        """
         self.next_offset = 0
         self.groups: dict[str, Group] = {}
         """By id. A group that only keeps offsets stands here too."""
         self.offsets = CommittedOffsets()
         self._appliers = appliers
+        self._simple_group = simple_group
 
     def apply(self, record: GroupRecord, offset: int) -> None:
         """Raises ValueError where `offset` is below `next_offset`: a log that was cleaned leaves offsets out."""
@@ -56,6 +69,8 @@ class GroupsState:
             raise ValueError(f"record {offset} of __consumer_offsets comes after {self.next_offset - 1}")
         if isinstance(record.key, OffsetCommitKey):
             assert record.value is None or isinstance(record.value, OffsetCommitValue)
+            if record.value is not None and record.key.group_id not in self.groups:
+                self.groups[record.key.group_id] = self._simple_group(record.key.group_id)
             self.offsets.apply(record.key, record.value)
         else:
             self._appliers[type(record.key)](self, record.key, record.value)

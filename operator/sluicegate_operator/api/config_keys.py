@@ -6,11 +6,15 @@ again; a unit test compares them with the broker's own tables.
 
 from collections.abc import Mapping
 
-from sluicegate_operator.api.config_values import FLAG, ConfigValue, Whole, list_of, long, one_of
+from sluicegate_operator.api.config_values import FLAG, ConfigValue, Matching, Whole, list_of, long, one_of
 
 _COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMP = one_of("CreateTime", "LogAppendTime")
 _CLEANUP = list_of("delete", "compact")
+_MIGRATION = Matching(
+    "^(?i:bidirectional|upgrade|downgrade|disabled)$",
+    "must be one of bidirectional, upgrade, downgrade, disabled",
+)
 
 OPERATOR_KEYS = (
     "advertised.listeners",
@@ -77,6 +81,24 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "default.replication.factor": Whole(1),
     "delete.topic.enable": FLAG,
     "fetch.max.bytes": Whole(1024),
+    "group.consumer.assignment.interval.ms": Whole(0),
+    "group.consumer.assignors": list_of("uniform", "range"),
+    "group.consumer.heartbeat.interval.ms": Whole(1),
+    "group.consumer.max.assignment.interval.ms": Whole(0),
+    "group.consumer.max.heartbeat.interval.ms": Whole(1),
+    "group.consumer.max.session.timeout.ms": Whole(1),
+    "group.consumer.max.size": Whole(1),
+    "group.consumer.migration.policy": _MIGRATION,
+    "group.consumer.min.assignment.interval.ms": Whole(0),
+    "group.consumer.min.heartbeat.interval.ms": Whole(1),
+    "group.consumer.min.session.timeout.ms": Whole(1),
+    "group.consumer.regex.refresh.interval.ms": Whole(10_000),
+    "group.consumer.session.timeout.ms": Whole(1),
+    "group.coordinator.rebalance.protocols": list_of("classic", "consumer", "share", "streams"),
+    "group.initial.rebalance.delay.ms": Whole(0),
+    "group.max.session.timeout.ms": Whole(0),
+    "group.max.size": Whole(1),
+    "group.min.session.timeout.ms": Whole(0),
     "initial.broker.registration.timeout.ms": Whole(1),
     "leader.imbalance.check.interval.seconds": long(1),
     "sluicegate.leader.rebalance.delay.ms": long(0),
@@ -106,6 +128,14 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "num.io.threads": Whole(1, 64),
     "num.network.threads": Whole(1, 64),
     "num.partitions": Whole(1),
+    "offset.metadata.max.bytes": Whole(0),
+    "offsets.commit.timeout.ms": Whole(1),
+    "offsets.load.buffer.size": Whole(1),
+    "offsets.retention.check.interval.ms": long(1),
+    "offsets.retention.minutes": Whole(1),
+    "offsets.topic.num.partitions": Whole(1),
+    "offsets.topic.replication.factor": Whole(1, 32_767),
+    "offsets.topic.segment.bytes": Whole(14),
     "producer.id.expiration.ms": Whole(1),
     "queued.max.request.bytes": long(1),
     "replica.fetch.backoff.ms": Whole(1),
@@ -150,6 +180,7 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
 DYNAMIC_CONFIG_KEYS = frozenset(
     {
         "compression.type",
+        "group.consumer.assignment.interval.ms",
         "log.cleaner.delete.retention.ms",
         "log.cleanup.policy",
         "log.flush.interval.messages",

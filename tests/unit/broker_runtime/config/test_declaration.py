@@ -14,6 +14,7 @@ PYTHON_TYPES = {
     Type.BOOLEAN: bool,
     Type.STRING: str,
     Type.INT: int,
+    Type.SHORT: int,
     Type.LONG: int,
     Type.LIST: tuple[str, ...],
 }

@@ -73,11 +73,11 @@ def test_the_cluster_default_shows_what_is_set_there_only(metadata: Metadata, se
 
 
 def test_what_is_not_used_is_described_where_it_is_set_and_says_so(metadata: Metadata) -> None:
-    given = {"node.id": "1", "offsets.topic.num.partitions": "50", "listener.name.plaintext.ssl.key.password": "secret"}
+    given = {"node.id": "1", "queued.max.requests": "50", "listener.name.plaintext.ssl.key.password": "secret"}
     settings = broker_settings(given)
     metadata.write(ConfigRecord(BROKER, "", "log.cleaner.threads", "2"))
     metadata.write(ConfigRecord(TOPIC, "orders", "preallocate", "TRUE"))
-    found = one(metadata, settings, (BROKER, "1"), "offsets.topic.num.partitions")
+    found = one(metadata, settings, (BROKER, "1"), "queued.max.requests")
     assert (found.value, found.source, found.read_only) == ("50", Source.STATIC_BROKER, True)
     assert "not used by this broker" in found.key.doc
     found = one(metadata, settings, (BROKER, "1"), "log.cleaner.threads")
@@ -85,7 +85,7 @@ def test_what_is_not_used_is_described_where_it_is_set_and_says_so(metadata: Met
     password = one(metadata, settings, (BROKER, "1"), "listener.name.plaintext.ssl.key.password")
     assert (password.value, password.key.sensitive) == (None, True)
     assert one(metadata, settings, (TOPIC, "orders"), "preallocate").value == "true"
-    assert describe_resource((BROKER, "1"), ["offsets.retention.minutes"], metadata.image, settings) == []
+    assert describe_resource((BROKER, "1"), ["telemetry.max.bytes"], metadata.image, settings) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,230 @@
+"""The keys of group coordinators and of __consumer_offsets, and the rules between them. Pure.
+
+Names, defaults and rules are Apache Kafka's, but for the sizes of groups: those are bounded here.
+"""
+
+from dataclasses import dataclass
+
+from broker_runtime.config.allowed import OneOf, at_least, each_of
+from broker_runtime.config.declaration import Config, dynamic, static
+from broker_runtime.config.definition import Key, Type
+
+INT, LONG, SHORT, LIST, STRING = Type.INT, Type.LONG, Type.SHORT, Type.LIST, Type.STRING
+MEMBERS_MAX = 20_000
+"""A group of so many members rebalances without anybody else waiting for it; Kafka has no limit."""
+
+
+class OffsetsConfig(Config):
+    """The topic __consumer_offsets, and how long it keeps what was committed."""
+
+    offsets_topic_num_partitions: Key[int] = static(
+        "offsets.topic.num.partitions",
+        INT,
+        50,
+        "Partitions of __consumer_offsets; must not change once it is there.",
+        at_least(1),
+    )
+    offsets_topic_replication_factor: Key[int] = static(
+        "offsets.topic.replication.factor",
+        SHORT,
+        3,
+        "Replicas of __consumer_offsets; it is made with fewer while there are fewer brokers.",
+        at_least(1),
+    )
+    offsets_topic_segment_bytes: Key[int] = static(
+        "offsets.topic.segment.bytes", INT, 104_857_600, "Size at which its segments are rolled.", at_least(14)
+    )
+    offsets_retention_minutes: Key[int] = static(
+        "offsets.retention.minutes",
+        INT,
+        10_080,
+        "Committed offsets are kept for so long after their group has lost its last member, or, where nobody "
+        "subscribes to their topic, after they were committed.",
+        at_least(1),
+    )
+    offsets_retention_check_interval_ms: Key[int] = static(
+        "offsets.retention.check.interval.ms", LONG, 600_000, "How often expired offsets are looked for.", at_least(1)
+    )
+    offset_metadata_max_bytes: Key[int] = static(
+        "offset.metadata.max.bytes",
+        INT,
+        4_096,
+        "Longest text that a client may commit beside an offset, in characters as in Kafka.",
+        at_least(0),
+    )
+    offsets_commit_timeout_ms: Key[int] = static(
+        "offsets.commit.timeout.ms",
+        INT,
+        5_000,
+        "Longest wait for the replicas of __consumer_offsets; the client is then told to ask again.",
+        at_least(1),
+    )
+    offsets_load_buffer_size: Key[int] = static(
+        "offsets.load.buffer.size",
+        INT,
+        5_242_880,
+        "Bytes that are read at once of a partition of __consumer_offsets that is loaded.",
+        at_least(1),
+    )
+
+
+class ClassicGroupConfig(Config):
+    """Groups of the classic protocol, and which protocols there are."""
+
+    group_coordinator_rebalance_protocols: Key[tuple[str, ...]] = static(
+        "group.coordinator.rebalance.protocols",
+        LIST,
+        ("classic", "consumer"),
+        "Protocols that groups may speak. share and streams change nothing: there are no such groups.",
+        each_of("classic", "consumer", "share", "streams"),
+    )
+    group_min_session_timeout_ms: Key[int] = static(
+        "group.min.session.timeout.ms", INT, 6_000, "Shortest session timeout that a member may ask for.", at_least(0)
+    )
+    group_max_session_timeout_ms: Key[int] = static(
+        "group.max.session.timeout.ms",
+        INT,
+        1_800_000,
+        "Longest session timeout that a member may ask for.",
+        at_least(0),
+    )
+    group_initial_rebalance_delay_ms: Key[int] = static(
+        "group.initial.rebalance.delay.ms",
+        INT,
+        3_000,
+        "How long the first rebalance of an empty group waits for more members.",
+        at_least(0),
+    )
+    group_max_size: Key[int] = static(
+        "group.max.size",
+        INT,
+        MEMBERS_MAX,
+        "Members that one group of the classic protocol may have (Kafka: 2147483647).",
+        at_least(1),
+    )
+
+
+class ConsumerGroupConfig(Config):
+    """Groups of KIP-848."""
+
+    group_consumer_session_timeout_ms: Key[int] = static(
+        "group.consumer.session.timeout.ms",
+        INT,
+        45_000,
+        "A member of a group of KIP-848 that is silent for so long is removed.",
+        at_least(1),
+    )
+    group_consumer_min_session_timeout_ms: Key[int] = static(
+        "group.consumer.min.session.timeout.ms", INT, 45_000, "Shortest session timeout of a group.", at_least(1)
+    )
+    group_consumer_max_session_timeout_ms: Key[int] = static(
+        "group.consumer.max.session.timeout.ms", INT, 60_000, "Longest session timeout of a group.", at_least(1)
+    )
+    group_consumer_heartbeat_interval_ms: Key[int] = static(
+        "group.consumer.heartbeat.interval.ms",
+        INT,
+        5_000,
+        "How often members are told to send heartbeats.",
+        at_least(1),
+    )
+    group_consumer_min_heartbeat_interval_ms: Key[int] = static(
+        "group.consumer.min.heartbeat.interval.ms", INT, 5_000, "Shortest heartbeat interval of a group.", at_least(1)
+    )
+    group_consumer_max_heartbeat_interval_ms: Key[int] = static(
+        "group.consumer.max.heartbeat.interval.ms", INT, 15_000, "Longest heartbeat interval of a group.", at_least(1)
+    )
+    group_consumer_max_size: Key[int] = static(
+        "group.consumer.max.size",
+        INT,
+        MEMBERS_MAX,
+        "Members that one group of KIP-848 may have (Kafka: 2147483647).",
+        at_least(1),
+    )
+    group_consumer_assignors: Key[tuple[str, ...]] = static(
+        "group.consumer.assignors",
+        LIST,
+        ("uniform", "range"),
+        "Assignors that members may ask for; the first is that of who asks for none.",
+        each_of("uniform", "range"),
+    )
+    group_consumer_migration_policy: Key[str] = static(
+        "group.consumer.migration.policy",
+        STRING,
+        "bidirectional",
+        "Whether groups with members change to KIP-848 (upgrade), back to the classic protocol (downgrade), both or "
+        "neither (disabled); empty ones always do.",
+        OneOf(("bidirectional", "upgrade", "downgrade", "disabled"), any_case=True),
+    )
+    group_consumer_assignment_interval_ms: Key[int] = dynamic(
+        "group.consumer.assignment.interval.ms",
+        INT,
+        1_000,
+        "Shortest time between two assignments of a group.",
+        at_least(0),
+    )
+    group_consumer_min_assignment_interval_ms: Key[int] = static(
+        "group.consumer.min.assignment.interval.ms", INT, 0, "Shortest value of the above.", at_least(0)
+    )
+    group_consumer_max_assignment_interval_ms: Key[int] = static(
+        "group.consumer.max.assignment.interval.ms", INT, 15_000, "Longest value of the above.", at_least(0)
+    )
+    group_consumer_regex_refresh_interval_ms: Key[int] = static(
+        "group.consumer.regex.refresh.interval.ms",
+        INT,
+        600_000,
+        "How often the topics are looked for anew that regular expressions of members match.",
+        at_least(10_000),
+    )
+
+
+class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig):
+    """All of the above."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationPolicy:
+    """What group.consumer.migration.policy says of groups that have members."""
+
+    upgrade: bool
+    downgrade: bool
+
+    @classmethod
+    def of(cls, config: ConsumerGroupConfig) -> "MigrationPolicy":
+        policy = config.group_consumer_migration_policy.lower()
+        return cls(policy in ("upgrade", "bidirectional"), policy in ("downgrade", "bidirectional"))
+
+
+_NOT_ABOVE = (
+    (GroupConfig.group_min_session_timeout_ms, GroupConfig.group_max_session_timeout_ms),
+    (GroupConfig.group_consumer_min_heartbeat_interval_ms, GroupConfig.group_consumer_max_heartbeat_interval_ms),
+    (GroupConfig.group_consumer_min_heartbeat_interval_ms, GroupConfig.group_consumer_heartbeat_interval_ms),
+    (GroupConfig.group_consumer_heartbeat_interval_ms, GroupConfig.group_consumer_max_heartbeat_interval_ms),
+    (GroupConfig.group_consumer_min_session_timeout_ms, GroupConfig.group_consumer_max_session_timeout_ms),
+    (GroupConfig.group_consumer_min_session_timeout_ms, GroupConfig.group_consumer_session_timeout_ms),
+    (GroupConfig.group_consumer_session_timeout_ms, GroupConfig.group_consumer_max_session_timeout_ms),
+    (GroupConfig.group_consumer_min_assignment_interval_ms, GroupConfig.group_consumer_max_assignment_interval_ms),
+    (GroupConfig.group_consumer_min_assignment_interval_ms, GroupConfig.group_consumer_assignment_interval_ms),
+    (GroupConfig.group_consumer_assignment_interval_ms, GroupConfig.group_consumer_max_assignment_interval_ms),
+)
+"""Pairs of keys of which the first must not be larger than the second."""
+
+
+def group_problem(config: GroupConfig) -> str | None:
+    """What is wrong with the whole, as Apache Kafka looks at it when it starts."""
+    for low, high in _NOT_ABOVE:
+        if getattr(config, low.attribute) > getattr(config, high.attribute):
+            shown = f"({getattr(config, low.attribute)} and {getattr(config, high.attribute)})"
+            return f"{low.name} must be less than or equal to {high.name} {shown}"
+    heartbeat, session = config.group_consumer_heartbeat_interval_ms, config.group_consumer_session_timeout_ms
+    if heartbeat >= session:
+        return (
+            f"{GroupConfig.group_consumer_heartbeat_interval_ms.name} must be less than"
+            f" {GroupConfig.group_consumer_session_timeout_ms.name} ({heartbeat} and {session})"
+        )
+    return None
+
+
+def assignment_interval_ms(config: ConsumerGroupConfig) -> int:
+    """As it is in force: a dynamic value beyond the static bounds counts as the bound, as in Apache Kafka."""
+    longest = min(config.group_consumer_assignment_interval_ms, config.group_consumer_max_assignment_interval_ms)
+    return max(longest, config.group_consumer_min_assignment_interval_ms)

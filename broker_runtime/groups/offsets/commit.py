@@ -1,0 +1,73 @@
+"""Which commits are taken, and what they write. Pure."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.group import Committer, Group
+from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
+from broker_runtime.groups.state import GroupsState
+
+Commits = Sequence[GroupRecord]
+_FIRST_THAT_KNOWS_GROUP_ID_NOT_FOUND = 9
+
+
+class OffsetToCommit(NamedTuple):
+    """One partition of an OffsetCommit."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = None
+    topic_id: UUID | None = None
+
+
+def commit(
+    state: GroupsState,
+    environment: GroupEnvironment,
+    keep_session: Callable[[Group, Committer], None],
+    committer: Committer,
+    group_id: str,
+    offsets: Sequence[OffsetToCommit],
+    retention_ms: int = -1,
+) -> tuple[Commits, Sequence[ErrorCode]]:
+    """An error for each of `offsets`, in their order; raises KafkaError where the committer may not commit at all.
+
+    `keep_session` is called when it may: the commit of a member counts as its heartbeat in the classic protocol.
+    `retention_ms` is what clients of OffsetCommit 2 to 4 may ask for, or -1.
+    """
+    group = state.groups.get(group_id)
+    if group is not None:
+        group.check_commit(committer)
+        keep_session(group, committer)
+    elif committer.generation_or_epoch >= 0:
+        raise _no_such_group(committer, group_id)
+    now_ms = environment.now_ms()
+    expires_ms = None if retention_ms < 0 else now_ms + retention_ms
+    longest = environment.config.offset_metadata_max_bytes
+    records, codes = [], []
+    for topic, partition, offset, leader_epoch, metadata, topic_id in offsets:
+        if metadata is not None and _java_length(metadata) > longest:
+            codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            continue
+        value = OffsetCommitValue(offset, leader_epoch, metadata or "", now_ms, expires_ms, topic_id)
+        records.append(GroupRecord(OffsetCommitKey(group_id, topic, partition), value))
+        codes.append(ErrorCode.NONE)
+    return records, codes
+
+
+def _no_such_group(committer: Committer, group_id: str) -> KafkaError:
+    """Those who commit with a generation were members once; older clients know only that it is not theirs any more."""
+    if committer.api_version >= _FIRST_THAT_KNOWS_GROUP_ID_NOT_FOUND:
+        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    return KafkaError(
+        ErrorCode.ILLEGAL_GENERATION, f"group {group_id} is not there, and generation {committer.generation_or_epoch}"
+    )
+
+
+def _java_length(text: str) -> int:
+    """What Kafka compares: UTF-16 code units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,66 @@
+"""OffsetDelete and DeleteGroups. Pure."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.group import Group
+from broker_runtime.groups.records import GroupRecord, OffsetCommitKey
+from broker_runtime.groups.state import GroupsState
+
+SLICE = 1_000
+"""Offsets that one decision looks at or deletes: about a millisecond."""
+_CONSUMER = "consumer"
+
+
+def delete(
+    state: GroupsState, group_id: str, partitions: Sequence[tuple[str, int]]
+) -> tuple[Sequence[GroupRecord], Sequence[ErrorCode]]:
+    """OffsetDelete: an error for each of `partitions`. Raises KafkaError where nothing of the group may be deleted.
+
+    A group of consumers may have members: only what they subscribe to is kept. Of other groups with members nobody
+    knows what they read (KIP-496).
+    """
+    group = _group(state, group_id)
+    if not group.is_empty and group.protocol_type != _CONSUMER:
+        raise _not_empty(group_id)
+    offsets = state.offsets.of(group_id)
+    records, codes = [], []
+    for topic, partition in partitions:
+        if group.is_subscribed_to(topic):
+            codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+            continue
+        codes.append(ErrorCode.NONE)
+        if (topic, partition) in offsets:
+            records.append(tombstone(group_id, topic, partition))
+    return records, codes
+
+
+def delete_group(state: GroupsState, group_id: str) -> tuple[Sequence[GroupRecord], bool]:
+    """DeleteGroups, in slices: whether something remains, and the same is to be decided again, is the answer.
+
+    Raises KafkaError where the group is not there, or has members. The group goes with the last of its offsets.
+    """
+    group = _group(state, group_id)
+    if not group.is_empty:
+        raise _not_empty(group_id)
+    offsets = state.offsets.of(group_id)
+    records = [tombstone(group_id, topic, partition) for topic, partition in islice(offsets, SLICE)]
+    if len(records) < len(offsets):
+        return records, True
+    return [*records, *group.tombstones()], False
+
+
+def tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
+    return GroupRecord(OffsetCommitKey(group_id, topic, partition), None)
+
+
+def _group(state: GroupsState, group_id: str) -> Group:
+    group = state.groups.get(group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    return group
+
+
+def _not_empty(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.NON_EMPTY_GROUP, f"Group {group_id} is not empty.")
