@@ -1,9 +1,10 @@
-"""ListOffsets (2), versions 1 to 8: earliest, latest, by time, and the offset of the largest timestamp (KIP-734).
+"""ListOffsets (2), versions 1 to 11: earliest, latest, by time, and the offset of the largest timestamp (KIP-734).
 
-Version 8's earliest local offset (-4) equals the earliest one: there is no tiered storage. A partition that is named
-more than once is refused, as in Kafka: looking up a time reads the disk, beyond a few KB in another thread. A leader
-that was just elected does not know the high watermark until its followers have fetched (KIP-207); followers are told
-the log's end instead.
+There is no tiered storage: the earliest local offset (-4) equals the earliest one, no record is the last one that was
+tiered (-5, KIP-1005) or the first one that is still to be (-6, KIP-1023), and nothing is waited for (KIP-1075). A
+partition that is named more than once is refused, as in Kafka: looking up a time reads the disk, beyond a few KB in
+another thread. A leader that was just elected does not know the high watermark until its followers have fetched
+(KIP-207); followers are told the log's end instead.
 """
 
 import asyncio
@@ -21,8 +22,17 @@ from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import ListOffsetsPartition, ListOffsetsRequest
 from broker_runtime.wire.versions import LIST_OFFSETS
 
-LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
-_SINCE_VERSION = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8}
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_SINCE_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_NOT_OF_THE_NEWEST = (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+"""However far records are replicated, this is known."""
 UNKNOWN = -1
 _EPOCH_SINCE = 4
 _SEARCHES_PER_TURN = 10
@@ -87,7 +97,7 @@ def _answer(
     leader = context.led(topic, part.partition_index)
     log, wanted = leader.log, part.timestamp
     check_epoch(part.current_leader_epoch if call.version >= _EPOCH_SINCE else UNKNOWN, leader.leader_epoch)
-    if wanted != EARLIEST and not follower and log.high_watermark < leader.start_offset:
+    if wanted not in _NOT_OF_THE_NEWEST and not follower and log.high_watermark < leader.start_offset:
         code = ErrorCode.OFFSET_NOT_AVAILABLE if call.version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
         raise KafkaError(code, "the new leader does not know yet how far its records are replicated")
     if wanted < 0 and call.version < _SINCE_VERSION.get(wanted, call.version + 1):
@@ -96,6 +106,8 @@ def _answer(
         latest = log.log_end_offset if follower else log.high_watermark
         answer.offset = latest if wanted == LATEST else log.log_start_offset
         answer.leader_epoch = leader.leader_epoch
+        return None
+    if wanted in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None
     limit = context.settings.config.sluicegate_record_validation_max_bytes
     search = newest(log, limit) if wanted == MAX_TIMESTAMP else first_since(log, wanted, limit)
@@ -200,4 +212,4 @@ def check_epoch(known: int, current: int) -> None:
         raise KafkaError(code, f"the leader epoch is {current}")
 
 
-API = ApiSpec(key=LIST_OFFSETS, name="ListOffsets", versions=(1, 8), handle=handle)
+API = ApiSpec(key=LIST_OFFSETS, name="ListOffsets", versions=(1, 11), handle=handle)

@@ -1,4 +1,4 @@
-"""Metadata (3), versions 0 to 12: brokers, controller and topics as the listener's clients should see them.
+"""Metadata (3), versions 0 to 13: brokers, controller and topics as the listener's clients should see them.
 
 - Fenced brokers are left out, and so are brokers without the listener that was asked (LISTENER_NOT_FOUND).
 - An unknown topic is created when the request and auto.create.topics.enable allow it. As in Kafka the answer does not
@@ -30,7 +30,7 @@ _NO_CLUSTER: Fields = {
 _MAY_REFUSE_CREATION_SINCE = 4
 _ID_SINCE = 10
 _BY_ID_SINCE = 12
-API_VERSION_MAX = 12
+API_VERSION_MAX = 13
 
 
 def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Fields | Reply:
@@ -38,7 +38,11 @@ def handle(request: MetadataRequest, call: Call, context: BrokerContext) -> Fiel
     if wanted is None or (call.version == 0 and not wanted):
         return context.all_topics.reply(call, image, lambda: _about_all(call, context))
     if any(_cannot_be_found(item, call.version) for item in wanted):
-        return {**_NO_CLUSTER, "topics": [_refused(item) for item in wanted]}
+        return {
+            **_NO_CLUSTER,
+            "topics": [_refused(item) for item in wanted],
+            "error_code": ErrorCode.INVALID_REQUEST,
+        }
     # Once for each, as in Kafka, however often it is named.
     wanted = tuple(dict.fromkeys(wanted))
     allowed = call.version < _MAY_REFUSE_CREATION_SINCE or request.allow_auto_topic_creation
@@ -71,6 +75,7 @@ def _answer(topics: Sequence[Fields], call: Call, context: BrokerContext) -> Fie
         "controller_id": min((broker.id for broker in reachable), default=-1),
         "topics": topics,
         "cluster_authorized_operations": OPERATIONS_NOT_ASKED,
+        "error_code": ErrorCode.NONE,
     }
 
 

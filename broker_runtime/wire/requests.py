@@ -64,13 +64,13 @@ if TYPE_CHECKING:
     from kio.schema.leave_group.v5.request import LeaveGroupRequest as LeaveGroupRequest
     from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest as ListConfigResourcesRequest
     from kio.schema.list_groups.v5.request import ListGroupsRequest as ListGroupsRequest
-    from kio.schema.list_offsets.v8.request import ListOffsetsPartition as ListOffsetsPartition
-    from kio.schema.list_offsets.v8.request import ListOffsetsRequest as ListOffsetsRequest
+    from kio.schema.list_offsets.v11.request import ListOffsetsPartition as ListOffsetsPartition
+    from kio.schema.list_offsets.v11.request import ListOffsetsRequest as ListOffsetsRequest
     from kio.schema.list_partition_reassignments.v0.request import (
         ListPartitionReassignmentsRequest as ListPartitionReassignmentsRequest,
     )
-    from kio.schema.metadata.v12.request import MetadataRequest as MetadataRequest
-    from kio.schema.metadata.v12.request import MetadataRequestTopic as MetadataRequestTopic
+    from kio.schema.metadata.v13.request import MetadataRequest as MetadataRequest
+    from kio.schema.metadata.v13.request import MetadataRequestTopic as MetadataRequestTopic
     from kio.schema.offset_commit.v10.request import OffsetCommitRequest as OffsetCommitRequest
     from kio.schema.offset_commit.v10.request import OffsetCommitRequestTopic as OffsetCommitRequestTopic
     from kio.schema.offset_delete.v0.request import OffsetDeleteRequest as OffsetDeleteRequest

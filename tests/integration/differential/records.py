@@ -14,7 +14,7 @@ from tests.support.wire_client import CLOSED, Plain, read_answer, request_frame,
 
 PRODUCE_VERSIONS = range(3, 13)
 FETCH_VERSIONS = range(4, 13)
-LIST_OFFSETS_VERSIONS = range(1, 9)
+LIST_OFFSETS_VERSIONS = range(1, 12)
 SILENT_AFTER_S = 3.0
 NOW_MS = int(time.time() * 1000)
 """The same for both nodes, and near enough to the time at which they get it."""
@@ -393,7 +393,12 @@ def _offsets_fields(name: str, wanted: Sequence[tuple[int, int]], epoch: int = -
         {"partition_index": index, "timestamp": at, "current_leader_epoch": epoch, "max_num_offsets": 1}
         for index, at in wanted
     ]
-    return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": name, "partitions": parts}]}
+    return {
+        "replica_id": -1,
+        "isolation_level": 0,
+        "topics": [{"name": name, "partitions": parts}],
+        "timeout": TIMEOUT_MS,
+    }
 
 
 def looked_up(on: Play) -> None:

@@ -112,17 +112,17 @@ def existing(on: Play) -> None:
     """Metadata in every version: topics that are there, unknown ones, impossible ones, by name and by id."""
     on.quietly("create_topics", 7, topics=[new("seen", 3)], timeout=TIMEOUT_MS, validate_only=False)
     settle(on)
-    for version in range(13):
+    for version in range(14):
         metadata(on, f"known, version {version}", ["seen"], version)
         metadata(on, f"none, version {version}", [], version) if version else None
         if version >= 4:
             metadata(on, f"unknown, version {version}", ["unseen", "seen"], version)
             metadata(on, f"impossible, version {version}", ["bad name", "", ".", "x" * 250], version)
             metadata(on, f"twice, version {version}", ["seen", "seen"], version)
-    for version in (1, 9, 12):
+    for version in (1, 9, 12, 13):
         _all(on, f"all, version {version}", version)
     topic_id = UUID(on.quietly("metadata", 12, **_by_id(None, "seen"))["topics"][0]["topic_id"])
-    for version in (10, 11, 12):
+    for version in (10, 11, 12, 13):
         on.ask(f"by id, version {version}", "metadata", version, **_by_id(topic_id, None, version))
         on.ask(f"by an id of nobody, version {version}", "metadata", version, **_by_id(STRANGER, None, version))
         on.ask(f"by id and name, version {version}", "metadata", version, **_by_id(topic_id, "seen", version))

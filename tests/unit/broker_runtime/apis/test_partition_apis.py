@@ -74,7 +74,8 @@ def offsets(version: int, *timestamps: int, topic: str = "orders", epoch: int = 
         {"partition_index": index, "timestamp": timestamp, "current_leader_epoch": epoch}
         for index, timestamp in enumerate(timestamps)
     ]
-    content = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic, "partitions": partitions}]}
+    topics = [{"name": topic, "partitions": partitions}]
+    content = {"replica_id": -1, "isolation_level": 0, "topics": topics, "timeout": 1000}
     return ask(list_offsets.API, version, content, node or Leader())["topics"][0]["partitions"][0]
 
 
@@ -92,10 +93,11 @@ def test_offsets_of_a_partition(version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "since", "offset"), [(MAX_TIMESTAMP, 7, 1), (EARLIEST_LOCAL, 8, 0), (-5, 99, -1), (-(2**63), 99, -1)]
+    ("timestamp", "since", "offset"),
+    [(MAX_TIMESTAMP, 7, 1), (EARLIEST_LOCAL, 8, 0), (-5, 9, -1), (-6, 11, -1), (-(2**63), 99, -1)],
 )
 def test_a_timestamp_with_a_meaning_has_it_from_some_version_on(timestamp: int, since: int, offset: int) -> None:
-    for version in range(1, 9):
+    for version in range(1, 12):
         found = offsets(version, timestamp)
         known = version >= since
         assert found["error_code"] == (ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION)
@@ -114,6 +116,18 @@ def test_a_timestamp_with_a_meaning_has_it_from_some_version_on(timestamp: int, 
 def test_a_client_with_another_leader_epoch_must_look_again(epoch: int, code: ErrorCode) -> None:
     assert offsets(4, LATEST, epoch=epoch)["error_code"] == code
     assert offsets(3, LATEST, epoch=epoch)["error_code"] == ErrorCode.NONE, "older versions cannot say theirs"
+
+
+@pytest.mark.parametrize("wanted", [EARLIEST, EARLIEST_LOCAL, -5, -6, LATEST, MAX_TIMESTAMP, 1500])
+def test_a_leader_just_elected_answers_what_does_not_depend_on_how_far_records_are_replicated(wanted: int) -> None:
+    node = Leader()
+    node.leader.start_offset = 4
+    unknown = wanted in (LATEST, MAX_TIMESTAMP, 1500)
+    for version in (4, 11):
+        if version == 11 or wanted in (EARLIEST, LATEST, 1500):
+            code = ErrorCode.OFFSET_NOT_AVAILABLE if version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+            found = offsets(version, wanted, node=node)
+            assert found["error_code"] == (code if unknown else ErrorCode.NONE)
 
 
 def test_a_partition_that_is_named_twice_is_refused_each_time() -> None:
