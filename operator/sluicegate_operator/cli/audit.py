@@ -12,14 +12,13 @@ from typing import Annotated
 import typer
 
 from sluicegate_operator.cli.local_audit import LocalAudit, find_local_audit
-from sluicegate_operator.cli.options import DATA_DIR, DataDirOption
+from sluicegate_operator.cli.options import DATA_DIR, ClusterOption, DataDirOption
 from sluicegate_operator.fleet.local_data import DataDirError
 
 BAD_USE = 2
 _THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """All arguments are the other program's, --help too."""
 
-ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Which one, where `up` runs several.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="A line of JSON for each one.")]
 
 audit = typer.Typer(no_args_is_help=True)

@@ -25,3 +25,5 @@ FilesOption = Annotated[
     list[Path],
     typer.Option("-f", "--filename", help="A manifest, or a folder of manifests; may be given several times."),
 ]
+
+ClusterOption = Annotated[str | None, typer.Option("--cluster", help="Which one, where `up` runs several.")]

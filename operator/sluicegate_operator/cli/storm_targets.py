@@ -6,6 +6,8 @@ target is theirs.
 
 import ipaddress
 
+from sluicegate_operator.cli.addresses import AddressError, parse_address
+
 MAX_SOURCES = 4096
 
 
@@ -14,11 +16,10 @@ class StormInputError(ValueError):
 
 
 def parse_target(text: str) -> tuple[str, int]:
-    host, separator, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise StormInputError(f"--to {text}: write HOST:PORT with a port from 1 to 65535, such as 127.0.0.1:9094")
-    return host, int(port)
+    try:
+        return parse_address(text, "--to")
+    except AddressError as error:
+        raise StormInputError(str(error)) from None
 
 
 def check_target_allowed(addresses: list[str], host: str, *, owned: bool) -> None:

@@ -6,8 +6,18 @@ from typing import TypeVar
 
 from kio.static.protocol import ResponsePayload
 
-from sluicegate_operator.kafka_admin import cluster, configs, partitions, quotas, registration, topics
+from sluicegate_operator.kafka_admin import (
+    cluster,
+    configs,
+    groups,
+    offsets,
+    partitions,
+    quotas,
+    registration,
+    topics,
+)
 from sluicegate_operator.kafka_admin.exchange import Exchange
+from sluicegate_operator.kafka_admin.group_views import Coordinators, GroupListing, GroupView
 from sluicegate_operator.kafka_admin.views import (
     ClusterView,
     Configs,
@@ -108,5 +118,39 @@ class BrokerAdmin(Caller):
         await self.call(quotas.alter_ip(rates))
 
 
-class AdminApi(TopicAdmin, BrokerAdmin):
+class GroupAdmin(Caller):
+    """Groups and their offsets, each asked of the broker that knows: a group's coordinator, a partition's leader.
+    `consumer_groups.ConsumerGroups` asks the right ones."""
+
+    async def find_coordinators(self, group_ids: Collection[str]) -> Coordinators:
+        """Any broker tells."""
+        return await self.call(groups.find_coordinators(group_ids))
+
+    async def list_groups(self) -> tuple[GroupListing, ...]:
+        """Those that the asked broker coordinates."""
+        return await self.call(groups.list_groups())
+
+    async def describe_classic_group(self, group_id: str) -> GroupView:
+        return await self.call(groups.describe_classic(group_id))
+
+    async def describe_consumer_group(self, group_id: str) -> GroupView:
+        """Raises GROUP_ID_NOT_FOUND for a group of another type too."""
+        return await self.call(groups.describe_consumer(group_id))
+
+    async def delete_group(self, group_id: str) -> None:
+        await self.call(groups.delete(group_id))
+
+    async def fetch_offsets(self, group_id: str) -> dict[Partition, int]:
+        return await self.call(offsets.fetch_offsets(group_id))
+
+    async def commit_offsets(self, group_id: str, committed: Mapping[Partition, int]) -> dict[Partition, str]:
+        """Returns Kafka's name of the error for each that was refused."""
+        return await self.call(offsets.commit_offsets(group_id, committed))
+
+    async def list_offsets(self, of: Collection[Partition], time_ms: int) -> dict[Partition, int]:
+        """Without those that the asked broker does not lead."""
+        return await self.call(offsets.list_offsets(of, time_ms))
+
+
+class AdminApi(TopicAdmin, BrokerAdmin, GroupAdmin):
     """All that can be asked of a cluster."""

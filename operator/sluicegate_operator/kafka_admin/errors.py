@@ -4,8 +4,12 @@ A `KafkaApiError` is the broker's own answer; the other kinds mean that there wa
 the same request may succeed later without anyone changing it.
 """
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from kio.schema.errors import ErrorCode
 
+Item = TypeVar("Item")
 Address = tuple[str, int]
 
 
@@ -99,3 +103,10 @@ def check(code: ErrorCode, message: str | None, subject: str) -> None:
     """Raises KafkaApiError unless `code` is NONE."""
     if code is not ErrorCode.none:
         raise KafkaApiError(int(code), message, subject)
+
+
+def only(items: Sequence[Item], subject: str) -> Item:
+    """Of a reply to a request about one thing. Raises KafkaAdminError."""
+    if len(items) != 1:
+        raise KafkaAdminError(f"{subject}: expected one result, the broker sent {len(items)}")
+    return items[0]

@@ -1,7 +1,8 @@
 """One request, the reply it gets, and how the reply becomes a view: what every API module here makes.
 
 Pure. One version of each API is spoken, the newest that Kafka 2.8 knows: the first release with `ip` quotas, so that
-an older cluster could not be governed anyway, and every later one serves these versions too.
+an older cluster could not be governed anyway, and every later one serves these versions too. groups.py needs
+newer ones.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from kio.static.protocol import RequestPayload, ResponsePayload
 
 Reply = TypeVar("Reply", bound=ResponsePayload)
 Result = TypeVar("Result")
+
+READS_OF_GROUPS = ("FindCoordinator", "ConsumerGroupDescribe", "OffsetFetch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +32,5 @@ class Exchange(Generic[Reply, Result]):
 
     @property
     def alters(self) -> bool:
-        """Whether it changes anything: what only reads is called so by Kafka."""
-        return not self.api.startswith(("Describe", "List", "Metadata"))
+        """Whether it changes anything: what only reads is called so by Kafka, but for groups."""
+        return not self.api.startswith(("Describe", "List", "Metadata", *READS_OF_GROUPS))

@@ -1,7 +1,6 @@
 """AlterPartitionReassignments and ListPartitionReassignments (KIP-455)."""
 
-from collections.abc import Collection, Iterable, Mapping
-from itertools import groupby
+from collections.abc import Collection, Mapping
 
 from kio.schema.alter_partition_reassignments.v0.request import (
     AlterPartitionReassignmentsRequest,
@@ -18,7 +17,7 @@ from kio.static.primitive import i32
 from sluicegate_operator.kafka_admin.errors import check, error_name
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.topics import CONTROLLER_TIMEOUT
-from sluicegate_operator.kafka_admin.views import Partition
+from sluicegate_operator.kafka_admin.views import Partition, by_topic
 
 
 def reassign(
@@ -34,7 +33,7 @@ def reassign(
                 for index in indexes
             ),
         )
-        for name, indexes in _by_topic(targets)
+        for name, indexes in by_topic(targets)
     )
     request = AlterPartitionReassignmentsRequest(timeout=CONTROLLER_TIMEOUT, topics=topics)
 
@@ -58,8 +57,3 @@ def reassignments() -> Exchange[ListPartitionReassignmentsResponse, tuple[Partit
         return tuple((topic.name, p.partition_index) for topic in reply.topics for p in topic.partitions)
 
     return Exchange(request, ListPartitionReassignmentsResponse, read)
-
-
-def _by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
-    groups = groupby(sorted(partitions), key=lambda partition: partition[0])
-    return [(name, [index for _, index in group]) for name, group in groups]

@@ -115,6 +115,8 @@ def _primitive(field: Field[Any], flexible: bool) -> Read:
     kind = field.metadata["kafka_type"]
     if kind == "string":
         return _compact_string if flexible else _legacy_string
+    if kind == "bytes":
+        return _compact_bytes if flexible else _legacy_bytes
     return PRIMITIVES[kind]
 
 
@@ -168,6 +170,23 @@ def _compact_string(buffer: bytes, offset: int) -> tuple[str | None, int]:
 def _legacy_string(buffer: bytes, offset: int) -> tuple[str | None, int]:
     size, offset = _integer(">h", buffer, offset)
     return _text(size, buffer, offset)
+
+
+def _compact_bytes(buffer: bytes, offset: int) -> tuple[bytes | None, int]:
+    size, offset = _compact_length(buffer, offset)
+    return _blob(size, buffer, offset)
+
+
+def _legacy_bytes(buffer: bytes, offset: int) -> tuple[bytes | None, int]:
+    size, offset = _integer(">i", buffer, offset)
+    return _blob(size, buffer, offset)
+
+
+def _blob(size: int, buffer: bytes, offset: int) -> tuple[bytes | None, int]:
+    if size < 0:
+        return None, offset
+    after = _advance(buffer, offset, size)
+    return buffer[offset:after], after
 
 
 def _text(size: int, buffer: bytes, offset: int) -> tuple[str | None, int]:

@@ -15,7 +15,7 @@ from kio.schema.metadata.v11.response import MetadataResponse, MetadataResponseT
 from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
 
-from sluicegate_operator.kafka_admin.errors import KafkaAdminError, check, error_name
+from sluicegate_operator.kafka_admin.errors import check, error_name, only
 from sluicegate_operator.kafka_admin.exchange import Exchange
 from sluicegate_operator.kafka_admin.views import NewTopic, PartitionView, TopicView
 
@@ -84,6 +84,4 @@ def delete(name: str) -> Exchange[DeleteTopicsResponse, None]:
 
 
 def _check_only(outcomes: Sequence[tuple[ErrorCode, str | None]], subject: str) -> None:
-    if len(outcomes) != 1:
-        raise KafkaAdminError(f"{subject}: expected one result, the broker sent {len(outcomes)}")
-    check(*outcomes[0], subject)
+    check(*only(outcomes, subject), subject)

@@ -1,8 +1,9 @@
 """What the brokers say, as frozen values in Kafka's own words; nothing here knows the wire format."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import groupby
 from uuid import UUID
 
 
@@ -82,6 +83,12 @@ class PartitionView:
 
 Partition = tuple[str, int]
 """Topic and index."""
+
+
+def by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
+    """Topics in order, each with its indexes in order."""
+    groups = groupby(sorted(partitions), key=lambda partition: partition[0])
+    return [(name, [index for _, index in group]) for name, group in groups]
 
 
 @dataclass(frozen=True, slots=True)

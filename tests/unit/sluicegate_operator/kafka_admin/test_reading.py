@@ -14,6 +14,7 @@ from kio.schema.describe_configs.v4.response import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kio.schema.describe_groups.v5.response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v11.response import (
     MetadataResponse,
@@ -21,7 +22,7 @@ from kio.schema.metadata.v11.response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kio.schema.types import BrokerId, TopicName
+from kio.schema.types import BrokerId, GroupId, TopicName
 from kio.static.primitive import i8, i16, i32, i64
 from kio.static.protocol import ResponsePayload
 
@@ -84,9 +85,31 @@ TAGGED = type(FEATURES)(
         FinalizedFeatureKey(name="metadata.version", max_version_level=i16(9), min_version_level=i16(1)),
     ),
 )
+GROUPS = DescribeGroupsResponse(
+    throttle_time=NO_THROTTLE,
+    groups=(
+        DescribedGroup(
+            error_code=ErrorCode.none,
+            group_id=GroupId("g"),
+            group_state="Stable",
+            protocol_type="consumer",
+            protocol_data="range",
+            members=(
+                DescribedGroupMember(
+                    member_id="m",
+                    client_id="c",
+                    client_host="/127.0.0.1",
+                    member_metadata=b"",
+                    member_assignment=bytes(range(200)),
+                ),
+            ),
+        ),
+    ),
+)
 REPLIES: dict[str, tuple[ResponsePayload, bytes]] = {
     "configs": (CONFIGS, b"\x00\x00\x00\x07\x00"),
     "metadata": (METADATA, b"\x00\x00\x00\x07\x00"),
+    "groups": (GROUPS, b"\x00\x00\x00\x07\x00"),
     "tagged": (TAGGED, b"\x00\x00\x00\x07"),
 }
 

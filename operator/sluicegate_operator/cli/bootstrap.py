@@ -1,0 +1,46 @@
+"""Which brokers a command asks: those it is given, or those of `sluicegate up` in the data folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sluicegate_operator.cli.addresses import AddressError, parse_address
+from sluicegate_operator.fleet.local_data import DataDirError, read_state
+from sluicegate_operator.kafka_admin.errors import Address
+from sluicegate_operator.planning.cluster_layout import INTERNAL, Role
+
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option("--bootstrap-server", help="HOST:PORT of a broker, or several with commas; else those of `up`."),
+]
+
+
+class BootstrapError(ValueError):
+    """There is nobody to ask; the message says what to write instead."""
+
+
+def bootstrap_addresses(given: str | None, data_dir: Path, cluster: str | None) -> list[Address]:
+    """Raises BootstrapError."""
+    if given is not None:
+        return [_given(part.strip()) for part in given.split(",")]
+    try:
+        clusters = read_state(data_dir)["clusters"]
+    except DataDirError as error:
+        raise BootstrapError(f"{error}; or name a broker with --bootstrap-server HOST:PORT") from None
+    if cluster is None and len(clusters) != 1:
+        raise BootstrapError(f"`up` runs the clusters {', '.join(sorted(clusters))}; choose one with --cluster")
+    name = cluster or next(iter(clusters))
+    if name not in clusters:
+        raise BootstrapError(f"--cluster {name}: `up` runs {', '.join(sorted(clusters))}")
+    brokers = [node for node in clusters[name]["nodes"] if node["role"] == Role.BROKER and node["pid"] is not None]
+    if not brokers:
+        raise BootstrapError(f"no broker of {name} runs; see `sluicegate status`")
+    return [_given(node["listeners"][INTERNAL]) for node in brokers]
+
+
+def _given(text: str) -> Address:
+    try:
+        return parse_address(text, "--bootstrap-server")
+    except AddressError as error:
+        raise BootstrapError(str(error)) from None

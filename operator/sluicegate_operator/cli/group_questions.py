@@ -1,0 +1,114 @@
+"""What `sluicegate groups` asks of a cluster, each command's questions in their order."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from sluicegate_operator.cli.group_report import GroupReport, relevant_partitions, report
+from sluicegate_operator.cli.offset_resets import LogEnds, Reset, ResetError, Target, chosen_partitions, plan_resets
+from sluicegate_operator.kafka_admin.consumer_groups import ConsumerGroups
+from sluicegate_operator.kafka_admin.errors import KafkaAdminError, KafkaApiError
+from sluicegate_operator.kafka_admin.group_views import GroupView
+from sluicegate_operator.kafka_admin.offsets import EARLIEST, LATEST, NO_OFFSET
+from sluicegate_operator.kafka_admin.views import Partition
+
+
+class RefusedError(Exception):
+    """The cluster is not in a state for it; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRequest:
+    """`topics` has the partitions that were named of each, None for all of it; without topics it is all that the group
+    has committed."""
+
+    group_id: str
+    topics: Mapping[str, tuple[int, ...] | None] | None
+    target: Target
+
+
+async def reports(asked: ConsumerGroups, group_ids: Sequence[str]) -> list[GroupReport]:
+    """Without names of all groups. Raises RefusedError for a name that no group has."""
+    names = group_ids or [group.id for group in await asked.all()]
+    return [await _report(asked, name) for name in names]
+
+
+async def _report(asked: ConsumerGroups, group_id: str) -> GroupReport:
+    group = await asked.describe(group_id)
+    committed = await asked.committed(group_id)
+    if not group.exists and not committed:
+        raise RefusedError(f"there is no group {group_id}; `sluicegate groups list` has those that there are")
+    ends = await asked.log_offsets(relevant_partitions(group, committed), LATEST)
+    return report(group, committed, ends)
+
+
+async def planned(asked: ConsumerGroups, request: ResetRequest) -> list[Reset]:
+    """Raises ResetError for what was asked wrongly, RefusedError while somebody consumes."""
+    _refuse_active(await asked.describe(request.group_id))
+    committed = await asked.committed(request.group_id)
+    if request.topics is None:
+        partitions = sorted(committed)
+        if not partitions:
+            raise ResetError(f"--all-topics: group {request.group_id} has committed nothing; name a --topic")
+    else:
+        partitions = chosen_partitions(request.topics, await asked.partitions_of(request.topics))
+    return plan_resets(request.target, committed, await _log_ends(asked, partitions, request.target.time_ms))
+
+
+async def executed(asked: ConsumerGroups, group_id: str, resets: Sequence[Reset]) -> None:
+    """Raises RefusedError with those that the coordinator has not taken."""
+    refused = await asked.commit(group_id, {(reset.topic, reset.partition): reset.after for reset in resets})
+    if refused:
+        # A member that came after the plan was made.
+        _refuse_active(await asked.describe(group_id))
+        shown = ", ".join(f"{topic}-{index} ({error})" for (topic, index), error in sorted(refused.items()))
+        raise RefusedError(f"the coordinator of {group_id} has not taken the offsets of {shown}")
+
+
+async def deleted(asked: ConsumerGroups, group_ids: Sequence[str]) -> dict[str, str]:
+    """For each group why it was not deleted, or nothing."""
+    return {group_id: await _deleted(asked, group_id) for group_id in dict.fromkeys(group_ids)}
+
+
+async def _deleted(asked: ConsumerGroups, group_id: str) -> str:
+    try:
+        await asked.delete(group_id)
+    except KafkaApiError as error:
+        match error.name:
+            case "GROUP_ID_NOT_FOUND":
+                return "there is no such group"
+            case "NON_EMPTY_GROUP":
+                return "it has members; stop them first"
+        return str(error)
+    except KafkaAdminError as error:
+        return str(error)
+    return ""
+
+
+def _refuse_active(group: GroupView) -> None:
+    if not group.is_empty:
+        clients = ", ".join(sorted({member.client_id for member in group.members})) or "they are still joining"
+        raise RefusedError(
+            f"group {group.id} is {group.state} with {len(group.members)} members ({clients}), which would go on from "
+            "their own offsets: stop them first"
+        )
+
+
+async def _log_ends(
+    asked: ConsumerGroups, partitions: Collection[Partition], time_ms: int | None
+) -> dict[Partition, LogEnds]:
+    earliest = await asked.log_offsets(partitions, EARLIEST)
+    latest = await asked.log_offsets(partitions, LATEST)
+    at_time = {} if time_ms is None else await asked.log_offsets(partitions, time_ms)
+    if silent := sorted(
+        set(partitions) - (set(earliest) & set(latest) & set(at_time if time_ms is not None else latest))
+    ):
+        topic, index = silent[0]
+        raise RefusedError(f"{topic}-{index} has no leader that could be asked, or is gone; nothing was changed")
+    return {
+        partition: LogEnds(
+            earliest[partition],
+            latest[partition],
+            None if at_time.get(partition, NO_OFFSET) == NO_OFFSET else at_time[partition],
+        )
+        for partition in partitions
+    }

@@ -1,0 +1,91 @@
+"""A group with its members, its offsets and how far it is behind: several answers as one. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sluicegate_operator.kafka_admin.group_views import GroupView
+from sluicegate_operator.kafka_admin.views import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """One who consumes; `partitions` counts what it holds."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    epoch: int | None
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRow:
+    """`committed` is None for what is held and has no offset yet, `log_end` for what has no leader or is gone;
+    `lag` needs both. `member_id` is None where nobody holds the partition."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    log_end: int | None
+    lag: int | None
+    member_id: str | None
+    client_id: str | None
+    host: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """`lag` is the sum of all that are known."""
+
+    id: str
+    state: str
+    type: str
+    protocol: str
+    assignor: str
+    epoch: int | None
+    lag: int
+    members: tuple[MemberRow, ...]
+    offsets: tuple[OffsetRow, ...]
+
+
+def relevant_partitions(group: GroupView, committed: Mapping[Partition, int]) -> set[Partition]:
+    """Committed or held."""
+    return set(committed) | {partition for member in group.members for partition in member.partitions}
+
+
+def report(group: GroupView, committed: Mapping[Partition, int], ends: Mapping[Partition, int]) -> GroupReport:
+    holders = {partition: member for member in group.members for partition in member.partitions}
+    offsets = []
+    for topic, index in sorted(relevant_partitions(group, committed)):
+        at, end = committed.get((topic, index)), ends.get((topic, index))
+        lag = None if at is None or end is None else max(0, end - at)
+        holder = holders.get((topic, index))
+        offsets.append(
+            OffsetRow(
+                topic,
+                index,
+                at,
+                end,
+                lag,
+                holder.id if holder else None,
+                holder.client_id if holder else None,
+                holder.host if holder else None,
+            )
+        )
+    return GroupReport(
+        id=group.id,
+        state=group.state,
+        type=group.type,
+        protocol=group.protocol_type,
+        assignor=group.assignor,
+        epoch=group.epoch,
+        lag=sum(row.lag or 0 for row in offsets),
+        members=tuple(
+            MemberRow(
+                member.id, member.instance_id, member.client_id, member.host, member.epoch, len(member.partitions)
+            )
+            for member in sorted(group.members, key=lambda member: (member.client_id, member.id))
+        ),
+        offsets=tuple(offsets),
+    )

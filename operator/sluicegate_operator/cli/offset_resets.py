@@ -1,0 +1,139 @@
+"""To where a group's offsets are to be set, and what that makes of each partition. Pure.
+
+The ways are those of Apache Kafka's tool (KIP-122), and what lies outside of a log becomes its nearest end.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from sluicegate_operator.kafka_admin.views import Partition
+
+
+class ResetError(ValueError):
+    """What is asked for cannot be done; the message says what to write instead."""
+
+
+class Way(StrEnum):
+    """How a target is given, as options are called."""
+
+    EARLIEST = "--to-earliest"
+    LATEST = "--to-latest"
+    OFFSET = "--to-offset"
+    SHIFT = "--shift-by"
+    DURATION = "--by-duration"
+    DATETIME = "--to-datetime"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`value` is an offset, a number of records, or milliseconds since 1970 for both that are times."""
+
+    way: Way
+    value: int = 0
+
+    @property
+    def time_ms(self) -> int | None:
+        return self.value if self.way in (Way.DURATION, Way.DATETIME) else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """`at_time` is the first offset at or after the target's time, None where no record is as young."""
+
+    earliest: int
+    latest: int
+    at_time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """`before` is None where nothing was committed; `lag` is what is left to read from `after` on."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+    lag: int
+
+
+DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+
+
+def parse_duration(text: str, now: datetime) -> int:
+    """What was so long before `now`, in milliseconds since 1970."""
+    found = DURATION.fullmatch(text)
+    if found is None or not any(found.groups()):
+        raise ResetError(f"--by-duration {text}: write PnDTnHnMnS, such as PT1H30M or P7D")
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    try:
+        return max(0, in_ms(now - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)))
+    except OverflowError:
+        return 0
+
+
+def parse_datetime(text: str) -> int:
+    """Milliseconds since 1970. Without a zone it is UTC, as in Apache Kafka's tool."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ResetError(
+            f"--to-datetime {text}: write YYYY-MM-DDThh:mm:ss, and a zone such as +02:00 where it is not UTC"
+        ) from None
+    return max(0, in_ms(found if found.tzinfo else found.replace(tzinfo=UTC)))
+
+
+def in_ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def parse_topic(text: str) -> tuple[str, tuple[int, ...] | None]:
+    """`orders` is all of its partitions, `orders:0,2` these."""
+    name, colon, indexes = text.partition(":")
+    if not name or (colon and not re.fullmatch(r"\d+(,\d+)*", indexes)):
+        raise ResetError(f"--topic {text}: write TOPIC, or TOPIC:0,1 for some of its partitions")
+    return name, tuple(sorted({int(index) for index in indexes.split(",")})) if colon else None
+
+
+def chosen_partitions(
+    wanted: Mapping[str, tuple[int, ...] | None], existing: Mapping[str, tuple[int, ...]]
+) -> list[Partition]:
+    """`existing` has the partitions of each topic that is there. Raises ResetError for what is not."""
+    chosen = []
+    for topic, indexes in wanted.items():
+        if topic not in existing:
+            raise ResetError(f"--topic {topic}: there is no such topic")
+        if missing := sorted(set(indexes or ()) - set(existing[topic])):
+            raise ResetError(
+                f"--topic {topic}: it has {len(existing[topic])} partitions, and no partition {missing[0]}"
+            )
+        chosen += [(topic, index) for index in indexes or existing[topic]]
+    return sorted(chosen)
+
+
+def plan_resets(target: Target, committed: Mapping[Partition, int], logs: Mapping[Partition, LogEnds]) -> list[Reset]:
+    """For each partition of `logs`. Raises ResetError where a shift has nothing to shift."""
+    plan = []
+    for (topic, index), ends in sorted(logs.items()):
+        before = committed.get((topic, index))
+        after = max(ends.earliest, min(ends.latest, _wanted(target, before, ends, f"{topic}-{index}")))
+        plan.append(Reset(topic, index, before, after, ends.latest - after))
+    return plan
+
+
+def _wanted(target: Target, before: int | None, ends: LogEnds, name: str) -> int:
+    match target.way:
+        case Way.EARLIEST:
+            return ends.earliest
+        case Way.LATEST:
+            return ends.latest
+        case Way.OFFSET:
+            return target.value
+        case Way.DURATION | Way.DATETIME:
+            return ends.latest if ends.at_time is None else ends.at_time
+        case Way.SHIFT:
+            if before is None:
+                raise ResetError(f"--shift-by {target.value}: nothing is committed for {name}; choose another way")
+            return before + target.value

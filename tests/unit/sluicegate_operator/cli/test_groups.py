@@ -1,0 +1,64 @@
+"""What `sluicegate groups` refuses before it asks anybody: one sentence, and exit code 2."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sluicegate_operator.cli.bootstrap import BootstrapError, bootstrap_addresses
+from sluicegate_operator.cli.groups import groups
+
+NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
+RESET = ("reset-offsets", "billing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("list", "--bootstrap-server", "shop"), "--bootstrap-server shop: write HOST:PORT"),
+        (("list", "--bootstrap-server", "shop:9094,"), "--bootstrap-server : write HOST:PORT"),
+        (("list", "--data-dir", "/nowhere"), "no `sluicegate up` runs in /nowhere"),
+        (("describe", *NOWHERE), "name groups, or say --all"),
+        (("describe", "billing", "--all", *NOWHERE), "name groups, or say --all"),
+        ((*RESET, "--to-latest", *NOWHERE), "say which offsets: --topic TOPIC, or --all-topics"),
+        ((*RESET, "--to-latest", "--all-topics", "--topic", "a", *NOWHERE), "say which offsets"),
+        ((*RESET, "--all-topics", *NOWHERE), "say to where, by one of --to-earliest, --to-latest"),
+        ((*RESET, "--all-topics", "--to-latest", "--shift-by", "1", *NOWHERE), "say to where, by one of"),
+        ((*RESET, "--all-topics", "--to-offset", "-1", *NOWHERE), "--to-offset -1: offsets begin at 0"),
+        ((*RESET, "--all-topics", "--by-duration", "1h", *NOWHERE), "--by-duration 1h: write PnDTnHnMnS"),
+        ((*RESET, "--all-topics", "--to-datetime", "noon", *NOWHERE), "--to-datetime noon: write YYYY-MM-DDThh:mm:ss"),
+        ((*RESET, "--topic", "a:b", "--to-latest", *NOWHERE), "--topic a:b: write TOPIC"),
+        ((*RESET, "--all-topics", "--to-latest", "--dry-run", "--execute", *NOWHERE), "exclude each other"),
+    ],
+)
+def test_bad_use_is_one_sentence(arguments: tuple[str, ...], sentence: str) -> None:
+    done = CliRunner().invoke(groups, arguments)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert sentence in done.stderr
+
+
+def running(folder: Path, *clusters: str) -> Path:
+    """The data folder of an `up` that this process is."""
+    node = {"role": "broker", "pid": 1, "listeners": {"INTERNAL": "127.0.0.1:9091", "EXTERNAL": "127.0.0.1:9094"}}
+    stopped = {"role": "broker", "pid": None, "listeners": {"INTERNAL": "127.0.0.1:9092"}}
+    controller = {"role": "controller", "pid": 1, "listeners": {"CONTROLLER": "127.0.0.1:9093"}}
+    (folder / "lock").write_text(str(os.getpid()))
+    nodes = {"nodes": [controller, node, stopped]}
+    (folder / "state.json").write_text(json.dumps({"clusters": dict.fromkeys(clusters, nodes)}))
+    return folder
+
+
+def test_the_brokers_of_up_are_asked(tmp_path: Path) -> None:
+    assert bootstrap_addresses(None, running(tmp_path, "shop"), None) == [("127.0.0.1", 9091)]
+    assert bootstrap_addresses("[::1]:9, b:10", tmp_path, None) == [("::1", 9), ("b", 10)]
+
+
+def test_which_cluster_is_said_where_there_are_several(tmp_path: Path) -> None:
+    folder = running(tmp_path, "shop", "bank")
+    assert bootstrap_addresses(None, folder, "bank") == [("127.0.0.1", 9091)]
+    with pytest.raises(BootstrapError, match="`up` runs the clusters bank, shop; choose one with --cluster"):
+        bootstrap_addresses(None, folder, None)
+    with pytest.raises(BootstrapError, match="--cluster none: `up` runs bank, shop"):
+        bootstrap_addresses(None, folder, "none")
