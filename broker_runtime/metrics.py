@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from broker_runtime.apis.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
+from broker_runtime.groups.lag.figures import LagFigures
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.network.metrics import Sample
 from broker_runtime.turn_lengths import BOUNDS_S, TurnLengths
@@ -127,6 +128,25 @@ def replication_families(figures: ReplicationFigures) -> Iterator[MetricFamily]:
     yield counter(
         prefix + "isr_expands_total", "Replicas' returns to in-sync sets of led partitions", figures.isr_expands
     )
+
+
+def group_lag_families(figures: LagFigures, age_s: float) -> Iterator[MetricFamily]:
+    """The first under the name, and with the labels, that exporters for Apache Kafka have given it."""
+    lag = MetricFamily(
+        "kafka_consumergroup_lag_sum",
+        "gauge",
+        "Records of a topic that a group has not committed yet, on the broker that coordinates the group",
+    )
+    for group_id, by_topic in figures.by_group.items():
+        for topic, records in by_topic.items():
+            lag.add(records, consumergroup=group_id, topic=topic)
+    yield lag
+    yield gauge(
+        "sluicegate_group_lag_left_out_groups",
+        "Groups of this coordinator beyond sluicegate.group.lag.groups.max or .partitions.max, whose lag is not shown",
+        figures.left_out,
+    )
+    yield gauge("sluicegate_group_lag_age_seconds", "Since all leaders have last told where their logs end", age_s)
 
 
 def storage_families(stray_folders: int, offline_replicas: int) -> Iterator[MetricFamily]:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.groups.lag.figures import LagFigures
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.metrics import (
     controller_families,
     families,
     garbage_family,
+    group_lag_families,
     log_dir_families,
     membership_families,
     metadata_families,
@@ -114,6 +116,7 @@ def metrics_page() -> str:
         *metadata_families(0, 0),
         *log_dir_families(0, failing=False),
         *storage_families(0, 0),
+        *group_lag_families(LagFigures(), 0),
         unused_configs_family(0),
         *observer_families({}, {}, 0),
     ]

@@ -177,7 +177,33 @@ class ConsumerGroupConfig(Config):
     )
 
 
-class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig):
+class LagConfig(Config):
+    """What metrics show of how far groups are behind."""
+
+    sluicegate_group_lag_groups_max: Key[int] = static(
+        "sluicegate.group.lag.groups.max",
+        INT,
+        100,
+        "Groups of this coordinator whose lag is a metric, those that it has known longest; 0 shows none.",
+        at_least(0),
+    )
+    sluicegate_group_lag_partitions_max: Key[int] = static(
+        "sluicegate.group.lag.partitions.max",
+        INT,
+        10_000,
+        "Partitions of all these groups together; a group that goes beyond is left out.",
+        at_least(1),
+    )
+    sluicegate_group_lag_interval_ms: Key[int] = static(
+        "sluicegate.group.lag.interval.ms",
+        INT,
+        10_000,
+        "How often the leaders of their partitions are asked where logs end.",
+        at_least(1_000),
+    )
+
+
+class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, LagConfig):
     """All of the above."""
 
 

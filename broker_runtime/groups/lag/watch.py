@@ -1,0 +1,88 @@
+"""Looks at the lag of the groups that this broker coordinates, again and again: a scrape finds figures there."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker_runtime.clock import Clock
+from broker_runtime.config.groups import LagConfig
+from broker_runtime.errors import KafkaError
+from broker_runtime.groups.lag.figures import LagFigures, Offsets, Partition, Sampled, figures, sample
+from broker_runtime.groups.state import CommittedOffsets
+
+log = logging.getLogger(__name__)
+
+
+class Ends(Protocol):
+    """`log_ends.LogEnds`."""
+
+    async def of(self, partitions: Iterable[Partition]) -> tuple[dict[Partition, int], list[KafkaError]]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LagLook:
+    """What is shown: figures, and when the last look was over that all leaders had answered (monotonic seconds)."""
+
+    figures: LagFigures
+    whole_at_s: float
+
+
+class LagWatch:
+    """Owns the figures; nothing of it is durable.
+
+    A leader that does not answer leaves its partitions' ends as they were told last, and the look is not whole.
+    """
+
+    def __init__(
+        self, config: LagConfig, clock: Clock, shards: Callable[[], Iterable[CommittedOffsets]], ends: Ends
+    ) -> None:
+        """`shards` are those that this broker coordinates and has loaded."""
+        self._config = config
+        self._clock = clock
+        self._shards = shards
+        self._ends = ends
+        self._known: Offsets = {}
+        self._trouble = ""
+        self.shown = LagLook(LagFigures(), clock.monotonic())
+
+    async def run(self) -> None:
+        """Until it is cancelled; at once over where no group is to be shown."""
+        while self._config.sluicegate_group_lag_groups_max > 0:
+            await asyncio.sleep(self._config.sluicegate_group_lag_interval_ms / 1000)
+            await self.look()
+
+    async def look(self) -> None:
+        sampled = await self._sampled()
+        told, errors = await self._ends.of(sampled.partitions())
+        ends = {**self._known, **told} if errors else told
+        self._known = {partition: ends[partition] for partition in sampled.partitions() & ends.keys()}
+        self._note("; ".join(map(str, errors)))
+        whole_at_s = self.shown.whole_at_s if errors else self._clock.monotonic()
+        self.shown = LagLook(figures(sampled, self._known), whole_at_s)
+
+    def age_s(self) -> float:
+        return self._clock.monotonic() - self.shown.whole_at_s
+
+    def close(self) -> None:
+        self._ends.close()
+
+    async def _sampled(self) -> Sampled:
+        config = self._config
+        steps = sample(
+            self._shards(), config.sluicegate_group_lag_groups_max, config.sluicegate_group_lag_partitions_max
+        )
+        for step in steps:
+            if step is not None:
+                return step
+            await asyncio.sleep(0)
+        raise AssertionError("a sample has an end")
+
+    def _note(self, trouble: str) -> None:
+        """Once for each trouble, and when it is over."""
+        if trouble != self._trouble:
+            log.warning("the lag of groups %s", f"is not known whole: {trouble}" if trouble else "is known whole again")
+        self._trouble = trouble
