@@ -4,13 +4,14 @@ The names are those of Apache Kafka's record schemas. A value of None is a tombs
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitKey:
+
+class OffsetCommitKey(Struct, frozen=True, gc=False):
     """Type 1; 0, which older brokers wrote, is read as this."""
 
     group_id: str
@@ -18,8 +19,7 @@ class OffsetCommitKey:
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitValue:
+class OffsetCommitValue(Struct, frozen=True, gc=False):
     """What a group has committed for a partition."""
 
     offset: int
@@ -130,6 +130,10 @@ class ConsumerGroupMemberMetadataValue:
 Assignment = Mapping[UUID, tuple[int, ...]]
 """Partitions by topic id, in order; a topic without partitions does not stand in it."""
 
+AssignmentEpochs = Mapping[UUID, tuple[int, ...]]
+"""By topic id, and in the order of its partitions: since which epoch the member has each (Kafka 4.3, a tagged field).
+A topic of which that is not known does not stand in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupTargetAssignmentMetadataKey:
@@ -180,6 +184,8 @@ class ConsumerGroupCurrentMemberAssignmentValue:
     """STABLE 0, UNREVOKED_PARTITIONS 1, UNRELEASED_PARTITIONS 2."""
     assigned_partitions: Assignment
     partitions_pending_revocation: Assignment
+    assigned_epochs: AssignmentEpochs = field(default_factory=dict)
+    pending_revocation_epochs: AssignmentEpochs = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from broker_runtime.groups.group import Committer
 from broker_runtime.groups.records import OffsetCommitValue
@@ -21,12 +22,17 @@ FetchedTopics = Sequence[tuple[str, Sequence[FetchedOffset]]]
 
 
 def fetch(
-    state: GroupsState, member: Committer, group_id: str, topics: Sequence[tuple[str, Sequence[int]]] | None
+    state: GroupsState,
+    member: Committer,
+    group_id: str,
+    topics: Sequence[tuple[str, Sequence[int]]] | None,
+    topic_ids: Mapping[str, UUID] | None = None,
 ) -> FetchedTopics:
     """The partitions of `topics` in their order, or of all topics with an offset where it is None.
 
     A group that is not there has no offsets, and that is no error. Raises KafkaError where the member may not ask.
-    Whether the client asked for stable offsets changes nothing: there are no transactions.
+    `topic_ids` are those of `topics` where the client named them by id (OffsetFetch 10): what was committed for another
+    topic of the name is not theirs. Whether stable offsets are asked for changes nothing: there are no transactions.
     """
     group = state.groups.get(group_id)
     if group is not None:
@@ -34,7 +40,11 @@ def fetch(
     offsets = state.offsets.of(group_id)
     if topics is None:
         return _all(offsets)
-    return [(topic, [_fetched(partition, offsets.get((topic, partition))) for partition in of]) for topic, of in topics]
+    known = topic_ids or {}
+    return [
+        (topic, [_fetched(partition, offsets.get((topic, partition)), known.get(topic)) for partition in partitions])
+        for topic, partitions in topics
+    ]
 
 
 def _all(offsets: Mapping[tuple[str, int], OffsetCommitValue]) -> FetchedTopics:
@@ -44,7 +54,7 @@ def _all(offsets: Mapping[tuple[str, int], OffsetCommitValue]) -> FetchedTopics:
     return list(found.items())
 
 
-def _fetched(partition: int, value: OffsetCommitValue | None) -> FetchedOffset:
-    if value is None:
+def _fetched(partition: int, value: OffsetCommitValue | None, topic_id: UUID | None = None) -> FetchedOffset:
+    if value is None or (topic_id is not None and value.topic_id not in (None, topic_id)):
         return FetchedOffset(partition)
     return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)

@@ -1,26 +1,34 @@
 """Looking at every offset of a partition: what has expired, and what belongs to topics that are gone. Pure.
 
-A partition may have hundreds of thousands of offsets, so a sweep is many decisions, each of a bounded slice.
+A partition may have hundreds of thousands of offsets, so a sweep is many decisions, each of a bounded slice; between
+them others commit, join and leave.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from uuid import UUID
 
 from broker_runtime.groups.group import OffsetRetention
 from broker_runtime.groups.offsets.delete import SLICE, tombstone
 from broker_runtime.groups.records import GroupRecord, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
 
-_Judge = Callable[[str, int, OffsetCommitValue], bool]
-"""Whether that offset of a topic's partition goes."""
+_Step = Sequence[GroupRecord]
+"""What one look came to: the tombstones that belong together."""
+_Judge = Callable[[str, OffsetCommitValue], bool]
+"""Whether that offset of a topic goes."""
+_JudgeOf = Callable[[str], _Judge | None]
+"""Of a group as it is now; None where none of its offsets goes."""
+_STAYS: _Step = ()
 
 
 class Sweep:
-    """One look at everything that was there when it began; `decide` until it says that nothing remains."""
+    """One look at everything that is there when it begins; `decide` until it says that nothing remains to look at."""
 
-    def __init__(self, steps: "Callable[[GroupsState, Sweep], Iterator[GroupRecord | None]]") -> None:
+    def __init__(self, steps: "Callable[[GroupsState, Sweep], Iterator[_Step]]") -> None:
         self._begin = steps
-        self._steps: Iterator[GroupRecord | None] | None = None
+        self._steps: Iterator[_Step] | None = None
+        self.slice = 0
         self.decided: set[tuple[str, int]] = set()
         """Offsets of the group in turn that have a tombstone in this slice."""
 
@@ -28,56 +36,73 @@ class Sweep:
         """The tombstones of the next slice, and whether there is more to look at."""
         if self._steps is None:
             self._steps = self._begin(state, self)
+        self.slice += 1
         self.decided.clear()
-        looked_at = list(islice(self._steps, SLICE))
-        return [record for record in looked_at if record is not None], len(looked_at) == SLICE
+        steps = list(islice(self._steps, SLICE))
+        return [record for step in steps for record in step], len(steps) == SLICE
 
 
 def expired(retention_ms: int, now_ms: int) -> Sweep:
     """Offsets that are kept no longer (offsets.retention.minutes), and groups of which nothing remains."""
 
-    def steps(state: GroupsState, sweep: Sweep) -> Iterator[GroupRecord | None]:
+    def steps(state: GroupsState, sweep: Sweep) -> Iterator[_Step]:
+        def judge_of(group_id: str) -> _Judge | None:
+            group = state.groups.get(group_id)
+            retention = None if group is None else group.offset_retention()
+            return None if retention is None else _expiry(retention, retention_ms, now_ms)
+
         for group_id in list(state.groups):
-            group = state.groups.get(group_id)
-            if group is None:
-                continue
-            retention = group.offset_retention()
-            if retention is None:
-                yield None
-                continue
-            yield from _offsets(state, sweep, group_id, _expiry(retention, retention_ms, now_ms))
-            group = state.groups.get(group_id)
-            if group is not None and group.is_empty and sweep.decided.issuperset(state.offsets.of(group_id)):
-                yield from group.tombstones()
+            yield from _offsets(state, sweep, group_id, judge_of)
+            yield _end(state, sweep, group_id)
 
     return Sweep(steps)
 
 
-def topics_deleted(topics: Collection[str]) -> Sweep:
-    """The offsets of topics that are gone: a topic made later under the name begins anew."""
+def topics_deleted(topics: Mapping[str, UUID]) -> Sweep:
+    """The offsets of topics that are gone, which were called so: one made later under a name begins anew.
 
-    def steps(state: GroupsState, sweep: Sweep) -> Iterator[GroupRecord | None]:
+    An offset that was committed for another topic of the name stays.
+    """
+
+    def goes(topic: str, value: OffsetCommitValue) -> bool:
+        gone = topics.get(topic)
+        return gone is not None and value.topic_id in (None, gone)
+
+    def steps(state: GroupsState, sweep: Sweep) -> Iterator[_Step]:
         for group_id in state.offsets.groups():
-            yield from _offsets(state, sweep, group_id, lambda topic, _partition, _value: topic in topics)
+            yield from _offsets(state, sweep, group_id, lambda _: goes)
 
     return Sweep(steps)
 
 
-def _offsets(state: GroupsState, sweep: Sweep, group_id: str, goes: _Judge) -> Iterator[GroupRecord | None]:
-    """Each offset of the group: its tombstone, or None where it stays. Others may commit between two slices."""
+def _offsets(state: GroupsState, sweep: Sweep, group_id: str, judge_of: _JudgeOf) -> Iterator[_Step]:
+    """Each offset of the group: its tombstone, or nothing where it stays."""
     sweep.decided.clear()
-    offsets: Mapping[tuple[str, int], OffsetCommitValue] = state.offsets.of(group_id)
-    for topic, partition in list(offsets):
-        value = state.offsets.of(group_id).get((topic, partition))
-        if value is not None and goes(topic, partition, value):
-            sweep.decided.add((topic, partition))
-            yield tombstone(group_id, topic, partition)
+    judged, goes = -1, None
+    for at in list(state.offsets.of(group_id)):
+        if judged != sweep.slice:
+            judged, goes = sweep.slice, judge_of(group_id)
+        if goes is None:
+            return
+        topic, partition = at
+        value = state.offsets.of(group_id).get(at)
+        if value is not None and goes(topic, value):
+            sweep.decided.add(at)
+            yield (tombstone(group_id, topic, partition),)
         else:
-            yield None
+            yield _STAYS
+
+
+def _end(state: GroupsState, sweep: Sweep, group_id: str) -> _Step:
+    """The group's own tombstones, where it has neither members nor offsets but those that go in this slice."""
+    group = state.groups.get(group_id)
+    if group is None or not group.is_empty or not sweep.decided.issuperset(state.offsets.of(group_id)):
+        return _STAYS
+    return group.tombstones()
 
 
 def _expiry(retention: OffsetRetention, retention_ms: int, now_ms: int) -> _Judge:
-    def goes(topic: str, _partition: int, value: OffsetCommitValue) -> bool:
+    def goes(topic: str, value: OffsetCommitValue) -> bool:
         if topic in retention.subscribed:
             return False
         if value.expire_timestamp_ms is not None:

@@ -1,0 +1,140 @@
+"""Which type of record is written and read how. Pure."""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from broker_runtime.errors import ProtocolError
+from broker_runtime.groups.record_codec import classic, consumer, offsets
+from broker_runtime.groups.record_codec.damage import DamagedRecordError
+from broker_runtime.groups.record_codec.texts import INT16, plain
+from broker_runtime.groups.records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    GroupMetadataKey,
+    GroupRecord,
+    Key,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    Value,
+)
+from broker_runtime.storage.batching import KeyValue
+from broker_runtime.wire.reader import RequestReader
+
+_PARTITION_METADATA = 4
+
+
+class _Type(NamedTuple):
+    """One type of record; `fields` are those of its key, all of them texts. `write` and `read` begin at the version."""
+
+    number: int
+    key: Callable[..., Key]
+    fields: tuple[str, ...]
+    write: Callable[[Any], bytes]
+    read: Callable[[bytes], Value | None]
+
+
+def _flexible(
+    number: int,
+    key: Callable[..., Key],
+    fields: tuple[str, ...],
+    write: Callable[[Any], bytes],
+    read: Callable[[RequestReader], Value],
+) -> _Type:
+    def read_version_0(value: bytes) -> Value:
+        (version,) = INT16.unpack_from(value)
+        if version != 0:
+            raise ValueError(f"version {version} is not known")
+        return read(RequestReader(memoryview(value), 2, flexible=True))
+
+    return _Type(number, key, fields, lambda value: b"\x00\x00" + write(value), read_version_0)
+
+
+def _read_group(value: bytes) -> Value:
+    return classic.read_group(INT16.unpack_from(value)[0], memoryview(value)[2:])
+
+
+def _unwritten(value: object) -> bytes:
+    raise TypeError(f"only brokers before 4.1 write {value}")
+
+
+_GROUP = ("group_id",)
+_MEMBER = ("group_id", "member_id")
+_TYPES = (
+    _Type(2, GroupMetadataKey, _GROUP, classic.write_group, _read_group),
+    _flexible(3, ConsumerGroupMetadataKey, _GROUP, consumer.write_group, consumer.read_group),
+    # What it said is a hash in the record of the group today; only its tombstone means anything.
+    _Type(_PARTITION_METADATA, ConsumerGroupPartitionMetadataKey, _GROUP, _unwritten, lambda _: None),
+    _flexible(5, ConsumerGroupMemberMetadataKey, _MEMBER, consumer.write_member, consumer.read_member),
+    _flexible(6, ConsumerGroupTargetAssignmentMetadataKey, _GROUP, consumer.write_target, consumer.read_target),
+    _flexible(
+        7, ConsumerGroupTargetAssignmentMemberKey, _MEMBER, consumer.write_target_member, consumer.read_target_member
+    ),
+    _flexible(8, ConsumerGroupCurrentMemberAssignmentKey, _MEMBER, consumer.write_current, consumer.read_current),
+    _flexible(
+        16,
+        ConsumerGroupRegularExpressionKey,
+        ("group_id", "regular_expression"),
+        consumer.write_regex,
+        consumer.read_regex,
+    ),
+)
+_BY_NUMBER: Mapping[int, _Type] = {found.number: found for found in _TYPES}
+_BY_KEY: Mapping[Any, _Type] = {found.key: found for found in _TYPES}
+_OFFSET_TYPES = (offsets.TYPE, offsets.LEGACY_TYPE)
+
+
+def encode(record: GroupRecord) -> KeyValue:
+    """Raises KafkaError (INVALID_REQUEST) where a text is longer than the format has room for."""
+    key, value = record
+    if isinstance(key, OffsetCommitKey):
+        return offsets.write_key(key), None if value is None else offsets.write_value(_offset(value))
+    kind = _BY_KEY[type(key)]
+    fields = [plain(getattr(key, field)) for field in kind.fields]
+    return b"".join((INT16.pack(kind.number), *fields)), None if value is None else kind.write(value)
+
+
+def _offset(value: Value) -> OffsetCommitValue:
+    if not isinstance(value, OffsetCommitValue):
+        raise TypeError(f"{value} is no offset")
+    return value
+
+
+def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
+    """None for types that this broker has no use for, which newer and other coordinators write.
+
+    Raises DamagedRecordError.
+    """
+    if key is None or len(key) < 2:
+        raise DamagedRecordError("a record has no key that says its type")
+    number = key[0] << 8 | key[1]
+    if number in _OFFSET_TYPES:
+        return _decode_offset(key, value)
+    kind = _BY_NUMBER.get(number)
+    if kind is None:
+        return None
+    try:
+        reader = RequestReader(memoryview(key), 2, flexible=False)
+        found = kind.key(*[reader.string() for _ in kind.fields])
+    except (ProtocolError, ValueError, struct.error) as error:
+        raise DamagedRecordError(f"the key of a record of type {number} is damaged: {error}") from None
+    try:
+        return GroupRecord(found, None if value is None else kind.read(value))
+    except (ProtocolError, ValueError, struct.error, IndexError) as error:
+        raise DamagedRecordError(f"the record of type {number} at {found} is damaged: {error}") from None
+
+
+def _decode_offset(key: bytes, value: bytes | None) -> GroupRecord:
+    try:
+        found = offsets.read_key(key)
+    except (ValueError, struct.error) as error:
+        raise DamagedRecordError(f"the key of an offset is damaged: {error}") from None
+    try:
+        return GroupRecord(found, None if value is None else offsets.read_value(value))
+    except (ProtocolError, ValueError, struct.error) as error:
+        raise DamagedRecordError(f"the offset at {found} is damaged: {error}") from None

@@ -1,0 +1,66 @@
+"""Texts, byte strings and numbers of records, as they are written. Pure.
+
+What is too long for the format came from a client, who is told so: raises KafkaError (INVALID_REQUEST).
+"""
+
+from collections.abc import Iterable
+from struct import Struct
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.varint import write_uvarint
+
+INT8, INT16, INT32, INT64 = Struct(">b"), Struct(">h"), Struct(">i"), Struct(">q")
+TEXT_BYTES_MAX = 0x7FFF
+"""Of one text, in compact form too: Apache Kafka reads no longer one."""
+NO_TAGS = b"\x00"
+
+
+def raw(text: str) -> bytes:
+    """In UTF-8, and short enough."""
+    found = text.encode()
+    if len(found) > TEXT_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"a text has {len(found)} bytes, and {TEXT_BYTES_MAX} are allowed: {text[:50]!r}...",
+        )
+    return found
+
+
+def plain(text: str) -> bytes:
+    found = raw(text)
+    return INT16.pack(len(found)) + found
+
+
+def nullable(text: str | None) -> bytes:
+    return b"\xff\xff" if text is None else plain(text)
+
+
+def blob(data: bytes) -> bytes:
+    return INT32.pack(len(data)) + data
+
+
+def compact(text: str) -> bytes:
+    found = raw(text)
+    return write_uvarint(len(found) + 1) + found
+
+
+def compact_nullable(text: str | None) -> bytes:
+    return b"\x00" if text is None else compact(text)
+
+
+def compact_blob(data: bytes) -> bytes:
+    return write_uvarint(len(data) + 1) + data
+
+
+def compact_array(count: int, items: Iterable[bytes]) -> bytes:
+    return write_uvarint(count + 1) + b"".join(items)
+
+
+def compact_numbers(numbers: tuple[int, ...]) -> bytes:
+    return write_uvarint(len(numbers) + 1) + Struct(f">{len(numbers)}i").pack(*numbers)
+
+
+def tagged(fields: Iterable[tuple[int, bytes]]) -> bytes:
+    """The end of a struct: the optional fields that it has, by tag."""
+    found = [write_uvarint(tag) + write_uvarint(len(content)) + content for tag, content in fields]
+    return write_uvarint(len(found)) + b"".join(found)
