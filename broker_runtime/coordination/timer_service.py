@@ -19,8 +19,10 @@ class TimerService(Generic[A]):
 
     def schedule(self, key: Hashable, delay_s: float, action: A) -> None:
         """In the place of the key's timer, if it has one."""
-        self._timers.schedule(key, asyncio.get_running_loop().time() + delay_s, action)
-        self._set_alarm()
+        due_s = asyncio.get_running_loop().time() + delay_s
+        self._timers.schedule(key, due_s, action)
+        if self._alarm is None or self._alarm.when() > due_s:
+            self._set_alarm()
 
     def schedule_if_absent(self, key: Hashable, delay_s: float, action: A) -> None:
         if key not in self._timers:

@@ -7,15 +7,20 @@ from typing import Generic, TypeVar
 A = TypeVar("A")
 
 _GARBAGE_MAX = 64
-"""Entries of timers that were cancelled or moved, beyond as many as there are timers, before they are swept out."""
+"""Entries of timers that were cancelled or brought forward, beyond as many as there are timers, before they are swept out."""
 
 
 class Timers(Generic[A]):
-    """A key has one timer at most, so that keys bound their number."""
+    """A key has one timer at most, so that keys bound their number.
+
+    What is put off keeps its place in the heap until that comes up: each heartbeat puts off the end of a session.
+    """
 
     def __init__(self) -> None:
         self._timers: dict[Hashable, tuple[float, int, A]] = {}
         self._heap: list[tuple[float, int, Hashable]] = []
+        self._places: dict[Hashable, tuple[float, int]] = {}
+        """Of each timer that of its entry in the heap, which is no later than itself."""
         self._last_number = 0
 
     def __contains__(self, key: object) -> bool:
@@ -25,37 +30,50 @@ class Timers(Generic[A]):
         """In the place of the key's timer, if it has one."""
         self._last_number += 1
         self._timers[key] = (due_s, self._last_number, action)
-        heappush(self._heap, (due_s, self._last_number, key))
-        self._sweep()
+        place = self._places.get(key)
+        if place is None or due_s < place[0]:
+            self._put(key, due_s, self._last_number)
+            self._sweep()
 
     def cancel(self, key: Hashable) -> None:
-        self._timers.pop(key, None)
-        self._sweep()
+        if self._timers.pop(key, None) is not None:
+            del self._places[key]
+            self._sweep()
 
     def clear(self) -> None:
         self._timers.clear()
+        self._places.clear()
         self._heap.clear()
 
     def next_due_s(self) -> float | None:
         """When the first is due; None when there is none."""
         heap = self._heap
-        while heap and not self._is_current(heap[0]):
+        while heap:
+            due_s, number, key = heap[0]
+            if self._places.get(key) != (due_s, number):
+                heappop(heap)
+                continue
+            timer = self._timers[key]
+            if timer[1] == number:
+                return due_s
             heappop(heap)
-        return heap[0][0] if heap else None
+            self._put(key, timer[0], timer[1])
+        return None
 
     def take_due(self, now_s: float) -> list[tuple[Hashable, A]]:
         """Those that are due, the earliest first; they are gone then."""
         taken = []
         while (due_s := self.next_due_s()) is not None and due_s <= now_s:
             key = heappop(self._heap)[2]
+            del self._places[key]
             taken.append((key, self._timers.pop(key)[2]))
         return taken
 
-    def _is_current(self, entry: tuple[float, int, Hashable]) -> bool:
-        timer = self._timers.get(entry[2])
-        return timer is not None and timer[1] == entry[1]
+    def _put(self, key: Hashable, due_s: float, number: int) -> None:
+        self._places[key] = (due_s, number)
+        heappush(self._heap, (due_s, number, key))
 
     def _sweep(self) -> None:
         if len(self._heap) > 2 * len(self._timers) + _GARBAGE_MAX:
-            self._heap = [(due_s, number, key) for key, (due_s, number, _) in self._timers.items()]
+            self._heap = [(due_s, number, key) for key, (due_s, number) in self._places.items()]
             heapify(self._heap)

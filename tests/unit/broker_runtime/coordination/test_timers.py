@@ -68,3 +68,15 @@ def test_what_is_moved_again_and_again_leaves_nothing_behind() -> None:
         for member in range(3):
             timers.schedule(member, float(number), None)
     assert len(timers._heap) < 100
+
+
+def test_what_is_put_off_stays_where_it_is_in_the_heap() -> None:
+    timers: Timers[str] = Timers()
+    timers.schedule("session", 10.0, "ends")
+    timers.schedule("other", 12.0, "comes")
+    for now_s in range(1, 6):
+        timers.schedule("session", now_s + 10.0, "ends")
+    assert len(timers._heap) == 2
+    assert timers.take_due(14.9) == [("other", "comes")]
+    assert timers.next_due_s() == 15.0
+    assert timers.take_due(15.0) == [("session", "ends")]
