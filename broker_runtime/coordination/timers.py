@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 A = TypeVar("A")
 
 _GARBAGE_MAX = 64
-"""Entries of timers that were cancelled or brought forward, beyond as many as there are timers, before they are swept out."""
+"""Entries of cancelled timers, and those brought forward, beyond as many as there are timers, before they are swept."""
 
 
 class Timers(Generic[A]):

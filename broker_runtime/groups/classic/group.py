@@ -50,7 +50,7 @@ class ClassicGroup:
         for recorded in value.members:
             group.members.add(Member.restored(recorded, value.protocol or ""))
         group._take_over(value)
-        group.topics = group.read_topics()
+        group.topics = group._read_topics()
         return group
 
     @property
@@ -107,11 +107,11 @@ class ClassicGroup:
             return
         if committer.generation_or_epoch < 0 and not committer.member_id and committer.group_instance_id is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group_id} has members: only they may commit")
-        self.check_generation(committer.member_id, committer.group_instance_id, committer.generation_or_epoch)
+        self._check_generation(committer.member_id, committer.group_instance_id, committer.generation_or_epoch)
         if self.state is ClassicState.COMPLETING_REBALANCE:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {self.group_id} waits for its assignment")
 
-    def check_generation(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
+    def _check_generation(self, member_id: str, group_instance_id: str | None, generation: int) -> None:
         """Raises KafkaError unless it is a member, and of this generation."""
         refusal = self.members.refusal(member_id, group_instance_id)
         if refusal is not None:
@@ -143,7 +143,7 @@ class ClassicGroup:
     def tombstones(self) -> Sequence[GroupRecord]:
         return [GroupRecord(GroupMetadataKey(self.group_id), None)]
 
-    def read_topics(self) -> frozenset[str] | None:
+    def _read_topics(self) -> frozenset[str] | None:
         """Of all members, from what they said of themselves; None where somebody's is not understood."""
         if self.protocol_type != CONSUMER:
             return None

@@ -1,12 +1,12 @@
 """The members of one group, and who of them is waited for. Pure; every change costs the same however many there are."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.classic.member import Member, protocol_names
-from broker_runtime.groups.classic.requests import JoinAnswer
+from broker_runtime.groups.classic.requests import JoinAnswer, SyncAnswer
 from broker_runtime.groups.records import ClassicProtocol
 
 
@@ -22,8 +22,11 @@ class Members:
         self.pending_sync: set[str] = set()
         """Members of this generation that have not asked for their assignment."""
         self.joining = 0
-        """Members whose JoinGroup waits."""
-        self._supporters: Counter[str] = Counter()
+        """How many members' JoinGroup waits."""
+        self.syncing: dict[str, Member] = {}
+        """Members whose SyncGroup waits."""
+        self._supporters: dict[str, int] = {}
+        """How many members speak each protocol; only those that somebody does."""
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -33,7 +36,7 @@ class Members:
         self.by_id[member.member_id] = member
         if member.group_instance_id is not None:
             self.static[member.group_instance_id] = member.member_id
-        self._supporters.update(protocol_names(member.protocols))
+        self._count(member.protocols, 1)
         self.pending_ids.pop(member.member_id, None)
         self.wait_for_join(member, join)
 
@@ -42,18 +45,27 @@ class Members:
         self.pending_sync.discard(member.member_id)
         if member.group_instance_id is not None:
             del self.static[member.group_instance_id]
-        self._supporters.subtract(protocol_names(member.protocols))
+        self._count(member.protocols, -1)
         self.wait_for_join(member, None)
+        self.wait_for_sync(member, None)
 
     def change_protocols(self, member: Member, protocols: tuple[ClassicProtocol, ...]) -> None:
-        self._supporters.subtract(protocol_names(member.protocols))
+        self._count(member.protocols, -1)
         member.protocols = protocols
-        self._supporters.update(protocol_names(protocols))
+        self._count(protocols, 1)
 
     def wait_for_join(self, member: Member, join: Later[JoinAnswer] | None) -> None:
         """None when it waits no more."""
         self.joining += (join is not None) - (member.join is not None)
         member.join = join
+
+    def wait_for_sync(self, member: Member, sync: Later[SyncAnswer] | None) -> None:
+        """None when it waits no more."""
+        member.sync = sync
+        if sync is None:
+            self.syncing.pop(member.member_id, None)
+        else:
+            self.syncing[member.member_id] = member
 
     @property
     def all_joined(self) -> bool:
@@ -62,11 +74,11 @@ class Members:
     @property
     def rebalance_timeout_ms(self) -> int:
         """The longest; looks at all members."""
-        return max((member.rebalance_timeout_ms for member in self.by_id.values()), default=0)
+        return max([0, *(member.rebalance_timeout_ms for member in self.by_id.values())])
 
     def can_talk_with(self, protocols: Sequence[ClassicProtocol]) -> bool:
         """Whether all members speak one of these."""
-        return any(self._supporters[name] == len(self.by_id) for name, _ in protocols)
+        return any(self._supporters.get(name, 0) == len(self.by_id) for name, _ in protocols)
 
     def elected_protocol(self) -> str:
         """Of those that all members speak, the one that most like best. Looks at all members; there are some."""
@@ -86,6 +98,14 @@ class Members:
                 return ErrorCode.FENCED_INSTANCE_ID
         return None if member_id in self.by_id else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def not_rejoined(self) -> Collection[Member]:
+    def not_rejoined(self) -> list[Member]:
         """Looks at all members."""
         return [member for member in self.by_id.values() if member.join is None]
+
+    def _count(self, protocols: Sequence[ClassicProtocol], change: int) -> None:
+        for name in protocol_names(protocols):
+            count = self._supporters.get(name, 0) + change
+            if count:
+                self._supporters[name] = count
+            else:
+                del self._supporters[name]

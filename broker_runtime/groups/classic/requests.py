@@ -4,6 +4,7 @@ An answer has an error code beside what else it says, as Kafka's clients look fo
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.groups.records import ClassicProtocol
@@ -32,9 +33,8 @@ class JoinRequest:
     """It understands that it leads without having to assign (JoinGroup 9, KIP-814)."""
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedMember:
-    """What the leader is told of each member."""
+class JoinedMember(NamedTuple):
+    """What the leader is told of each member; there may be thousands."""
 
     member_id: str
     group_instance_id: str | None

@@ -1,0 +1,200 @@
+"""JoinGroup (11): who may be in a group, and what it means for the others that somebody comes (again). Pure."""
+
+from dataclasses import replace
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.answers import Later
+from broker_runtime.groups.classic import rebalance
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.classic.member import Member
+from broker_runtime.groups.classic.modern import NO_MODERN_GROUPS, Decided, ModernGroups
+from broker_runtime.groups.classic.rebalance import NOTHING
+from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinRequest
+from broker_runtime.groups.classic.states import ClassicState
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.state import GroupsState
+
+Joining = Decided[Later[JoinAnswer]]
+
+
+def join(
+    state: GroupsState,
+    environment: GroupEnvironment,
+    request: JoinRequest,
+    modern: ModernGroups = NO_MODERN_GROUPS,
+) -> Joining:
+    """The answer comes when the group has its next generation, or at once."""
+    refusal = _request_refusal(environment, request)
+    if refusal is not None:
+        return _refused(refusal, request.member_id)
+    group = state.groups.get(request.group_id)
+    if group is not None and not isinstance(group, ClassicGroup):
+        return modern.join(state, environment, group, request)
+    if group is None and request.member_id:
+        return _refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+    return join_classic(state, environment, request, group or ClassicGroup(request.group_id))
+
+
+def join_classic(
+    state: GroupsState, environment: GroupEnvironment, request: JoinRequest, group: ClassicGroup
+) -> Joining:
+    """A group that is new stands among the others from its first member on."""
+    if not _has_room(group, request.member_id, environment.config.group_max_size):
+        return _turn_away(group, environment, request.member_id)
+    if not _speaks_with(group, request):
+        return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+    if request.member_id:
+        return _come_back(group, environment, request)
+    state.groups[group.group_id] = group
+    return _come(group, environment, request)
+
+
+def _request_refusal(environment: GroupEnvironment, request: JoinRequest) -> ErrorCode | None:
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    config = environment.config
+    if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    return None
+
+
+def _refused(error: ErrorCode, member_id: str) -> Joining:
+    return NOTHING, Later.of(JoinAnswer(error, member_id))
+
+
+def _has_room(group: ClassicGroup, member_id: str, size_max: int) -> bool:
+    """While joins are gathered those who have joined count, so that of a group that is too large the last ones go."""
+    members = group.members
+    member = members.by_id.get(member_id)
+    if group.state is ClassicState.EMPTY:
+        return True
+    if group.state is ClassicState.PREPARING_REBALANCE:
+        return (member is not None and member.join is not None) or members.joining < size_max
+    return member is not None or len(members) < size_max
+
+
+def _turn_away(group: ClassicGroup, environment: GroupEnvironment, member_id: str) -> Joining:
+    member = group.members.by_id.get(member_id)
+    if member is not None:
+        rebalance.remove(group, environment, member)
+    elif member_id in group.members.pending_ids:
+        rebalance.remove_pending(group, environment, member_id)
+    return _refused(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_ID)
+
+
+def _speaks_with(group: ClassicGroup, request: JoinRequest) -> bool:
+    if group.state is ClassicState.EMPTY:
+        return bool(request.protocol_type and request.protocols)
+    return request.protocol_type == group.protocol_type and group.members.can_talk_with(request.protocols)
+
+
+def _come(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest) -> Joining:
+    """Without a member id."""
+    instance_id = request.group_instance_id
+    new_id = f"{request.client_id if instance_id is None else instance_id}-{environment.new_id()}"
+    if instance_id is not None and instance_id in group.members.static:
+        return _replace(group, environment, request, new_id)
+    if instance_id is not None or not request.needs_known_id:
+        return _add(group, environment, request, new_id)
+    if len(group.members.pending_ids) >= environment.config.group_max_size:
+        return _refused(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_ID)
+    group.members.pending_ids[new_id] = None
+    rebalance.renew_session(group, environment, new_id, request.session_timeout_ms)
+    return _refused(ErrorCode.MEMBER_ID_REQUIRED, new_id)
+
+
+def _add(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest, member_id: str) -> Joining:
+    member = Member(member_id, request.group_instance_id, request.client_id, request.client_host)
+    member.protocols = request.protocols
+    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    member.session_timeout_ms = request.session_timeout_ms
+    member.is_new = True
+    if not len(group.members):
+        group.protocol_type = request.protocol_type
+        group.leader = member_id
+    group.newcomer = True
+    later: Later[JoinAnswer] = Later()
+    group.members.add(member, later)
+    rebalance.renew_session(group, environment, member_id, rebalance.NEW_MEMBER_JOIN_TIMEOUT_MS)
+    return rebalance.prepare_or_complete(group, environment), later
+
+
+def _come_back(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest) -> Joining:
+    """With a member id."""
+    if request.member_id in group.members.pending_ids and request.group_instance_id is None:
+        return _add(group, environment, request, request.member_id)
+    refusal = group.members.refusal(request.member_id, request.group_instance_id)
+    if refusal is not None or group.state is ClassicState.EMPTY:
+        return _refused(refusal or ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+    member = group.members.by_id[request.member_id]
+    leads_again = group.state is ClassicState.STABLE and group.leader == member.member_id
+    gathers = group.state is ClassicState.PREPARING_REBALANCE
+    if not gathers and not leads_again and member.protocols == request.protocols:
+        return NOTHING, Later.of(rebalance.joined(group, member))
+    later: Later[JoinAnswer] = Later()
+    _update(group, environment, member, request, later)
+    return rebalance.prepare_or_complete(group, environment), later
+
+
+def _update(
+    group: ClassicGroup,
+    environment: GroupEnvironment,
+    member: Member,
+    request: JoinRequest,
+    later: Later[JoinAnswer] | None,
+) -> None:
+    """Of two JoinGroup requests of one member the last counts: the first was given up by the client."""
+    if member.join is not None:
+        environment.outbox.send(member.join, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+    group.members.change_protocols(member, request.protocols)
+    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    member.session_timeout_ms = request.session_timeout_ms
+    group.members.wait_for_join(member, later)
+
+
+def _replace(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest, new_id: str) -> Joining:
+    """A static member comes without the id that it had, mostly since it has been started again (KIP-345).
+
+    Where nothing changes for the others, it takes over the assignment; who had the id is fenced."""
+    old_leader = group.leader
+    member = _successor(group, environment, request, new_id)
+    rebalance.renew_session(group, environment, new_id, request.session_timeout_ms)
+    if group.state is ClassicState.STABLE and group.members.elected_protocol() == group.protocol:
+        record = group.record(_assignments(group), environment.now_ms())
+        return [record], Later.of(_took_over(group, member, request, old_leader))
+    later: Later[JoinAnswer] = Later()
+    group.members.wait_for_join(member, later)
+    return rebalance.prepare_or_complete(group, environment), later
+
+
+def _successor(group: ClassicGroup, environment: GroupEnvironment, request: JoinRequest, new_id: str) -> Member:
+    instance_id = request.group_instance_id
+    assert instance_id is not None
+    members = group.members
+    old = members.by_id[members.static[instance_id]]
+    led, was_to_sync = group.leader == old.member_id, old.member_id in members.pending_sync
+    rebalance.fence(group, environment, old)
+    member = Member(new_id, instance_id, request.client_id, request.client_host)
+    member.protocols = request.protocols
+    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    member.session_timeout_ms = request.session_timeout_ms
+    member.assignment = old.assignment
+    members.add(member)
+    if led:
+        group.leader = new_id
+    if was_to_sync:
+        members.pending_sync.add(new_id)
+    return member
+
+
+def _took_over(group: ClassicGroup, member: Member, request: JoinRequest, old_leader: str | None) -> JoinAnswer:
+    """A leader does not assign anew: it is told so, or in older versions that somebody else leads (KIP-814)."""
+    answer = rebalance.joined(group, member)
+    leads = group.leader == member.member_id
+    if request.can_skip_assignment:
+        return replace(answer, skip_assignment=leads)
+    return replace(answer, leader=old_leader or NO_ID, members=())
+
+
+def _assignments(group: ClassicGroup) -> dict[str, bytes]:
+    return {member_id: member.assignment for member_id, member in group.members.by_id.items()}

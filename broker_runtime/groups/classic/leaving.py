@@ -1,0 +1,48 @@
+"""LeaveGroup (13): members go, or an administrator has them go (KIP-345). Pure."""
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.classic import rebalance
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.classic.modern import NO_MODERN_GROUPS, Decided, ModernGroups
+from broker_runtime.groups.classic.rebalance import NOTHING
+from broker_runtime.groups.classic.requests import LeaveAnswer, LeaveRequest, LeavingMember
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.state import GroupsState
+
+
+def leave(
+    state: GroupsState,
+    environment: GroupEnvironment,
+    request: LeaveRequest,
+    modern: ModernGroups = NO_MODERN_GROUPS,
+) -> Decided[LeaveAnswer]:
+    """Raises KafkaError for a group without an id."""
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has an id")
+    group = state.groups.get(request.group_id)
+    if group is None:
+        return NOTHING, LeaveAnswer(tuple(ErrorCode.UNKNOWN_MEMBER_ID for _ in request.members))
+    if not isinstance(group, ClassicGroup):
+        return modern.leave(state, environment, group, request)
+    errors = tuple(_go(group, environment, leaving) for leaving in request.members)
+    somebody_went = ErrorCode.NONE in errors and not group.is_empty
+    records = rebalance.prepare_or_complete(group, environment) if somebody_went else NOTHING
+    return records, LeaveAnswer(errors)
+
+
+def _go(group: ClassicGroup, environment: GroupEnvironment, leaving: LeavingMember) -> ErrorCode:
+    members = group.members
+    member_id = leaving.member_id
+    if not member_id:
+        member_id = members.static.get(leaving.group_instance_id or "", "")
+        if not member_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+    elif member_id in members.pending_ids:
+        rebalance.remove_pending(group, environment, member_id)
+        return ErrorCode.NONE
+    else:
+        refusal = members.refusal(member_id, leaving.group_instance_id)
+        if refusal is not None:
+            return refusal
+    rebalance.remove(group, environment, members.by_id[member_id])
+    return ErrorCode.NONE

@@ -1,0 +1,32 @@
+"""What a coordinator that has just loaded its groups begins with. Pure."""
+
+from collections.abc import Iterator
+
+from broker_runtime.groups.classic import rebalance
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.classic.member import Member
+from broker_runtime.groups.classic.portions import in_portions
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.state import GroupsState
+
+
+def loaded(state: GroupsState, environment: GroupEnvironment) -> None:
+    """Each member has a whole session from now on. A group that is larger than it may be rebalances, and the last of
+    its members are turned away."""
+    groups = [group for group in state.groups.values() if isinstance(group, ClassicGroup)]
+
+    def begin(found: tuple[ClassicGroup, Member]) -> None:
+        group, member = found
+        if group.members.by_id.get(member.member_id) is member:
+            rebalance.renew_session(group, environment, member.member_id, member.session_timeout_ms)
+
+    in_portions("", environment, _members(groups), begin)
+    for group in groups:
+        if len(group.members) > environment.config.group_max_size:
+            rebalance.prepare(group, environment)
+
+
+def _members(groups: list[ClassicGroup]) -> Iterator[tuple[ClassicGroup, Member]]:
+    for group in groups:
+        for member in list(group.members.by_id.values()):
+            yield group, member

@@ -1,0 +1,71 @@
+"""Members that speak the classic protocol in a group of KIP-848: what its side of the house decides about them."""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.answers import Later
+from broker_runtime.groups.classic.requests import (
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    LeaveAnswer,
+    LeaveRequest,
+    SyncAnswer,
+    SyncRequest,
+)
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.group import Group
+from broker_runtime.groups.records import GroupRecord
+from broker_runtime.groups.state import GroupsState
+
+T = TypeVar("T")
+Decided = tuple[Sequence[GroupRecord], T]
+"""What is to be written, and the answer."""
+
+
+class ModernGroups(Protocol):
+    """Asked where the group is of another type, also an empty one, which a classic member may take over."""
+
+    def join(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest
+    ) -> Decided[Later[JoinAnswer]]: ...
+
+    def sync(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
+    ) -> Decided[Later[SyncAnswer]]: ...
+
+    def heartbeat(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: HeartbeatRequest
+    ) -> Decided[ErrorCode]: ...
+
+    def leave(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: LeaveRequest
+    ) -> Decided[LeaveAnswer]: ...
+
+
+class NoModernGroups:
+    """Where no group may be of another type."""
+
+    def join(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: JoinRequest
+    ) -> Decided[Later[JoinAnswer]]:
+        return (), Later.of(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+
+    def sync(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: SyncRequest
+    ) -> Decided[Later[SyncAnswer]]:
+        return (), Later.of(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
+
+    def heartbeat(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: HeartbeatRequest
+    ) -> Decided[ErrorCode]:
+        return (), ErrorCode.UNKNOWN_MEMBER_ID
+
+    def leave(
+        self, state: GroupsState, environment: GroupEnvironment, group: Group, request: LeaveRequest
+    ) -> Decided[LeaveAnswer]:
+        return (), LeaveAnswer(tuple(ErrorCode.UNKNOWN_MEMBER_ID for _ in request.members))
+
+
+NO_MODERN_GROUPS: ModernGroups = NoModernGroups()

@@ -1,0 +1,295 @@
+"""How a group comes to its next generation: who is waited for and how long, and what ends the waiting. Pure.
+
+Each function changes the soft state of a group and returns the records that are to be written.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.answers import Later
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.classic.member import Member
+from broker_runtime.groups.classic.portions import in_portions
+from broker_runtime.groups.classic.requests import NO_ID, JoinAnswer, JoinedMember, SyncAnswer
+from broker_runtime.groups.classic.states import ClassicState
+from broker_runtime.groups.classic.subscriptions import CONSUMER, subscribed_topics
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.records import GroupRecord
+from broker_runtime.groups.state import GroupsState
+
+Records = Sequence[GroupRecord]
+NOTHING: Records = ()
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long a member without an id waits for its first answer, as in Kafka: it cannot send heartbeats meanwhile, and who
+went away would be waited for by each rebalance."""
+
+
+def prepare_or_complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
+    """Somebody has come, has gone, or reads something else."""
+    if group.state is ClassicState.PREPARING_REBALANCE:
+        return complete_when_all_joined(group, environment)
+    return prepare(group, environment)
+
+
+def prepare(group: ClassicGroup, environment: GroupEnvironment) -> Records:
+    """Everybody is to join again. The first rebalance of an empty group waits for those who start at the same time."""
+    tell_those_who_sync(group, environment, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.members.pending_sync.clear()
+    environment.timers.cancel(_sync_key(group))
+    initial = group.state is ClassicState.EMPTY
+    group.enter(ClassicState.PREPARING_REBALANCE, environment.now_ms())
+    if initial:
+        delay_ms = environment.config.group_initial_rebalance_delay_ms
+        left_ms = max(group.members.rebalance_timeout_ms - delay_ms, 0)
+        _wait_for_newcomers(group, environment, delay_ms, left_ms)
+        return NOTHING
+    if group.members.all_joined:
+        return complete(group, environment)
+    _wait_for_joins(group, environment)
+    return NOTHING
+
+
+def complete_when_all_joined(group: ClassicGroup, environment: GroupEnvironment) -> Records:
+    """An initial rebalance waits for its time, whoever has joined."""
+    initial = group.previous_state is ClassicState.EMPTY
+    if group.state is not ClassicState.PREPARING_REBALANCE or initial or not group.members.all_joined:
+        return NOTHING
+    return complete(group, environment)
+
+
+def complete(group: ClassicGroup, environment: GroupEnvironment) -> Records:
+    """The next generation, of those who have joined and of static members. Without anybody the group is empty."""
+    environment.timers.cancel(_join_key(group))
+    members = group.members
+    if members.joining < len(members):
+        for member in members.not_rejoined():
+            if member.group_instance_id is None:
+                remove(group, environment, member)
+    if members.by_id and not _elect_leader(group):
+        _wait_for_joins(group, environment)
+        return NOTHING
+    group.generation += 1
+    if not members.by_id:
+        group.leader = group.protocol = None
+        group.topics = frozenset() if group.protocol_type == CONSUMER else None
+        group.enter(ClassicState.EMPTY, environment.now_ms())
+        return [group.record({}, environment.now_ms())]
+    group.protocol = members.elected_protocol()
+    group.enter(ClassicState.COMPLETING_REBALANCE, environment.now_ms())
+    members.pending_sync.update(members.by_id)
+    environment.timers.schedule(
+        _sync_key(group),
+        members.rebalance_timeout_ms / 1000,
+        partial(_syncs_are_due, group, group.generation, environment),
+    )
+    _answer_joins(group, environment)
+    return NOTHING
+
+
+def fence(group: ClassicGroup, environment: GroupEnvironment, member: Member) -> None:
+    """A static member is somebody else from now on: like `remove`, for another reason."""
+    _remove(group, environment, member, ErrorCode.FENCED_INSTANCE_ID, member.member_id)
+
+
+def remove(group: ClassicGroup, environment: GroupEnvironment, member: Member) -> None:
+    """It is no member any more, and whoever waits for it is told. The caller says what follows for the others."""
+    _remove(group, environment, member, ErrorCode.UNKNOWN_MEMBER_ID, NO_ID)
+
+
+def _remove(group: ClassicGroup, environment: GroupEnvironment, member: Member, error: ErrorCode, told_id: str) -> None:
+    if member.join is not None:
+        environment.outbox.send(member.join, JoinAnswer(error, told_id))
+    if member.sync is not None:
+        environment.outbox.send(member.sync, SyncAnswer(error))
+    environment.timers.cancel(_session_key(group, member.member_id))
+    group.members.remove(member)
+    if group.leader == member.member_id:
+        group.leader = next(iter(group.members.by_id), None)
+
+
+def remove_pending(group: ClassicGroup, environment: GroupEnvironment, member_id: str) -> None:
+    del group.members.pending_ids[member_id]
+    environment.timers.cancel(_session_key(group, member_id))
+
+
+def renew_session(group: ClassicGroup, environment: GroupEnvironment, member_id: str, timeout_ms: int) -> None:
+    """From now on, of a member or of an id that was given."""
+    environment.timers.schedule(
+        _session_key(group, member_id), timeout_ms / 1000, partial(_session_ends, group, member_id, environment)
+    )
+
+
+def has_synced(group: ClassicGroup, environment: GroupEnvironment, member_id: str) -> None:
+    """It need not be waited for any more."""
+    pending = group.members.pending_sync
+    if member_id in pending:
+        pending.remove(member_id)
+        if not pending:
+            environment.timers.cancel(_sync_key(group))
+
+
+def tell_those_who_sync(group: ClassicGroup, environment: GroupEnvironment, error: ErrorCode) -> None:
+    """Nobody waits for this generation's assignment any more."""
+    waiting = [(member, member.sync) for member in group.members.syncing.values()]
+    for member, _ in waiting:
+        member.sync = None
+    group.members.syncing.clear()
+    answer = SyncAnswer(error)
+
+    def tell(waited: tuple[Member, Later[SyncAnswer] | None]) -> None:
+        member, later = waited
+        assert later is not None
+        environment.outbox.send(later, answer)
+        if group.members.by_id.get(member.member_id) is member:
+            renew_session(group, environment, member.member_id, member.session_timeout_ms)
+
+    in_portions(group.group_id, environment, waiting, tell)
+
+
+def joined_members(group: ClassicGroup) -> tuple[JoinedMember, ...]:
+    """What the leader is told."""
+    protocol = group.protocol or ""
+    return tuple(
+        JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol))
+        for member in group.members.by_id.values()
+    )
+
+
+def joined(group: ClassicGroup, member: Member) -> JoinAnswer:
+    """What a member of this generation is told."""
+    leads = group.leader == member.member_id
+    return JoinAnswer(
+        ErrorCode.NONE,
+        member.member_id,
+        group.generation,
+        group.protocol_type,
+        group.protocol,
+        group.leader or NO_ID,
+        members=joined_members(group) if leads else (),
+    )
+
+
+def _answer_joins(group: ClassicGroup, environment: GroupEnvironment) -> None:
+    """The leader first: all others need its assignment. Who is not told yet when the next rebalance begins has joined
+    that one with what waits here."""
+    generation, protocol = group.generation, group.protocol or ""
+    leader = group.members.by_id[group.leader or NO_ID]
+    topics: set[str] = set()
+    group.topics = None
+    understood = group.protocol_type == CONSUMER
+
+    def tell(member: Member) -> None:
+        nonlocal understood
+        if group.generation != generation or group.members.by_id.get(member.member_id) is not member:
+            return
+        try:
+            topics.update(subscribed_topics(member.metadata(protocol)) if understood else ())
+        except ValueError:
+            understood = False
+        if group.state is ClassicState.PREPARING_REBALANCE:
+            return
+        renew_session(group, environment, member.member_id, member.session_timeout_ms)
+        if member.join is not None:
+            environment.outbox.send(member.join, joined(group, member))
+            group.members.wait_for_join(member, None)
+            member.is_new = False
+
+    def last() -> None:
+        if group.generation == generation and understood:
+            group.topics = frozenset(topics)
+
+    others = (member for member in list(group.members.by_id.values()) if member is not leader)
+    tell(leader)
+    in_portions(group.group_id, environment, others, tell, last)
+
+
+def _elect_leader(group: ClassicGroup) -> bool:
+    """The leader stays if it has joined, otherwise another who has. False where nobody has."""
+    leader = group.members.by_id.get(group.leader or NO_ID)
+    if leader is not None and leader.join is not None:
+        return True
+    for member in group.members.by_id.values():
+        if member.join is not None:
+            group.leader = member.member_id
+            return True
+    return False
+
+
+def _wait_for_joins(group: ClassicGroup, environment: GroupEnvironment) -> None:
+    environment.timers.schedule(
+        _join_key(group), group.members.rebalance_timeout_ms / 1000, partial(_joins_are_due, group, environment)
+    )
+
+
+def _wait_for_newcomers(group: ClassicGroup, environment: GroupEnvironment, delay_ms: int, left_ms: int) -> None:
+    """Each newcomer puts the end off by another delay, all of them together by the longest rebalance timeout."""
+    group.newcomer = False
+    environment.timers.schedule(
+        _join_key(group), delay_ms / 1000, partial(_newcomers_are_due, group, environment, delay_ms, left_ms)
+    )
+
+
+def _newcomers_are_due(
+    group: ClassicGroup, environment: GroupEnvironment, delay_ms: int, left_ms: int, state: GroupsState
+) -> tuple[Records, None]:
+    if not group.newcomer or not left_ms:
+        return _joins_are_due(group, environment, state)
+    if _is_waiting(group, state):
+        next_ms = min(environment.config.group_initial_rebalance_delay_ms, left_ms)
+        _wait_for_newcomers(group, environment, next_ms, max(left_ms - delay_ms, 0))
+    return NOTHING, None
+
+
+def _joins_are_due(group: ClassicGroup, environment: GroupEnvironment, state: GroupsState) -> tuple[Records, None]:
+    return (complete(group, environment) if _is_waiting(group, state) else NOTHING), None
+
+
+def _is_waiting(group: ClassicGroup, state: GroupsState) -> bool:
+    return state.groups.get(group.group_id) is group and group.state is ClassicState.PREPARING_REBALANCE
+
+
+def _syncs_are_due(
+    group: ClassicGroup, generation: int, environment: GroupEnvironment, state: GroupsState
+) -> tuple[Records, None]:
+    """Who has joined and does not ask for its assignment is gone."""
+    over = group.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
+    if state.groups.get(group.group_id) is not group or group.generation != generation or over:
+        return NOTHING, None
+    members = group.members
+    if not members.pending_sync:
+        return NOTHING, None
+    for member in [members.by_id[member_id] for member_id in members.pending_sync]:
+        remove(group, environment, member)
+    return prepare(group, environment), None
+
+
+def _session_ends(
+    group: ClassicGroup, member_id: str, environment: GroupEnvironment, state: GroupsState
+) -> tuple[Records, None]:
+    if state.groups.get(group.group_id) is not group:
+        return NOTHING, None
+    member = group.members.by_id.get(member_id)
+    if member_id in group.members.pending_ids:
+        remove_pending(group, environment, member_id)
+    elif member is None or member.needs_no_heartbeat:
+        return NOTHING, None
+    else:
+        remove(group, environment, member)
+        if group.state is not ClassicState.PREPARING_REBALANCE:
+            return prepare(group, environment), None
+    waits = group.state is ClassicState.PREPARING_REBALANCE
+    return (complete(group, environment) if waits and group.members.all_joined else NOTHING), None
+
+
+def _session_key(group: ClassicGroup, member_id: str) -> tuple[str, str, str]:
+    return group.group_id, "session", member_id
+
+
+def _join_key(group: ClassicGroup) -> tuple[str, str]:
+    return group.group_id, "join"
+
+
+def _sync_key(group: ClassicGroup) -> tuple[str, str]:
+    return group.group_id, "sync"

@@ -1,0 +1,98 @@
+"""SyncGroup (14): the leader brings the assignment, and everybody has its part when that is durable. Pure."""
+
+from functools import partial
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.answers import Later
+from broker_runtime.groups.classic import rebalance
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.classic.member import Member
+from broker_runtime.groups.classic.modern import NO_MODERN_GROUPS, Decided, ModernGroups
+from broker_runtime.groups.classic.portions import in_portions
+from broker_runtime.groups.classic.rebalance import NOTHING, Records
+from broker_runtime.groups.classic.requests import SyncAnswer, SyncRequest
+from broker_runtime.groups.classic.states import ClassicState
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.state import GroupsState
+
+Syncing = Decided[Later[SyncAnswer]]
+
+
+def sync(
+    state: GroupsState,
+    environment: GroupEnvironment,
+    request: SyncRequest,
+    modern: ModernGroups = NO_MODERN_GROUPS,
+) -> Syncing:
+    """The answer comes when the leader has asked, or at once."""
+    if not request.group_id:
+        return _refused(ErrorCode.INVALID_GROUP_ID)
+    group = state.groups.get(request.group_id)
+    if group is None or group.is_empty:
+        return _refused(ErrorCode.UNKNOWN_MEMBER_ID)
+    if not isinstance(group, ClassicGroup):
+        return modern.sync(state, environment, group, request)
+    refusal = _refusal(group, request)
+    if refusal is not None:
+        return _refused(refusal)
+    rebalance.has_synced(group, environment, request.member_id)
+    member = group.members.by_id[request.member_id]
+    if group.state is ClassicState.STABLE:
+        return NOTHING, Later.of(_assigned(group, member))
+    return _wait(group, environment, request, member)
+
+
+def _refused(error: ErrorCode) -> Syncing:
+    return NOTHING, Later.of(SyncAnswer(error))
+
+
+def _refusal(group: ClassicGroup, request: SyncRequest) -> ErrorCode | None:
+    refusal = group.members.refusal(request.member_id, request.group_instance_id)
+    if refusal is not None:
+        return refusal
+    if request.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if request.protocol_type not in (None, group.protocol_type) or request.protocol not in (None, group.protocol):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else None
+
+
+def _wait(group: ClassicGroup, environment: GroupEnvironment, request: SyncRequest, member: Member) -> Syncing:
+    """Of two requests of one member the last counts."""
+    if member.sync is not None:
+        environment.outbox.send(member.sync, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+    later: Later[SyncAnswer] = Later()
+    group.members.wait_for_sync(member, later)
+    if group.leader != member.member_id:
+        return NOTHING, later
+    key = (group.group_id, "assigned")
+    environment.timers.schedule(key, 0.0, partial(_was_written, group, group.generation, environment))
+    return [group.record(dict(request.assignments), environment.now_ms())], later
+
+
+def _was_written(
+    group: ClassicGroup, generation: int, environment: GroupEnvironment, state: GroupsState
+) -> tuple[Records, None]:
+    """Decided next after the leader's request: the group is Stable if its record was taken, and all have their part.
+    If the log took nothing, everybody begins again."""
+    if state.groups.get(group.group_id) is not group or group.generation != generation:
+        return NOTHING, None
+    if group.state is ClassicState.COMPLETING_REBALANCE:
+        rebalance.tell_those_who_sync(group, environment, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return rebalance.prepare(group, environment), None
+    in_portions(
+        group.group_id, environment, list(group.members.syncing.values()), partial(_hand_out, group, environment)
+    )
+    return NOTHING, None
+
+
+def _hand_out(group: ClassicGroup, environment: GroupEnvironment, member: Member) -> None:
+    if member.sync is None or group.members.by_id.get(member.member_id) is not member:
+        return
+    environment.outbox.send(member.sync, _assigned(group, member))
+    group.members.wait_for_sync(member, None)
+    rebalance.renew_session(group, environment, member.member_id, member.session_timeout_ms)
+
+
+def _assigned(group: ClassicGroup, member: Member) -> SyncAnswer:
+    return SyncAnswer(ErrorCode.NONE, member.assignment, group.protocol_type, group.protocol)
