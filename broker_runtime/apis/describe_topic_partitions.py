@@ -10,7 +10,7 @@ from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.metadata import partition_fields
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.metadata.topic_names import check_topic_name
+from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
 from broker_runtime.metadata.topics import Topic
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.requests import DescribeTopicPartitionsRequest
@@ -79,7 +79,7 @@ def _topic(name: str, topic_id: object, code: ErrorCode) -> dict[str, object]:
         "error_code": code,
         "name": name,
         "topic_id": topic_id,
-        "is_internal": False,
+        "is_internal": name in INTERNAL_TOPICS,
         "partitions": [],
         "topic_authorized_operations": _OPERATIONS_NOT_ASKED,
     }

@@ -1,4 +1,4 @@
-"""Fetch (1), versions 4 to 15: long poll, sessions, min and max bytes, whole batches straight from the segment files.
+"""Fetch (1), versions 4 to 18: long poll, sessions, min and max bytes, whole batches straight from the segment files.
 
 Records leave as regions of the files: the connection sends them without a copy, or joins small ones into one write.
 
@@ -99,7 +99,7 @@ def _session(request: FetchRequest, context: FetchContext) -> FetchSession | Err
     return session
 
 
-API = ApiSpec(key=FETCH, name="Fetch", versions=(4, 15), handle=handle, reads="frame")
+API = ApiSpec(key=FETCH, name="Fetch", versions=(4, 18), handle=handle, reads="frame")
 METADATA_API = ApiSpec(
-    key=FETCH, name="Fetch", versions=(4, 15), handle=handle_metadata, reads="frame", on_standby=True
+    key=FETCH, name="Fetch", versions=(4, 18), handle=handle_metadata, reads="frame", on_standby=True
 )

@@ -1,6 +1,7 @@
-"""Fetch's answer, versions 4 to 15, packed by hand: consumers' and followers' hot path. Pure.
+"""Fetch's answer, versions 4 to 18, packed by hand: consumers' and followers' hot path. Pure.
 
-There are no transactions: the last stable offset is the high watermark, and none was aborted.
+There are no transactions: the last stable offset is the high watermark, and none was aborted. From version 16 on a
+client is told who leads a partition that it asks the wrong broker for (`FetchRequest.leaders`).
 """
 
 from collections.abc import Collection
@@ -8,7 +9,7 @@ from functools import lru_cache
 from struct import Struct
 from uuid import UUID
 
-from broker_runtime.apis.call import Call
+from broker_runtime.apis.current_leaders import tells_leader
 from broker_runtime.apis.fetch_partition import FetchPartition
 from broker_runtime.apis.fetch_request import FetchRequest
 from broker_runtime.apis.fetch_session import NO_SESSION
@@ -47,10 +48,17 @@ def pack_answer(request: FetchRequest, parts: Collection[FetchPartition], sessio
                 chunks += (b"".join(text), part.region)
                 text = []
             if flexible:
-                text.append(_NO_TAGS)
+                text.append(_tags(part, request) if part.code else _NO_TAGS)
         if flexible:
             text.append(_NO_TAGS)
-    return _framed(call, chunks, text)
+    return _framed(request, chunks, text)
+
+
+def _tags(part: FetchPartition, request: FetchRequest) -> bytes:
+    leaders = request.leaders
+    return (
+        _NO_TAGS if leaders is None or not tells_leader(part.code) else leaders.partition_tags(part.topic, part.index)
+    )
 
 
 def pack_partition(part: FetchPartition, request: FetchRequest) -> None:
@@ -58,7 +66,7 @@ def pack_partition(part: FetchPartition, request: FetchRequest) -> None:
     flexible = request.call.flexible
     part.packed = _partition_head(part, request)
     if flexible and part.region is None:
-        part.packed += _NO_TAGS
+        part.packed += _tags(part, request)
 
 
 def pack_all(request: FetchRequest, topics: Collection[tuple[str | UUID, Collection[FetchPartition]]]) -> Reply:
@@ -76,7 +84,7 @@ def pack_all(request: FetchRequest, topics: Collection[tuple[str | UUID, Collect
                 text = [_NO_TAGS] if flexible else []
         if flexible:
             text.append(_NO_TAGS)
-    return _framed(call, chunks, text)
+    return _framed(request, chunks, text)
 
 
 def _answer_head(request: FetchRequest, topics: int, session_id: int, error: int) -> list[bytes]:
@@ -93,11 +101,12 @@ def _topic_head(topic: str | UUID, partitions: int, flexible: bool) -> bytes:
     return name + array_length(partitions, flexible)
 
 
-def _framed(call: Call, chunks: list[Chunk], text: list[bytes]) -> Reply:
+def _framed(request: FetchRequest, chunks: list[Chunk], text: list[bytes]) -> Reply:
     """`chunks`: what stands before `text`, regions with the bytes before each."""
+    call, leaders = request.call, request.leaders
     flexible = call.flexible
     if flexible:
-        text.append(_NO_TAGS)
+        text.append(_NO_TAGS if leaders is None else leaders.answer_tags())
     tail = b"".join(text)
     if not chunks:
         return (prefix(call.correlation_id, len(tail), flexible) + tail,)

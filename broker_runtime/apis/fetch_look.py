@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from uuid import UUID
 
 from broker_runtime.apis.context import BrokerContext, FetchContext
+from broker_runtime.apis.current_leaders import OF_FETCH, CurrentLeaders, tells_leader
 from broker_runtime.apis.fetch_answer import pack_all, pack_answer, pack_partition
 from broker_runtime.apis.fetch_partition import NOTHING, FetchPartition
 from broker_runtime.apis.fetch_request import FetchRequest
@@ -62,11 +63,17 @@ class Fetch:
                 elif part.offset >= up_to:
                     quiet.append(part)
             except KafkaError as error:
-                part.fail(error.code)
+                self._refuse(part, error)
                 urgent = True
         if quiet:
             self._has_nothing(quiet)
         return found, urgent
+
+    def _refuse(self, part: FetchPartition, error: KafkaError) -> None:
+        part.fail(error.code)
+        request = self.request
+        if request.leaders is None and request.can_be_told_leaders and tells_leader(error.code):
+            request.leaders = CurrentLeaders(self._context.image, request.call.listener, OF_FETCH)
 
     def _readable(self, part: FetchPartition) -> tuple[Log, int]:
         """The log and where it ends for who asks. Raises KafkaError."""
@@ -85,10 +92,15 @@ class Fetch:
         topic = part.topic
         if isinstance(topic, str):
             return topic
-        known = self._context.image.topics.by_id(topic)
-        if known is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
-        return known.name
+        topics, name = self._context.image.topics, part.name
+        if name is None:
+            known = topics.by_id(topic)
+            if known is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
+            part.name = name = known.name
+        elif (known := topics.get(name)) is not None and known.id != topic:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"topic {name} is another one now, with id {known.id}")
+        return name
 
     def _is_urgent(self, part: FetchPartition, log: Log) -> bool:
         """Whether the log says something of itself that is to be told at once."""
@@ -117,6 +129,8 @@ class Fetch:
                 facts.append((self._shown_name(part), part.index, size, -1, part.offset, -1, -1, -1, part.code))
 
     def _shown_name(self, part: FetchPartition) -> str:
+        if part.name is not None:
+            return part.name
         try:
             return self._name_of(part)
         except KafkaError:

@@ -43,6 +43,7 @@ class FetchPartition:
         "log",
         "log_start",
         "max_bytes",
+        "name",
         "offset",
         "packed",
         "region",
@@ -58,6 +59,8 @@ class FetchPartition:
 
     def __init__(self, asked: AskedPartition) -> None:
         self.topic, self.index, self.offset, self.max_bytes, self.leader_epoch, self.last_epoch, self.log_start = asked
+        self.name: str | None = None
+        """Of a topic that is asked for by its id, once it was found; also when it has gone (as in Kafka's sessions)."""
         self.log: Log | None = None
         self.leader: LeaderReplica | None = None
         """Of a follower's fetch."""

@@ -1,6 +1,8 @@
-"""Fetch's request, versions 4 to 15, read by hand: consumers' and followers' hot path. Pure.
+"""Fetch's request, versions 4 to 18, read by hand: consumers' and followers' hot path. Pure.
 
-Versions from 13 name topics by id (KIP-516), version 15 brings the follower's broker epoch in a tagged field.
+Versions from 13 name topics by id (KIP-516), those from 15 bring the follower's broker epoch in a tagged field. What
+others say of themselves in tagged fields of partitions (the folder of a replica in version 17, in version 18 the high
+watermark that it knows, KIP-1166) makes no difference to the answer.
 """
 
 from collections.abc import Mapping, Set
@@ -9,12 +11,14 @@ from struct import Struct
 from uuid import UUID
 
 from broker_runtime.apis.call import Call
+from broker_runtime.apis.current_leaders import CurrentLeaders
 from broker_runtime.apis.fetch_partition import AskedPartition, PartitionKey
 from broker_runtime.apis.fetch_session import FINAL_EPOCH, NO_SESSION
 from broker_runtime.apis.repeated_fetch import PARTITIONS_MIN, PartitionBytes
 from broker_runtime.wire.reader import RequestReader
 
 _BY_ID_SINCE = 13
+_LEADERS_SINCE = 16
 CONSUMER = -1
 _HEAD_V4 = Struct(">iiiib")
 _HEAD_V7 = Struct(">iiiibii")
@@ -23,7 +27,7 @@ _PARTITION_V4 = Struct(">iqi")
 _PARTITION_V5 = Struct(">iqqi")
 _PARTITION_V9 = Struct(">iiqqi")
 _PARTITION_V12 = Struct(">iiqiqi")
-_PARTITIONS = (_PARTITION_V4,) * 5 + (_PARTITION_V5,) * 4 + (_PARTITION_V9,) * 3 + (_PARTITION_V12,) * 4
+_PARTITIONS = (_PARTITION_V4,) * 5 + (_PARTITION_V5,) * 4 + (_PARTITION_V9,) * 3 + (_PARTITION_V12,) * 7
 """By version."""
 _INT32 = Struct(">i")
 _REPLICA_STATE = Struct(">iq")
@@ -52,10 +56,16 @@ class FetchRequest:
     forgotten: list[PartitionKey] = field(default_factory=list)
     repeatable: Repeatable | None = None
     """Instead of `asked`, where many are asked for without a session."""
+    leaders: CurrentLeaders | None = None
+    """Where a partition was refused because of who leads it, and the client can be told."""
 
     @property
     def uses_topic_ids(self) -> bool:
         return self.call.version >= _BY_ID_SINCE
+
+    @property
+    def can_be_told_leaders(self) -> bool:
+        return self.call.version >= _LEADERS_SINCE
 
     @property
     def wants_no_session(self) -> bool:

@@ -3,6 +3,8 @@
 - Fenced brokers are left out, and so are brokers without the listener that was asked (LISTENER_NOT_FOUND).
 - An unknown topic is created when the request and auto.create.topics.enable allow it. As in Kafka the answer does not
   wait for it: UNKNOWN_TOPIC_OR_PARTITION, on which clients ask again.
+- The topics of coordinators are internal: consumers that subscribe by a pattern leave them out. Coordinators have them
+  made, with a configuration of their own, and nobody by asking for them.
 - Authorized operations are not implemented: always the "not asked" value.
 """
 
@@ -14,7 +16,7 @@ from broker_runtime.apis.context import ZERO_UUID, ApiSpec, BrokerContext
 from broker_runtime.apis.packed_topics import OPERATIONS_NOT_ASKED, PackedTopics, offline, visible_leader
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.metadata.topic_names import check_topic_name
+from broker_runtime.metadata.topic_names import INTERNAL_TOPICS, check_topic_name
 from broker_runtime.metadata.topics import Partition, Topic
 from broker_runtime.wire.messages import Fields, encode_response_body
 from broker_runtime.wire.reply import Reply
@@ -92,7 +94,7 @@ def _refused(item: MetadataRequestTopic) -> Fields:
 def _can_be_created(item: MetadataRequestTopic, call: Call, image: MetadataImage) -> bool:
     if item.name is None or item.name in image.topics or _id_of(item, call.version) is not None:
         return False
-    return _name_problem(item.name) is None
+    return item.name not in INTERNAL_TOPICS and _name_problem(item.name) is None
 
 
 def _name_problem(name: str) -> ErrorCode | None:
@@ -123,7 +125,7 @@ def _absent(name: str | None, topic_id: object, code: ErrorCode) -> Fields:
         "error_code": code,
         "name": name if name is not None or topic_id is not None else "",
         "topic_id": topic_id,
-        "is_internal": False,
+        "is_internal": name in INTERNAL_TOPICS,
         "partitions": [],
         "topic_authorized_operations": OPERATIONS_NOT_ASKED,
     }
@@ -134,7 +136,7 @@ def _topic(topic: Topic, call: Call, image: MetadataImage) -> Fields:
         "error_code": ErrorCode.NONE,
         "name": topic.name,
         "topic_id": topic.id,
-        "is_internal": False,
+        "is_internal": topic.name in INTERNAL_TOPICS,
         "partitions": [
             partition_fields(index, part, call.listener, image, call.version)
             for index, part in sorted(topic.partitions.items())

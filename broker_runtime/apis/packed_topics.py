@@ -9,6 +9,7 @@ from struct import Struct, pack
 
 from broker_runtime.errors import ErrorCode
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.metadata.topics import Topic
 from broker_runtime.wire.writer import array_length, string
 
@@ -19,6 +20,7 @@ _CLUSTER_OPERATIONS_IN = range(8, 11)
 _ERROR_SINCE = 13
 _LISTENER_NOT_FOUND_SINCE = 6
 _NO_ERROR = b"\x00\x00"
+_NOT_INTERNAL, _INTERNAL = b"\x00", b"\x01"
 _OPERATIONS = OPERATIONS_NOT_ASKED.to_bytes(4, "big", signed=True)
 _PARTITION_V0 = Struct(">hii")
 _PARTITION_V7 = Struct(">hiii")
@@ -66,7 +68,7 @@ class PackedTopics:
         if version >= _ID_SINCE:
             found.append(topic.id.bytes)
         if version >= _INTERNAL_SINCE:
-            found.append(b"\x00")
+            found.append(_INTERNAL if topic.name in INTERNAL_TOPICS else _NOT_INTERNAL)
         found.append(array_length(len(topic.partitions), flexible))
         end = b"\x00" if flexible else b""
         for index, part in sorted(topic.partitions.items()):

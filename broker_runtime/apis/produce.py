@@ -1,4 +1,4 @@
-"""Produce (0), versions 3 to 12: the product's hot path.
+"""Produce (0), versions 3 to 13: the product's hot path.
 
 The header was parsed once; the fixed fields are read with struct from the frame; the record bytes go from the frame
 to the log as they came (one checksum, one append) and one reply is joined from a few packed pieces.
@@ -10,14 +10,14 @@ to the log as they came (one checksum, one append) and one reply is joined from 
   loop does not.
 - Versions 0-2 are advertised for old librdkafka (KIP-896) but refused.
 - Compressed and long batches whose records have to be looked at are appended once another thread has done so.
-- Not implemented: transactions (a transactional id is answered with INVALID_TXN_STATE), throttling, KIP-951.
+- Not implemented: transactions (a transactional id is answered with INVALID_TXN_STATE), throttling.
 """
 
 from collections.abc import Sequence
 
 from broker_runtime.apis.call import NO_ACKS, Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
-from broker_runtime.apis.produce_answer import failed_partition, success, tail
+from broker_runtime.apis.produce_answer import Refused, success, tail
 from broker_runtime.apis.produce_request import read_request
 from broker_runtime.apis.produce_wait import ProduceWait, Waiting, safe_below
 from broker_runtime.apis.record_checks import Unchecked, look_aside
@@ -32,20 +32,24 @@ from broker_runtime.wire.reply import NO_REPLY, PendingReply, Reply
 from broker_runtime.wire.versions import PRODUCE
 
 _API_KEY = PRODUCE.to_bytes(2, "big")
+_BY_ID_SINCE = 13
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply:
-    transactional_id, acks, timeout_ms, appends, answer = read_request(reader)
     version = call.version
+    by_id = context.image.topics if version >= _BY_ID_SINCE else None
+    transactional_id, acks, timeout_ms, appends, answer = read_request(reader, by_id)
     call.acks = acks if -1 <= acks <= 1 else NO_ACKS
     refusal = _refusal(transactional_id, acks)
-    failed: tuple[str, str] | None = None
+    refused: Refused | None = None
     waiting: list[Waiting] = []
     unchecked: list[Unchecked] = []
     for place, topic, index, records in appends:
         try:
             if refusal is not None:
                 raise refusal
+            if not isinstance(topic, str):
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {topic}")
             leader = context.led(topic, index)
             if leader.log.config.checks_records and _takes_long(records, leader, context):
                 unchecked.append(Unchecked(place, topic, index, bytes(records or b""), leader.log.config))
@@ -55,19 +59,19 @@ def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply |
                 waiting.append(Waiting(place, leader, leader.leader_epoch, index, done))
             answer[place] = success(version, index, done)
         except KafkaError as error:
-            failed = _refused_without_reply(error)
-            answer[place] = failed_partition(call, topic, index, error)
-    answer.append(tail(call.throttle_ms, call.flexible))
+            refused = refused or Refused(answer, call, context.image)
+            refused.add(place, topic, index, error)
+    answer.append(tail(call.throttle_ms, call.flexible) if refused is None else refused.tail())
     if unchecked:
-        return _WhenChecked(answer, unchecked, waiting, failed, call, timeout_ms, context).call
+        return _WhenChecked(answer, unchecked, waiting, refused, call, timeout_ms, context).call
     if acks == 0:
-        if failed is not None:
-            raise ProtocolError(*failed)
+        if refused is not None:
+            raise ProtocolError(*_refused_without_reply(refused))
         return NO_REPLY
     if waiting:
         later = call.later()
         later.admits = _is_produce
-        return ProduceWait(answer, waiting, later, _timer(acks, timeout_ms, context)).call
+        return ProduceWait(answer, waiting, later, context, _longest_wait_s(acks, timeout_ms), refused).call
     return call.packed(b"".join(answer))
 
 
@@ -87,13 +91,13 @@ class _WhenChecked:
         answer: list[bytes],
         unchecked: Sequence[Unchecked],
         waiting: list[Waiting],
-        failed: tuple[str, str] | None,
+        refused: Refused | None,
         call: Call,
         timeout_ms: int,
         context: BrokerContext,
     ) -> None:
-        """`waiting` and `failed` are of the partitions that nobody had to look at."""
-        self._answer, self._waiting, self._failed = answer, waiting, failed
+        """`waiting` and `refused` are of the partitions that nobody had to look at."""
+        self._answer, self._waiting, self._refused = answer, waiting, refused
         self._timeout_ms, self._context = timeout_ms, context
         # Who goes away is not answered; its records are appended, as if it had gone a moment later.
         self.call = call.later()
@@ -110,24 +114,26 @@ class _WhenChecked:
                 self._waiting.append(Waiting(item.place, leader, leader.leader_epoch, item.partition, done))
             answer[item.place] = success(version, item.partition, done)
         except KafkaError as error:
-            self._failed = _refused_without_reply(error)
-            answer[item.place] = failed_partition(self.call, item.topic, item.partition, error)
+            self._refused = self._refused or Refused(answer, self.call, self._context.image)
+            self._refused.add(item.place, item.topic, item.partition, error)
+            answer[-1] = self._refused.tail()
 
     def _finish(self) -> None:
-        acks, answer = self.call.acks, self._answer
-        if acks == 0 and self._failed is not None:
-            self.call.refuse(*self._failed)
+        acks, answer, refused = self.call.acks, self._answer, self._refused
+        if acks == 0 and refused is not None:
+            self.call.refuse(*_refused_without_reply(refused))
         elif acks == 0:
             self.call.complete(NO_REPLY)
         elif self._waiting and not self.call.done:
-            ProduceWait(answer, self._waiting, self.call, _timer(acks, self._timeout_ms, self._context))
+            longest_s = _longest_wait_s(acks, self._timeout_ms)
+            ProduceWait(answer, self._waiting, self.call, self._context, longest_s, refused)
         else:
             self.call.complete(self.call.packed(b"".join(answer)))
 
 
-def _timer(acks: int, timeout_ms: int, context: BrokerContext) -> tuple[BrokerContext, float] | None:
+def _longest_wait_s(acks: int, timeout_ms: int) -> float | None:
     """With acks=1 only the disk is waited for, however long that takes."""
-    return None if acks == 1 else (context, max(timeout_ms, 0) / 1000)
+    return None if acks == 1 else max(timeout_ms, 0) / 1000
 
 
 def _takes_long(records: memoryview | None, leader: LeaderReplica, context: BrokerContext) -> bool:
@@ -150,9 +156,9 @@ def _refusal(transactional_id: str | None, acks: int) -> KafkaError | None:
     return None
 
 
-def _refused_without_reply(failed: KafkaError) -> tuple[str, str]:
+def _refused_without_reply(refused: Refused) -> tuple[str, str]:
     """As what the connection's end is counted, and why it ends."""
-    return "acks-0-failed", f"a produce request with acks=0 failed: {failed}"
+    return "acks-0-failed", f"a produce request with acks=0 failed: {refused.why}"
 
 
 def _append(call: Call, leader: LeaderReplica, records: memoryview | None) -> AppendResult:
@@ -175,4 +181,4 @@ def _append(call: Call, leader: LeaderReplica, records: memoryview | None) -> Ap
     return done
 
 
-API = ApiSpec(key=PRODUCE, name="Produce", versions=(3, 12), handle=handle, reads="frame")
+API = ApiSpec(key=PRODUCE, name="Produce", versions=(3, 13), handle=handle, reads="frame")

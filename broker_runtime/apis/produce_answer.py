@@ -1,20 +1,27 @@
-"""The results of a Produce answer, versions 3 to 12, packed by hand: the product's hot path. Pure."""
+"""The results of a Produce answer, versions 3 to 13, packed by hand: the product's hot path. Pure.
+
+From version 10 on a client is told who leads a partition that it asks the wrong broker for (KIP-951).
+"""
 
 from struct import Struct
+from uuid import UUID
 
 from broker_runtime.apis.call import Call
+from broker_runtime.apis.current_leaders import OF_PRODUCE, CurrentLeaders, tells_leader
 from broker_runtime.errors import KafkaError, RecordsRefusedError
+from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.storage.log import AppendResult
+from broker_runtime.wire.uuids import encode_uuid
 from broker_runtime.wire.writer import array_length, nullable_string
 
 _INDEX = Struct(">i")
 _RESULT_V2 = Struct(">ihqq")
 _RESULT_V5 = Struct(">ihqqq")
-_RECORD_ERRORS_SINCE = 8
+_RECORD_ERRORS_SINCE, _LEADERS_SINCE = 8, 10
 _NO_TIMESTAMP = -1
 _OK_TAIL_V8 = b"\x00\x00\x00\x00\xff\xff"
 _OK_TAIL_V9 = b"\x01\x00\x00"
-_OK_TAILS = (b"",) * _RECORD_ERRORS_SINCE + (_OK_TAIL_V8,) + (_OK_TAIL_V9,) * 4
+_OK_TAILS = (b"",) * _RECORD_ERRORS_SINCE + (_OK_TAIL_V8,) + (_OK_TAIL_V9,) * 5
 """By version: no record errors, no message, no tagged fields."""
 _TAIL = Struct(">i")
 _FLEXIBLE_TAIL = Struct(">ix")
@@ -32,20 +39,43 @@ def success(version: int, index: int, done: AppendResult) -> bytes:
     return _RESULT_V2.pack(index, 0, base_offset, append_time_ms)
 
 
-def failure(version: int, index: int, error: KafkaError) -> bytes:
+class Refused:
+    """The partitions of one request that failed. Made when the first one does: nearly always none is."""
+
+    __slots__ = ("_answer", "_call", "_leaders", "why")
+
+    def __init__(self, answer: list[bytes], call: Call, image: MetadataImage) -> None:
+        """`answer` are the pieces of which it will be joined."""
+        self._answer, self._call = answer, call
+        self._leaders = CurrentLeaders(image, call.listener, OF_PRODUCE)
+        self.why = ""
+        """What is wrong with the last one; not the error, whose frames refer to this."""
+
+    def add(self, place: int, topic: str | UUID, index: int, error: KafkaError) -> None:
+        """Pack what the answer says of this partition, of which whoever observes the call is told, too."""
+        call = self._call
+        call.error, self.why = error.code, str(error)
+        if call.partitions is not None:
+            name = topic if isinstance(topic, str) else encode_uuid(topic)
+            call.partitions.append((name, index, 0, -1, -1, -1, -1, -1, error.code))
+        packed = _failure(call.version, index, error)
+        if call.version >= _LEADERS_SINCE and tells_leader(error.code):
+            packed = packed[:-1] + self._leaders.partition_tags(topic, index)
+        self._answer[place] = packed
+
+    def tail(self) -> bytes:
+        """What follows the results, once all of them are there."""
+        if self._call.version < _LEADERS_SINCE:
+            return tail(self._call.throttle_ms, self._call.flexible)
+        return _TAIL.pack(self._call.throttle_ms) + self._leaders.answer_tags()
+
+
+def _failure(version: int, index: int, error: KafkaError) -> bytes:
     result = _refused(version, index, error.code, error.message)
     if isinstance(error, RecordsRefusedError) and version >= _RECORD_ERRORS_SINCE:
         fixed = _RESULT_V5.size
         return result[:fixed] + _record_errors(version, error) + result[fixed + len(array_length(0, version > 8)) :]
     return result
-
-
-def failed_partition(call: Call, topic: str, index: int, error: KafkaError) -> bytes:
-    """The part of an answer that is about this partition, which whoever observes the call is told of."""
-    call.error = error.code
-    if call.partitions is not None:
-        call.partitions.append((topic, index, 0, -1, -1, -1, -1, -1, error.code))
-    return failure(call.version, index, error)
 
 
 def _record_errors(version: int, error: RecordsRefusedError) -> bytes:

@@ -1,19 +1,24 @@
-"""Produce's request, versions 3 to 12, read by hand: the product's hot path. Pure.
+"""Produce's request, versions 3 to 13, read by hand: the product's hot path. Pure.
 
 The record bytes stay a view into the frame. All of it is read before anything is done: a request that breaks off has
-appended nothing, as in Kafka.
+appended nothing, as in Kafka. Version 13 names topics by id (KIP-516), which are names for all who come after.
 """
 
 from struct import Struct
+from uuid import UUID
 
+from broker_runtime.metadata.topics import Topics
 from broker_runtime.wire.reader import RequestReader
 
 _ACKS_TIMEOUT = Struct(">hi")
 _PARTITION = Struct(">i")
 _NO_TAGS = b"\x00"
 
-AskedAppend = tuple[int, str, int, memoryview | None]
-"""The place of its result in the answer, topic, partition, and records, which are valid as long as the frame is."""
+AskedAppend = tuple[int, str | UUID, int, memoryview | None]
+"""The place of its result in the answer, topic, partition, and records, which are valid as long as the frame is.
+
+A topic is an id where there is none with that id.
+"""
 
 
 ProduceRequest = tuple[str | None, int, int, list[AskedAppend], list[bytes]]
@@ -22,8 +27,8 @@ counts as they were asked, and an empty place for each partition's result.
 """
 
 
-def read_request(reader: RequestReader) -> ProduceRequest:
-    """Raises ProtocolError."""
+def read_request(reader: RequestReader, by_id: Topics | None) -> ProduceRequest:
+    """`by_id`: where to look topics up of a version that names them so. Raises ProtocolError."""
     flexible = reader.flexible
     transactional_id = reader.nullable_string()
     acks, timeout_ms = reader.fixed(_ACKS_TIMEOUT)
@@ -34,13 +39,20 @@ def read_request(reader: RequestReader) -> ProduceRequest:
     if not topics:
         answer.append(reader.since(topics_at))
     for _ in range(topics):
-        name = reader.string()
+        topic: str | UUID
+        if by_id is None:
+            topic = reader.string()
+        else:
+            topic = reader.uuid()
+            known = by_id.by_id(topic)
+            if known is not None:
+                topic = known.name
         partitions = reader.array_length()
         # In the answer all that stands before a partition's result is the same.
         answer.append(reader.since(topics_at))
         for _ in range(partitions):
             (index,) = reader.fixed(_PARTITION)
-            appends.append((len(answer), name, index, reader.nullable_bytes()))
+            appends.append((len(answer), topic, index, reader.nullable_bytes()))
             answer.append(b"")
             if flexible:
                 reader.end_struct()

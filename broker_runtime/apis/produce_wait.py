@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import BrokerContext
-from broker_runtime.apis.produce_answer import failed_partition
+from broker_runtime.apis.produce_answer import Refused
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import AppendResult, Log
@@ -30,17 +30,24 @@ class ProduceWait:
     """Answers when no partition of a request waits any more: its records are as safe as was asked for, or never will be
     as another broker leads or the disk has failed. With acks=all, for as many seconds as the timer says at most."""
 
-    __slots__ = ("_for_all", "_left", "_out", "_timer", "_undo", "_waiting", "call")
+    __slots__ = ("_context", "_for_all", "_left", "_out", "_refused", "_timer", "_undo", "_waiting", "call")
 
     def __init__(
-        self, out: list[bytes], waiting: Sequence[Waiting], call: Call, timer: tuple[BrokerContext, float] | None
+        self,
+        out: list[bytes],
+        waiting: Sequence[Waiting],
+        call: Call,
+        context: BrokerContext,
+        timeout_s: float | None,
+        refused: Refused | None,
     ) -> None:
-        self._out = out
-        self._waiting = waiting
-        self._for_all = timer is not None
+        """Without `timeout_s` only the disk is waited for; `refused` are partitions that failed before."""
+        self._out, self._waiting = out, waiting
+        self._context, self._refused = context, refused
+        self._for_all = timeout_s is not None
         self.call = call
         call.on_cancel = self._stop
-        self._timer = None if timer is None else timer[0].call_later(timer[1], call.guarded(self._answer))
+        self._timer = None if timeout_s is None else context.call_later(timeout_s, call.guarded(self._answer))
         is_over = call.guarded(self._one_less)
         # Of what came about with the append, or while another batch was looked at, nobody will be told any more.
         open_ones = [item for item in waiting if self._is_open(item)]
@@ -69,9 +76,16 @@ class ProduceWait:
         if failed and call.partitions is not None:
             in_vain = {(item.leader.topic, item.partition) for item, _ in failed}
             call.partitions = [facts for facts in call.partitions if facts[:2] not in in_vain]
-        for item, error in failed:
-            self._out[item.place] = failed_partition(call, item.leader.topic, item.partition, error)
+        if failed:
+            self._refuse(failed)
         call.complete(call.packed(b"".join(self._out)))
+
+    def _refuse(self, failed: Sequence[tuple[Waiting, KafkaError]]) -> None:
+        out = self._out
+        refused = self._refused or Refused(out, self.call, self._context.image)
+        for item, error in failed:
+            refused.add(item.place, item.leader.topic, item.partition, error)
+        out[-1] = refused.tail()
 
     def _stop(self) -> None:
         if self._timer is not None:

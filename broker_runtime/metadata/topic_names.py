@@ -1,4 +1,4 @@
-"""Which names a topic may have, and the one that is metadata's own. Pure."""
+"""Which names a topic may have, the one that is metadata's own, and those of the coordinators. Pure."""
 
 import re
 from uuid import UUID
@@ -8,6 +8,9 @@ from broker_runtime.errors import ErrorCode, KafkaError
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)
 """Kafka's reserved id of the metadata topic."""
+GROUPS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
+INTERNAL_TOPICS = frozenset((GROUPS_TOPIC, TRANSACTIONS_TOPIC))
+"""What coordinators write. Consumers that subscribe by a pattern leave them out."""
 NAME_LENGTH_MAX = 249
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -21,7 +21,6 @@ UNKNOWN = "unknown"
 _PREFIX = "sluicegate_observed_"
 _TOPIC = "topic"
 _LABELS = ("api", "listener", "principal", "client_id", _TOPIC)
-_FETCH_BY_ID_SINCE = 13
 _OPEN_MAX = 10_000
 """Produce requests that wait for their answers; beyond it the first of them are not counted by topic."""
 _KEYS = {"labels": "api", "label.values.max": "100"}
@@ -93,7 +92,7 @@ class PrometheusObserver:
         figures.request_bytes += context.request_bytes
         if self._by_topic and api_key == PRODUCE:
             brought = [
-                (topic.name, partition.records.size, partition.records.count or 0)
+                (topic.get_topic() or UNKNOWN, partition.records.size, partition.records.count or 0)
                 for topic in struct.get_array("topic_data")
                 for partition in topic.partition_data
                 if partition.records is not None
@@ -117,10 +116,9 @@ class PrometheusObserver:
             self._accepted(produced, _taken(struct))
         elif context.api_name == "Fetch":
             for topic in struct.get_array("responses"):
-                name = topic.topic if api_version < _FETCH_BY_ID_SINCE else context.topic_name(topic.topic_id)
                 size = sum(partition.records.size for partition in topic.partitions if partition.records is not None)
                 if size:
-                    self._topic(labels, name or UNKNOWN).bytes_out += size
+                    self._topic(labels, topic.get_topic() or UNKNOWN).bytes_out += size
 
     def record_no_response(self, why: NoResponse, api_version: int, correlation_id: str) -> None:
         del api_version
@@ -192,7 +190,7 @@ class PrometheusObserver:
 def _taken(response: Struct) -> set[str]:
     """The topics of which a Produce response says that a partition has taken its records."""
     return {
-        topic.name
+        topic.get_topic() or UNKNOWN
         for topic in response.get_array("responses")
         if any(not partition.error_code for partition in topic.partition_responses)
     }

@@ -1,7 +1,8 @@
 """Messages for the tests of whoever writes an observer: a struct like those that a broker shows, without a broker."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from uuid import UUID
 
 from broker_runtime.apis.call import Call, Completion, Ending
 from broker_runtime.apis.table import BROKER_APIS
@@ -10,6 +11,7 @@ from broker_runtime.observers.source import Source
 from broker_runtime.observers.view import Struct
 from broker_runtime.wire.messages import Fields, encode_request_body, encode_response_body, message_type
 
+_NO_TOPICS: Mapping[UUID, str] = {}
 _APIS = {api.key: api for api in BROKER_APIS}
 
 
@@ -39,22 +41,33 @@ class _Connection:
 
 
 @contextmanager
-def sample_request(api_key: int, version: int, fields: Fields, *, client_id: str | None = None) -> Iterator[Struct]:
-    """A request of these fields, by kio's names; it is valid within the `with` statement, as it is during a call."""
+def sample_request(
+    api_key: int, version: int, fields: Fields, *, client_id: str | None = None, topics: Mapping[UUID, str] = _NO_TOPICS
+) -> Iterator[Struct]:
+    """A request of these fields, by kio's names; it is valid within the `with` statement, as it is during a call.
+
+    `topics` are those that are known by their ids.
+    """
     body = encode_request_body(api_key, version, fields)
-    yield from _shown(_call(api_key, version, client_id, len(body)), "Request", body, ended=False)
+    yield from _shown(_call(api_key, version, client_id, len(body)), "Request", body, topics, ended=False)
 
 
 @contextmanager
 def sample_response(
-    api_key: int, version: int, fields: Fields, *, client_id: str | None = None, duration_s: float = 0.0
+    api_key: int,
+    version: int,
+    fields: Fields,
+    *,
+    client_id: str | None = None,
+    duration_s: float = 0.0,
+    topics: Mapping[UUID, str] = _NO_TOPICS,
 ) -> Iterator[Struct]:
     """The same of a response, which took so long."""
     body = encode_response_body(api_key, version, fields)
     call = _call(api_key, version, client_id, 0)
     call.fields, call.reply, call.ending = fields, (body,), Ending.ANSWERED
     call.completed_s = duration_s
-    yield from _shown(call, "Response", body, ended=True)
+    yield from _shown(call, "Response", body, topics, ended=True)
 
 
 def _call(api_key: int, version: int, client_id: str | None, size: int) -> Call:
@@ -64,8 +77,8 @@ def _call(api_key: int, version: int, client_id: str | None, size: int) -> Call:
     return call
 
 
-def _shown(call: Call, direction: str, body: bytes, *, ended: bool) -> Iterator[Struct]:
-    source = Source(body, about=(call, lambda _: None, ended))
+def _shown(call: Call, direction: str, body: bytes, topics: Mapping[UUID, str], *, ended: bool) -> Iterator[Struct]:
+    source = Source(body, about=(call, topics.get, ended))
     try:
         yield view_of(message_type(call.api.key, call.version, direction), source, 0)
     finally:

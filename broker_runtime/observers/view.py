@@ -2,7 +2,7 @@
 
     for topic in struct.get_array("topic_data"):
         for partition in topic.partition_data:
-            count(topic.name, partition.records.size)
+            count(topic.get_topic(), partition.records.size)
 
 Who looks at three fields pays for three fields, and for walking over those before them. A view is valid during the call
 that it was given to, and cannot be written.
@@ -25,6 +25,7 @@ _BATCH_OVERHEAD_BYTES, _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT, _COUNT_AT = 12, 8,
 _BATCH_HEADER_BYTES = 61
 _MAGIC = 2
 _COMPRESSION_MASK = 0x07
+_TOPIC_FIELDS, _TOPIC_ID = ("name", "topic"), "topic_id"
 
 
 class UnknownFieldError(AttributeError, LookupError):
@@ -135,6 +136,16 @@ class Struct:
         if found is not None and not isinstance(found, Records):
             raise UnknownFieldError(f"{self._title()}: {name} is not of records; ask for it by get({name!r})")
         return found
+
+    def get_topic(self) -> str | None:
+        """The name of the topic that this struct is about, also where newer versions say its id.
+
+        None when this broker does not know the id.
+        """
+        for name in _TOPIC_FIELDS:
+            if name in self._shape.places and (found := getattr(self, name)) is not None:
+                return str(found)
+        return self.context.topic_name(self.get(_TOPIC_ID))
 
     @property
     def fields(self) -> tuple[str, ...]:

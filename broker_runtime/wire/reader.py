@@ -3,6 +3,7 @@
 Pure. Raises ProtocolError when a field runs past the end: nothing of the request is used then.
 """
 
+from functools import lru_cache
 from struct import Struct, error
 from uuid import UUID
 
@@ -11,6 +12,13 @@ from broker_runtime.wire.varint import read_uvarint, skip_tagged_fields
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
+_UUIDS_KEPT = 1024
+
+
+@lru_cache(_UUIDS_KEPT)
+def _uuid(raw: bytes) -> UUID:
+    """To make one takes longer than all else that is done for a topic, and they are few."""
+    return UUID(bytes=raw)
 
 
 class FrameCursor:
@@ -50,7 +58,7 @@ class FrameCursor:
         return bytes(self._frame[position : self.position])
 
     def uuid(self) -> UUID:
-        return UUID(bytes=bytes(self._take(16)))
+        return _uuid(bytes(self._take(16)))
 
     def _take(self, length: int) -> memoryview:
         end = self.position + length

@@ -4,16 +4,19 @@ import gzip
 import struct
 import time
 from collections.abc import Sequence
+from uuid import UUID
 
 from tests.integration.differential.batches import Batch
 from tests.integration.differential.play import Play
 from tests.integration.differential.settling import settle
-from tests.integration.differential.topics import TIMEOUT_MS, new
+from tests.integration.differential.topics import NOBODY, STRANGER, TIMEOUT_MS, new
 from tests.support.packed_batches import timed
 from tests.support.wire_client import CLOSED, Plain, read_answer, request_frame, trimmed
 
-PRODUCE_VERSIONS = range(3, 13)
-FETCH_VERSIONS = range(4, 13)
+PRODUCE_VERSIONS = range(3, 14)
+PRODUCED_BY_ID_SINCE = 13
+FETCH_VERSIONS = range(4, 19)
+FETCHED_BY_ID_SINCE = 13
 LIST_OFFSETS_VERSIONS = range(1, 12)
 SILENT_AFTER_S = 3.0
 NOW_MS = int(time.time() * 1000)
@@ -50,8 +53,22 @@ def produce_fields(name: str, records: bytes | None, acks: int = -1, partition: 
 def produce(
     on: Play, step: str, name: str, records: bytes | None, acks: int = -1, partition: int = 0, version: int = 9
 ) -> None:
-    answer = on.quietly("produce", version, **produce_fields(name, records, acks, partition))
+    fields = produce_fields(name, records, acks, partition)
+    if version >= PRODUCED_BY_ID_SINCE:
+        fields["topic_data"] = [_by_id(on, each, "name") for each in fields["topic_data"]]
+    answer = on.quietly("produce", version, **fields)
     on.note(step, answer if answer == CLOSED else answer | {"responses": _times_made_alike(answer["responses"])})
+
+
+def _by_id(on: Play, topic: Plain, named: str) -> Plain:
+    """The same with the topic's id, or one that nobody has, in place of its name."""
+    return {"topic_id": _id_of(on, topic[named])} | {key: value for key, value in topic.items() if key != named}
+
+
+def _id_of(on: Play, name: str) -> UUID:
+    asked = {"topics": [{"topic_id": NOBODY, "name": name}], "allow_auto_topic_creation": False}
+    (found,) = on.quietly("metadata", 12, **asked, include_topic_authorized_operations=False)["topics"]
+    return STRANGER if found["topic_id"] is None or found["error_code"] != "none" else UUID(found["topic_id"])
 
 
 def _times_made_alike(responses: list[Plain]) -> list[Plain]:
@@ -231,15 +248,25 @@ def fetch_fields(name: str, parts: Sequence[tuple[int, int]], **more: Plain) -> 
 
 
 def fetch(on: Play, step: str, name: str, parts: Sequence[tuple[int, int]], version: int = 12, **more: Plain) -> None:
-    fields = fetch_fields(name, parts, **more)
-    answer = on.quietly("fetch", version, **trimmed("fetch", version, fields))
+    fields = _fetch_fields_of(on, version, fetch_fields(name, parts, **more))
+    answer = on.quietly("fetch", version, **fields)
     on.note(step, _records_in_short(answer))
+
+
+def _fetch_fields_of(on: Play, version: int, fields: dict[str, Plain]) -> dict[str, Plain]:
+    if version >= FETCHED_BY_ID_SINCE:
+        for key in ("topics", "forgotten_topics_data"):
+            fields[key] = [_by_id(on, topic, "topic") for topic in fields[key]]
+    return trimmed("fetch", version, fields)
 
 
 def _records_in_short(answer: Plain) -> Plain:
     """A session's id is the node's own; of records all but the leader's epoch must be equal."""
     if answer == CLOSED:
         return answer
+    if any("topic_id" in one for one in answer["responses"]):
+        # In the order of ids, which are each node's own.
+        answer["responses"].sort(key=lambda one: [part["partition_index"] for part in one["partitions"]])
     for one in answer["responses"]:
         for part in one["partitions"]:
             part["records"] = _readable(part["records"])
@@ -306,11 +333,35 @@ def fetched(on: Play) -> None:
 
 def _sessions(on: Play) -> None:
     """What a session tells once and what again; and what ends it."""
-    topic(on, "in-session", 3)
-    by_name = FetchSession(on, "in-session")
+    for version in (12, 18):
+        _session(on, version)
+    topic(on, "in-turns", 1)
+    turns = FetchSession(on, "in-turns", 12)
+    turns.begin("by name", [(0, 0)])
+    turns.version = 16
+    turns.go_on("by id in a session by name", [(0, 0)])
+    turns.begin("by id", [(0, 0)])
+    turns.version = 12
+    turns.go_on("by name in a session by id", [(0, 0)])
+    topic(on, "made-again", 1)
+    again = FetchSession(on, "made-again", 17)
+    again.begin("a topic that goes", [(0, 0)])
+    on.quietly("delete_topics", 6, topics=[{"name": "made-again", "topic_id": NOBODY}], timeout=TIMEOUT_MS)
+    settle(on)
+    again.go_on("it has gone", [])
+    again.go_on("it has gone, and that is told again", [])
+    topic(on, "made-again", 1)
+    again.go_on("its name is another's", [])
+    again.go_on("both", [(0, 0)])
+
+
+def _session(on: Play, version: int) -> None:
+    name = f"in-session-{version}"
+    topic(on, name, 3)
+    by_name = FetchSession(on, name, version)
     by_name.begin("its begin", [(0, 0), (1, 0), (2, 0)])
     by_name.go_on("nothing has changed", [])
-    on.quietly("produce", 9, **produce_fields("in-session", Batch(NOW_MS).encode(), partition=1))
+    on.quietly("produce", 9, **produce_fields(name, Batch(NOW_MS).encode(), partition=1))
     by_name.go_on("a record has come", [])
     by_name.go_on("it comes again", [])
     by_name.go_on("it was read", [(1, 1)])
@@ -319,7 +370,7 @@ def _sessions(on: Play) -> None:
     by_name.go_on("still past the end", [])
     by_name.go_on("within again", [(2, 0)])
     by_name.go_on("one that is forgotten", [], forget=[1])
-    on.quietly("produce", 9, **produce_fields("in-session", Batch(NOW_MS).encode(), partition=1))
+    on.quietly("produce", 9, **produce_fields(name, Batch(NOW_MS).encode(), partition=1))
     by_name.go_on("it is told no more", [])
     by_name.go_on("one that is there no more", [(7, 0)])
     by_name.go_on("another topic", [(0, 0)], topic_name="not-there")
@@ -335,9 +386,10 @@ def _sessions(on: Play) -> None:
 class FetchSession:
     """One client's, which counts the epochs."""
 
-    def __init__(self, on: Play, name: str) -> None:
+    def __init__(self, on: Play, name: str, version: int) -> None:
         self._on = on
         self._name = name
+        self.version = version
         self.id = self.epoch = 0
 
     def begin(self, step: str, parts: Sequence[tuple[int, int]]) -> None:
@@ -364,9 +416,9 @@ class FetchSession:
             fields["topics"] = []
         if forget:
             fields["forgotten_topics_data"] = [{"topic": self._name, "partitions": list(forget)}]
-        answer = self._on.quietly("fetch", 12, **trimmed("fetch", 12, fields))
+        answer = self._on.quietly("fetch", self.version, **_fetch_fields_of(self._on, self.version, fields))
         told = dict(answer) if answer != CLOSED else answer
-        self._on.note(f"in a session: {step}", _records_in_short(answer))
+        self._on.note(f"in a session of {self._name}: {step}", _records_in_short(answer))
         return told
 
 

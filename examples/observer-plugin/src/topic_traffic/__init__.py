@@ -13,6 +13,8 @@ log = logging.getLogger(__name__)
 
 PRODUCE = 0
 OTHER = ("other", "other")
+UNKNOWN = "unknown"
+"""A topic that was deleted meanwhile: newer clients send its id."""
 
 
 class TopicTraffic:
@@ -37,7 +39,7 @@ class TopicTraffic:
             return
         client = struct.context.client_id or client_address
         for topic in struct.get_array("topic_data"):
-            sums = self._of(client, topic.name)
+            sums = self._of(client, topic.get_topic() or UNKNOWN)
             for partition in topic.get_array("partition_data"):
                 records = partition.get_records("records")
                 if records is not None:

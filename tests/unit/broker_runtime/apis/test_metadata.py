@@ -63,10 +63,11 @@ async def test_a_topic_that_is_made_by_asking_is_unknown_in_the_answer(allowed: 
     async with ControllerInMemory() as node:
         created = Asked()
         broker = SimpleNamespace(settings=node.settings, image=node.image, cluster_id="c", auto_topic_creation=created)
-        names = [{"name": name} for name in ("new", "bad name", "new")]
+        names = [{"name": name} for name in ("new", "bad name", "new", "__consumer_offsets")]
         answer = await node.ask(API, 4, {"topics": names, "allow_auto_topic_creation": allowed}, broker)
         assert [(topic["name"], topic["error_code"]) for topic in answer["topics"]] == [
             ("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            ("__consumer_offsets", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ]
         assert created.names == (["new"] if allowed else [])

@@ -26,7 +26,8 @@ def a_cluster() -> Metadata:
     cluster.broker(2, "INTERNAL")
     cluster.broker(3, fenced=True)
     for number in range(200):
-        topic_id = cluster.topic(f"topic-{number}", (1, 2, 3))
+        name = f"topic-{number}" if number else "__consumer_offsets"
+        topic_id = cluster.topic(name, (1, 2, 3))
         for index, leader in enumerate((1, 2, 3, -1, 9)):
             record = PartitionRecord(topic_id, index, (1, 2, 3, 9), (1,), leader, 7, 8)
             cluster.write(record)

@@ -121,6 +121,18 @@ def test_acks_0_has_no_response_and_counts_all_the_same(why: NoResponse, counts:
     assert series("unanswered") == [f'unanswered_total{{why="{why.value}"}} 1.0']
 
 
+def test_what_is_produced_by_id_counts_by_the_topics_name() -> None:
+    observer, series = measured(labels="topic")
+    topics = {UUID(int=9): "orders"}
+    asked, said = produced("orders"), taken(orders=OK)
+    for topic in (*asked["topic_data"], *said["responses"]):
+        del topic["name"]
+        topic["topic_id"] = UUID(int=9)
+    tell(observer, PRODUCE, 13, asked, topics=topics)
+    answer(observer, PRODUCE, 13, said, topics=topics)
+    assert series("topic_records") == ['topic_records_total{direction="in",topic="orders"} 2.0']
+
+
 def test_what_is_fetched_counts_by_topic() -> None:
     observer, series = measured(labels="topic")
     part = {"partition_index": 0, "error_code": OK, "high_watermark": 2, "records": BATCH, "aborted_transactions": None}

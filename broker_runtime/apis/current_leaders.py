@@ -1,0 +1,60 @@
+"""Who leads a partition that this broker does not lead, told in the answer that refuses it (KIP-951). Pure.
+
+A client goes on with that broker at once, in place of asking for metadata first.
+"""
+
+from struct import Struct
+from uuid import UUID
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.wire.varint import write_uvarint
+from broker_runtime.wire.writer import array_length, nullable_string, string
+
+OF_FETCH, OF_PRODUCE = 1, 0
+"""The tag of a partition's leader; the brokers have the same one in both answers."""
+_LEADER = Struct(">ii")
+_INT32 = Struct(">i")
+_NO_TAGS = b"\x00"
+_ENDPOINTS_TAG = 0
+
+
+def tells_leader(code: int) -> bool:
+    """Whether a client is refused because of who leads."""
+    return code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class CurrentLeaders:
+    """Of one answer: it gathers the brokers that lead the partitions that were refused."""
+
+    __slots__ = ("_brokers", "_image", "_listener", "_tag")
+
+    def __init__(self, image: MetadataImage, listener: str, tag: int) -> None:
+        self._image, self._listener, self._tag = image, listener, tag
+        self._brokers: dict[int, bytes] = {}
+
+    def partition_tags(self, topic: str | UUID, index: int) -> bytes:
+        """The tagged fields at the end of what the answer says of a partition; -1 stands for what is not known."""
+        topics = self._image.topics
+        known = topics.by_id(topic) if isinstance(topic, UUID) else topics.get(topic)
+        part = None if known is None else known.partitions.get(index)
+        leader, epoch = (-1, -1) if part is None else (part.leader, part.leader_epoch)
+        self._note(leader)
+        content = _LEADER.pack(leader, epoch) + _NO_TAGS
+        return bytes((1, self._tag, len(content))) + content
+
+    def _note(self, leader: int) -> None:
+        broker = self._image.brokers.get(leader)
+        if broker is None or broker.fenced or leader in self._brokers:
+            return
+        endpoint = broker.endpoint(self._listener)
+        if endpoint is not None:
+            place = string(endpoint.host, flexible=True) + _INT32.pack(endpoint.port)
+            self._brokers[leader] = _INT32.pack(leader) + place + nullable_string(broker.rack, flexible=True) + _NO_TAGS
+
+    def answer_tags(self) -> bytes:
+        """The tagged fields at the end of the answer, once all its partitions are packed."""
+        if not self._brokers:
+            return _NO_TAGS
+        content = array_length(len(self._brokers), flexible=True) + b"".join(self._brokers.values())
+        return bytes((1, _ENDPOINTS_TAG)) + write_uvarint(len(content)) + content
