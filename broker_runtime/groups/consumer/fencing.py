@@ -1,0 +1,109 @@
+"""Members that leave, or are put out by a timer: their records go, and the group wants another assignment. Pure."""
+
+import logging
+from functools import partial
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.member import ConsumerMember, MemberState
+from broker_runtime.groups.consumer.regexes import change_regex
+from broker_runtime.groups.consumer.target import MemberChange, assign_soon
+from broker_runtime.groups.consumer.topics import hash_of, known_topics
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    GroupRecord,
+)
+from broker_runtime.groups.state import GroupsState
+
+log = logging.getLogger(__name__)
+
+
+def arm_session(group_id: str, member: ConsumerMember, environment: GroupEnvironment) -> None:
+    """The member is put out when it says nothing for so long. One of the classic protocol has a time of its own."""
+    classic = member.metadata.classic_member_metadata
+    timeout_ms = environment.config.group_consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+    environment.timers.schedule(
+        (group_id, "session", member.member_id),
+        timeout_ms / 1000,
+        partial(_session_over, environment, group_id, member.member_id),
+    )
+
+
+def arm_rebalance(group_id: str, member: ConsumerMember, environment: GroupEnvironment) -> None:
+    """The member is put out when it has not given up its partitions after the time that it asked for."""
+    environment.timers.schedule(
+        (group_id, "rebalance", member.member_id),
+        member.metadata.rebalance_timeout_ms / 1000,
+        partial(_rebalance_over, environment, group_id, member.member_id, member.epoch),
+    )
+
+
+def disarm_rebalance(group_id: str, member_id: str, environment: GroupEnvironment) -> None:
+    environment.timers.cancel((group_id, "rebalance", member_id))
+
+
+def removal(group_id: str, member_id: str) -> list[GroupRecord]:
+    """The tombstones of one member."""
+    return [
+        GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+        GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
+    ]
+
+
+def fence(group: ConsumerGroup, member: ConsumerMember, environment: GroupEnvironment) -> list[GroupRecord]:
+    """The member goes, now."""
+    group_id, subscriptions = group.group_id, group.subscriptions
+    records = removal(group_id, member.member_id)
+    change_regex(group, MemberChange(member, None), records)
+    gone = [member.metadata.subscribed_topic_names]
+    if member.regex is not None and subscriptions.regexes[member.regex] == 1 and member.regex in subscriptions.resolved:
+        gone.append(subscriptions.resolved[member.regex].topics)
+    names = subscriptions.topics_after(gone, [])
+    metadata_hash = group.metadata_hash
+    if names is not None:
+        metadata_hash = hash_of(known_topics(names, environment.image, group.topic_facts))
+    bumped = ConsumerGroupMetadataValue(group.epoch + 1, metadata_hash)
+    records.append(GroupRecord(ConsumerGroupMetadataKey(group_id), bumped))
+    for timer in ("session", "rebalance"):
+        environment.timers.cancel((group_id, timer, member.member_id))
+    assign_soon(group, environment)
+    return records
+
+
+def find_consumer_group(state: GroupsState, group_id: str) -> ConsumerGroup:
+    """Raises KafkaError (GROUP_ID_NOT_FOUND), for a group of another kind too."""
+    group = state.groups.get(group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if not isinstance(group, ConsumerGroup):
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    return group
+
+
+def _session_over(
+    environment: GroupEnvironment, group_id: str, member_id: str, state: GroupsState
+) -> tuple[list[GroupRecord], None]:
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup) or member_id not in group.members:
+        return [], None
+    log.info("member %s of group %s is put out: its session is over", member_id, group_id)
+    return fence(group, group.members[member_id], environment), None
+
+
+def _rebalance_over(
+    environment: GroupEnvironment, group_id: str, member_id: str, epoch: int, state: GroupsState
+) -> tuple[list[GroupRecord], None]:
+    group = state.groups.get(group_id)
+    member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+    if not isinstance(group, ConsumerGroup) or member is None:
+        return [], None
+    if member.epoch != epoch or member.current.state != MemberState.UNREVOKED_PARTITIONS:
+        return [], None
+    log.info("member %s of group %s is put out: it did not give up its partitions in time", member_id, group_id)
+    return fence(group, member, environment), None

@@ -1,0 +1,278 @@
+"""A KIP-848 group: all of it but what is said to be soft comes of its records, which `APPLIERS` take over. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.consumer.member import (
+    NEW_CURRENT,
+    NEW_METADATA,
+    NOTHING,
+    ConsumerMember,
+)
+from broker_runtime.groups.consumer.owners import PartitionOwners
+from broker_runtime.groups.consumer.subscriptions import Subscriptions
+from broker_runtime.groups.consumer.topics import TopicFacts
+from broker_runtime.groups.group import Committer, GroupType, OffsetRetention
+from broker_runtime.groups.records import (
+    Assignment,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupRecord,
+    Key,
+)
+from broker_runtime.groups.state import Applier, GroupsState
+
+PROTOCOL_TYPE = "consumer"
+_EPOCH_COMMITS_SINCE = 9
+"""OffsetCommit: older versions carry no member epoch."""
+
+
+class ConsumerGroup:
+    """Implements `groups.group.Group`.
+
+    Three epochs: `epoch` goes up with each change that wants another assignment, `assignment_epoch` is the group's
+    epoch that `target` was computed for, and each member has its own, which follows when the member may follow.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        """Of the topics that were subscribed to when the epoch went up last."""
+        self.assignment_epoch = 0
+        self.assignment_timestamp_ms = 0
+        self.target: dict[str, Assignment] = {}
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Member ids by instance id."""
+        self.owners = PartitionOwners()
+        self.subscriptions = Subscriptions()
+        # Soft, from here on.
+        self.metadata_stale = True
+        """Topics may have changed since the hash was computed: nobody knows after a load."""
+        self.regexes_stale = True
+        """Topics may have come since the expressions were looked at."""
+        self.resolving = False
+        """A thread looks for the topics of expressions."""
+        self.assigning = False
+        """A thread computes an assignment, or it is being written."""
+        self.topic_facts: dict[str, TopicFacts] = {}
+        self.partition_count = 0
+        """Of all topics that the last assignment was computed for."""
+
+    @property
+    def group_id(self) -> str:
+        return self._group_id
+
+    @property
+    def type(self) -> GroupType:
+        return GroupType.CONSUMER
+
+    @property
+    def protocol_type(self) -> str:
+        return PROTOCOL_TYPE
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        reconciled = all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values())
+        return "Stable" if reconciled else "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def check_commit(self, committer: Committer) -> None:
+        if committer.generation_or_epoch < 0 and not self.members:
+            return
+        member = self.member(committer.member_id)
+        if not member.speaks_classic and committer.api_version < _EPOCH_COMMITS_SINCE:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"members of the consumer protocol commit with OffsetCommit {_EPOCH_COMMITS_SINCE} or above",
+            )
+        _check_epoch(member, committer.generation_or_epoch)
+
+    def check_fetch(self, committer: Committer) -> None:
+        if not committer.member_id and committer.generation_or_epoch < 0:
+            return
+        _check_epoch(self.member(committer.member_id), committer.generation_or_epoch)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscriptions.topics
+
+    def offset_retention(self) -> OffsetRetention | None:
+        return OffsetRetention(base_ms=None, subscribed=frozenset(self.subscriptions.topics))
+
+    def tombstones(self) -> Sequence[GroupRecord]:
+        return list(self._tombstones())
+
+    def _tombstones(self) -> Iterator[GroupRecord]:
+        group_id = self._group_id
+        for member_id in self.members:
+            yield GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
+        for member_id in self.target:
+            yield GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None)
+        yield GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), None)
+        for member_id in self.members:
+            yield GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None)
+        for regex in self.subscriptions.resolved:
+            yield GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), None)
+        yield GroupRecord(ConsumerGroupMetadataKey(group_id), None)
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """Raises KafkaError (UNKNOWN_MEMBER_ID)."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is not a member of group {self._group_id}"
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def put(self, member: ConsumerMember) -> None:
+        """It comes, or is another now."""
+        before = self.members.get(member.member_id)
+        if before is None or before.metadata is not member.metadata:
+            self.subscriptions.change(before, member)
+            self._forget_instance(before)
+            if member.metadata.instance_id is not None:
+                self.static_members[member.metadata.instance_id] = member.member_id
+        if before is None or before.current is not member.current:
+            if before is not None:
+                self.owners.release(before)
+            self.owners.take(member)
+        self.members[member.member_id] = member
+
+    def remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self.subscriptions.change(member, None)
+        self.owners.release(member)
+        self._forget_instance(member)
+
+    def _forget_instance(self, member: ConsumerMember | None) -> None:
+        instance_id = None if member is None else member.metadata.instance_id
+        if member is not None and instance_id is not None and self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
+
+
+def _check_epoch(member: ConsumerMember, epoch: int) -> None:
+    if epoch == member.epoch:
+        return
+    code = ErrorCode.ILLEGAL_GENERATION if member.speaks_classic else ErrorCode.STALE_MEMBER_EPOCH
+    raise KafkaError(code, f"member {member.member_id!r} is in epoch {member.epoch}, and not in {epoch}")
+
+
+def _found(state: GroupsState, group_id: str) -> ConsumerGroup | None:
+    group = state.groups.get(group_id)
+    return group if isinstance(group, ConsumerGroup) else None
+
+
+def _made(state: GroupsState, group_id: str) -> ConsumerGroup:
+    """A group of another kind without members keeps only offsets, which are the new group's then."""
+    group = state.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    if group is not None and not group.is_empty:
+        raise ValueError(f"a record of the consumer protocol for group {group_id}, which has members of another")
+    made = state.groups[group_id] = ConsumerGroup(group_id)
+    return made
+
+
+def _apply_group(state: GroupsState, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
+    if value is not None:
+        group = _made(state, key.group_id)
+        group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+    elif _found(state, key.group_id) is not None:
+        del state.groups[key.group_id]
+
+
+def _apply_metadata(
+    state: GroupsState, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
+) -> None:
+    if value is not None:
+        group = _made(state, key.group_id)
+        known = group.members.get(key.member_id)
+        current = NEW_CURRENT if known is None else known.current
+        group.put(ConsumerMember(key.member_id, value, current))
+    elif (found := _found(state, key.group_id)) is not None:
+        found.remove(key.member_id)
+
+
+def _apply_current(
+    state: GroupsState,
+    key: ConsumerGroupCurrentMemberAssignmentKey,
+    value: ConsumerGroupCurrentMemberAssignmentValue | None,
+) -> None:
+    """Behind a cleaned log's gaps a member's assignment may come before its metadata."""
+    group = _found(state, key.group_id) if value is None else _made(state, key.group_id)
+    known = None if group is None else group.members.get(key.member_id)
+    if group is not None and (known is not None or value is not None):
+        metadata = NEW_METADATA if known is None else known.metadata
+        group.put(ConsumerMember(key.member_id, metadata, NEW_CURRENT if value is None else value))
+
+
+def _apply_target_epoch(
+    state: GroupsState,
+    key: ConsumerGroupTargetAssignmentMetadataKey,
+    value: ConsumerGroupTargetAssignmentMetadataValue | None,
+) -> None:
+    if value is not None:
+        group = _made(state, key.group_id)
+        group.assignment_epoch, group.assignment_timestamp_ms = value.assignment_epoch, value.assignment_timestamp_ms
+    elif (found := _found(state, key.group_id)) is not None:
+        found.assignment_epoch = found.assignment_timestamp_ms = 0
+
+
+def _apply_target(
+    state: GroupsState,
+    key: ConsumerGroupTargetAssignmentMemberKey,
+    value: ConsumerGroupTargetAssignmentMemberValue | None,
+) -> None:
+    if value is not None:
+        _made(state, key.group_id).target[key.member_id] = value.topic_partitions or NOTHING
+    elif (found := _found(state, key.group_id)) is not None:
+        found.target.pop(key.member_id, None)
+
+
+def _apply_regex(
+    state: GroupsState, key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None
+) -> None:
+    group = _found(state, key.group_id) if value is None else _made(state, key.group_id)
+    if group is not None:
+        group.subscriptions.resolve(key.regular_expression, value)
+
+
+def _forget(state: GroupsState, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:
+    """Brokers before 4.1 wrote the partitions of topics; the hash in the group's record took its place."""
+
+
+APPLIERS: Mapping[type[Key], Applier] = {
+    ConsumerGroupMetadataKey: _apply_group,
+    ConsumerGroupPartitionMetadataKey: _forget,
+    ConsumerGroupMemberMetadataKey: _apply_metadata,
+    ConsumerGroupTargetAssignmentMetadataKey: _apply_target_epoch,
+    ConsumerGroupTargetAssignmentMemberKey: _apply_target,
+    ConsumerGroupCurrentMemberAssignmentKey: _apply_current,
+    ConsumerGroupRegularExpressionKey: _apply_regex,
+}

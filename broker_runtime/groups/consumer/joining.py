@@ -1,0 +1,103 @@
+"""Whom a heartbeat speaks for: a member that is there, one that comes, or a static one's next instance. Pure."""
+
+from typing import NamedTuple
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.consumer.fencing import removal
+from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.member import NOTHING, STATIC_LEAVE_EPOCH, ConsumerMember
+from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    GroupRecord,
+)
+
+
+class Speaker(NamedTuple):
+    member: ConsumerMember
+    """As it is before the request; new ones have nothing yet."""
+    registered: ConsumerMember | None
+    """What the group counts now, and does not count any more afterwards: the member itself, or whom it replaces."""
+    replaced_id: str | None = None
+    """The id of a static member's former instance, where it was another one."""
+
+
+def speaker_of(
+    group: ConsumerGroup, request: HeartbeatRequest, member_id: str, size_max: int, records: list[GroupRecord]
+) -> Speaker:
+    """Raises KafkaError. `records` get what replaces a static member."""
+    if len(group.members) >= size_max and member_id not in group.members:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {size_max} members.",
+        )
+    if request.instance_id is None:
+        known = group.members.get(member_id)
+        if known is None and request.is_join:
+            return Speaker(ConsumerMember(member_id), None)
+        member = group.member(member_id)
+    else:
+        static = group.static_member(request.instance_id)
+        if request.is_join:
+            return _static_join(group, static, request, member_id, records)
+        member = check_instance(static, request.instance_id, member_id)
+    _check_epoch(member, request)
+    return Speaker(member, member)
+
+
+def check_instance(static: ConsumerMember | None, instance_id: str, member_id: str) -> ConsumerMember:
+    """`static` is who has the instance id. Raises KafkaError (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID)."""
+    if static is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if static.member_id != member_id:
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {static.member_id}.",
+        )
+    return static
+
+
+def _static_join(
+    group: ConsumerGroup,
+    static: ConsumerMember | None,
+    request: HeartbeatRequest,
+    member_id: str,
+    records: list[GroupRecord],
+) -> Speaker:
+    """A new instance takes the place, and the partitions, of one that has said that it goes and comes back."""
+    if static is None:
+        known = group.members.get(member_id)
+        return Speaker(known or ConsumerMember(member_id), known)
+    if not static.speaks_classic and static.epoch != STATIC_LEAVE_EPOCH:
+        raise KafkaError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {request.instance_id} cannot join the group because the "
+            f"instance id is owned by {static.member_id} member.",
+        )
+    member, group_id = static.replaced_by(member_id), group.group_id
+    target = ConsumerGroupTargetAssignmentMemberValue(group.target.get(static.member_id, NOTHING))
+    records += removal(group_id, static.member_id)
+    records.append(GroupRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), member.metadata))
+    records.append(GroupRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), target))
+    records.append(GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), member.current))
+    return Speaker(member, static, None if static.member_id == member_id else static.member_id)
+
+
+def _check_epoch(member: ConsumerMember, request: HeartbeatRequest) -> None:
+    """A member that missed the answer with its next epoch comes with the one before: it may, as long as it owns nothing
+    that is not assigned to it."""
+    received, epoch = request.member_epoch, member.epoch
+    if request.is_join or received == epoch:
+        return
+    missed_answer = received < epoch and received == member.current.previous_member_epoch
+    if missed_answer and member.owns_only_assigned(request.owned):
+        return
+    word = "greater" if received > epoch else "smaller"
+    raise KafkaError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {word} member epoch ({received}) than the one known by the group "
+        f"coordinator ({epoch}). The member must abandon all its partitions and rejoin.",
+    )

@@ -1,0 +1,81 @@
+"""A member of a KIP-848 group as its records say it is: what it wants, and what it has. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Self
+from uuid import UUID
+
+from broker_runtime.groups.records import (
+    Assignment,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+)
+
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+"""A static member that will be back within its session: its partitions stay its own."""
+NOTHING: Assignment = {}
+
+
+class MemberState(IntEnum):
+    """How far a member is on its way to the target assignment, in the numbers of the records."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    """It keeps its epoch until it owns nothing more of what it has to give up."""
+    UNRELEASED_PARTITIONS = 2
+    """It is in the epoch of the target, and waits for partitions that others still own."""
+
+
+NEW_METADATA = ConsumerGroupMemberMetadataValue(
+    instance_id=None,
+    rack_id=None,
+    client_id="",
+    client_host="",
+    subscribed_topic_names=(),
+    subscribed_topic_regex=None,
+    rebalance_timeout_ms=-1,
+    server_assignor=None,
+)
+NEW_CURRENT = ConsumerGroupCurrentMemberAssignmentValue(0, -1, MemberState.STABLE, NOTHING, NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    member_id: str
+    metadata: ConsumerGroupMemberMetadataValue = NEW_METADATA
+    current: ConsumerGroupCurrentMemberAssignmentValue = NEW_CURRENT
+
+    @property
+    def epoch(self) -> int:
+        return self.current.member_epoch
+
+    @property
+    def speaks_classic(self) -> bool:
+        return self.metadata.classic_member_metadata is not None
+
+    @property
+    def regex(self) -> str | None:
+        """None where it subscribes to none; an empty text in a record says the same."""
+        return self.metadata.subscribed_topic_regex or None
+
+    def is_reconciled_to(self, target_epoch: int) -> bool:
+        return self.current.state == MemberState.STABLE and self.current.member_epoch == target_epoch
+
+    def moved(self, state: MemberState, epoch: int, assigned: Assignment, pending: Assignment = NOTHING) -> Self:
+        """With another current assignment; the epoch that it leaves is its previous one."""
+        current = ConsumerGroupCurrentMemberAssignmentValue(epoch, self.epoch, state, assigned, pending)
+        return replace(self, current=current)
+
+    def replaced_by(self, member_id: str) -> Self:
+        """The same static member under another id: it begins again and keeps its partitions."""
+        current = replace(self.current, member_epoch=0, previous_member_epoch=0)
+        return replace(self, member_id=member_id, current=current)
+
+    def owns_only_assigned(self, owned: Mapping[UUID, tuple[int, ...]] | None) -> bool:
+        """Whether all that it says it owns is assigned to it. None: it has not said."""
+        if owned is None:
+            return False
+        assigned = self.current.assigned_partitions
+        return all(set(partitions) <= set(assigned.get(topic, ())) for topic, partitions in owned.items() if partitions)

@@ -1,0 +1,128 @@
+"""Subscriptions by regular expressions: which topics they match is found out in a thread, for all of a group at once.
+
+So a change of topics costs a group one rebalance, however many expressions its members have. Pure.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Mapping
+from enum import Enum
+from functools import partial
+
+from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.target import MemberChange, assign_soon
+from broker_runtime.groups.consumer.topics import hash_of, known_topics
+from broker_runtime.groups.environment import GroupEnvironment, GroupTimer
+from broker_runtime.groups.records import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    GroupRecord,
+)
+from broker_runtime.groups.state import GroupsState
+from broker_runtime.groups.topic_regex import compile_topic_regex
+
+log = logging.getLogger(__name__)
+
+REFRESH_MIN_MS = 10_000
+"""Between two looks at the topics, as in Apache Kafka: topics that are made one by one cost few rebalances."""
+
+
+class RegexChange(Enum):
+    """What a member's request means for the expressions of its group."""
+
+    NONE = "it subscribes as before"
+    UNRESOLVED = "its topics are not known yet: the assignment waits for them"
+    RESOLVED = "its topics are other ones now"
+
+
+def change_regex(group: ConsumerGroup, change: MemberChange, records: list[GroupRecord]) -> RegexChange:
+    """Writes the tombstone of one that nobody has any more. Raises KafkaError (INVALID_REGULAR_EXPRESSION)."""
+    old = None if change.before is None else change.before.regex
+    new = None if change.after is None else change.after.regex
+    if old == new:
+        return RegexChange.NONE
+    members = group.subscriptions.regexes
+    if new is not None and not members[new]:
+        compile_topic_regex(new)
+    if old is not None and members[old] == 1:
+        records.append(GroupRecord(ConsumerGroupRegularExpressionKey(group.group_id, old), None))
+    if new is None or new in group.subscriptions.resolved:
+        return RegexChange.RESOLVED
+    return RegexChange.UNRESOLVED
+
+
+def refresh_is_due(group: ConsumerGroup, change: MemberChange | None, environment: GroupEnvironment) -> bool:
+    """Whether it is time to look which topics the expressions match, `change` counted."""
+    wanted = group.subscriptions.regexes if change is None else _wanted(group, change)
+    if not wanted or group.resolving:
+        return False
+    resolved, now_ms = group.subscriptions.resolved, environment.now_ms()
+    last_ms = max((value.timestamp_ms for value in resolved.values()), default=-REFRESH_MIN_MS)
+    if now_ms <= last_ms + REFRESH_MIN_MS:
+        return False
+    interval_ms = environment.config.group_consumer_regex_refresh_interval_ms
+    return group.regexes_stale or wanted.keys() != resolved.keys() or now_ms > last_ms + interval_ms
+
+
+def refresh(group: ConsumerGroup, change: MemberChange, environment: GroupEnvironment) -> None:
+    """In a thread, on the names that topics have now."""
+    group.resolving, group.regexes_stale = True, False
+    group_id, regexes, names = group.group_id, tuple(_wanted(group, change)), tuple(environment.image.topics)
+    version = environment.image.next_offset
+
+    def then(result: Mapping[str, tuple[str, ...]] | Exception) -> GroupTimer:
+        return partial(_resolved, environment, group_id, version, result)
+
+    environment.run_aside(partial(_match, regexes, names), then)
+
+
+def _wanted(group: ConsumerGroup, change: MemberChange) -> Counter[str]:
+    wanted = group.subscriptions.regexes.copy()
+    for member, count in ((change.before, -1), (change.after, 1)):
+        if member is not None and member.regex is not None:
+            wanted[member.regex] += count
+    return +wanted
+
+
+def _match(regexes: Collection[str], names: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+    matched = {}
+    for text in regexes:
+        regex = compile_topic_regex(text)
+        matched[text] = tuple(sorted(name for name in names if regex.matches(name)))
+    return matched
+
+
+def _resolved(
+    environment: GroupEnvironment,
+    group_id: str,
+    version: int,
+    result: Mapping[str, tuple[str, ...]] | Exception,
+    state: GroupsState,
+) -> tuple[list[GroupRecord], None]:
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return [], None
+    group.resolving = False
+    if isinstance(result, Exception):
+        log.error("the topics of the expressions of group %s could not be found out", group_id, exc_info=result)
+        return [], None
+    subscriptions, now_ms = group.subscriptions, environment.now_ms()
+    gone, come, records = [], [], []
+    for regex, topics in result.items():
+        if not subscriptions.regexes[regex]:
+            continue
+        known = subscriptions.resolved.get(regex)
+        gone.append(() if known is None else known.topics)
+        come.append(topics)
+        value = ConsumerGroupRegularExpressionValue(topics, version, now_ms)
+        records.append(GroupRecord(ConsumerGroupRegularExpressionKey(group_id, regex), value))
+    names = subscriptions.topics_after(gone, come)
+    names = frozenset(subscriptions.topics) if names is None else names
+    metadata_hash = hash_of(known_topics(names, environment.image, group.topic_facts))
+    if gone != come or metadata_hash != group.metadata_hash:
+        bumped = ConsumerGroupMetadataValue(group.epoch + 1, metadata_hash)
+        records.append(GroupRecord(ConsumerGroupMetadataKey(group_id), bumped))
+        assign_soon(group, environment)
+    return records, None

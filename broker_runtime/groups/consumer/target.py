@@ -1,0 +1,258 @@
+"""The target assignment: when another one is computed, of what, and how it gets into the log. Pure.
+
+It is computed no more often than group.consumer.assignment.interval.ms (KIP-1263): what changed meanwhile counts
+together. A small group has it at once, in the decision that found it due. One that would hold the event loop has it
+computed in a thread, on a copy; the result is written in slices, each of them a decision, and counts with the last:
+until then, and when the coordinator changes meanwhile, members go by the epoch that they know.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
+
+from broker_runtime.config.groups import assignment_interval_ms
+from broker_runtime.groups.assignors import ASSIGNORS, MemberSubscription
+from broker_runtime.groups.consumer.group import ConsumerGroup
+from broker_runtime.groups.consumer.member import NOTHING, ConsumerMember
+from broker_runtime.groups.consumer.subscriptions import topics_of
+from broker_runtime.groups.consumer.topics import TopicFacts, known_topics
+from broker_runtime.groups.environment import GroupEnvironment, GroupTimer
+from broker_runtime.groups.records import (
+    Assignment,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    GroupRecord,
+)
+from broker_runtime.groups.state import GroupsState
+
+log = logging.getLogger(__name__)
+
+AT_ONCE_MAX = 256
+"""Members and partitions together that an assignment is computed for without a thread: about a millisecond."""
+_SLICE_RECORDS = 64
+"""Records of one decision: encoding and applying them takes about a millisecond."""
+
+
+class MemberChange(NamedTuple):
+    """What a decision makes of one member, before its records are applied. None: it came, or it goes."""
+
+    before: ConsumerMember | None
+    after: ConsumerMember | None
+    replaced_id: str | None = None
+    """Whose place a static member takes."""
+
+
+class Target(NamedTuple):
+    epoch: int
+    of_member: Assignment
+
+
+class Computed(NamedTuple):
+    """Members whose target is another one now, each with its instance id."""
+
+    epoch: int
+    changed: list[tuple[str, str | None, Assignment]]
+    targets: Mapping[str, Assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentWork:
+    """All that an assignment is computed of; nobody changes it."""
+
+    group_id: str
+    epoch: int
+    assignor: str
+    members: Mapping[str, ConsumerMember]
+    target: Mapping[str, Assignment]
+    resolved: Mapping[str, ConsumerGroupRegularExpressionValue]
+    topics: Mapping[str, TopicFacts]
+
+    @property
+    def size(self) -> int:
+        return len(self.members) + sum(facts.description.partitions for facts in self.topics.values())
+
+    def compute(self) -> Computed:
+        subscribed: dict[tuple[tuple[str, ...], str | None], frozenset[UUID]] = {}
+        members = {}
+        for member_id, member in self.members.items():
+            asked = (member.metadata.subscribed_topic_names, member.regex)
+            if asked not in subscribed:
+                names = topics_of(member, self.resolved)
+                subscribed[asked] = frozenset(self.topics[name].id for name in names if name in self.topics)
+            metadata, current = member.metadata, self.target.get(member_id, NOTHING)
+            members[member_id] = MemberSubscription(metadata.instance_id, metadata.rack_id, subscribed[asked], current)
+        described = {facts.id: facts.description for facts in self.topics.values()}
+        targets = ASSIGNORS[self.assignor](members, described)
+        changed = [
+            (member_id, members[member_id].instance_id, assignment)
+            for member_id, assignment in targets.items()
+            if member_id not in self.target or self.target[member_id] != assignment
+        ]
+        return Computed(self.epoch, changed, targets)
+
+
+def target_for(
+    group: ConsumerGroup,
+    epoch: int,
+    change: MemberChange,
+    environment: GroupEnvironment,
+    records: list[GroupRecord],
+    metadata_hash: int,
+) -> Target:
+    """What the changed member is to go by now. `epoch` is the group's, `records` get what is computed here."""
+    last = Target(group.assignment_epoch, _target_of(group, change))
+    if group.assignment_epoch >= epoch or group.assigning:
+        return last
+    wait_ms = _wait_ms(group, environment)
+    if wait_ms > 0:
+        if is_large(group):
+            _assign_later(group.group_id, wait_ms, environment)
+        return last
+    work = _work(group, epoch, change, environment)
+    if work.size <= AT_ONCE_MAX:
+        computed = work.compute()
+        records += _records(group.group_id, [(member_id, target) for member_id, _, target in computed.changed])
+        records.append(_epoch_record(group.group_id, epoch, environment.now_ms()))
+        member_id = "" if change.after is None else change.after.member_id
+        return Target(epoch, computed.targets.get(member_id, NOTHING))
+    if group.assignment_epoch > 0:
+        _assign_aside(group, work, environment)
+        return last
+    # Nobody has an epoch to go by yet: the first is one without partitions, and the computed one comes behind it.
+    records.append(_epoch_record(group.group_id, epoch, 0))
+    records.append(
+        GroupRecord(ConsumerGroupMetadataKey(group.group_id), ConsumerGroupMetadataValue(epoch + 1, metadata_hash))
+    )
+    _assign_later(group.group_id, 0, environment)
+    return Target(epoch, NOTHING)
+
+
+def is_large(group: ConsumerGroup) -> bool:
+    """Whether a thread computes its assignments, as the last one was."""
+    return len(group.members) + group.partition_count > AT_ONCE_MAX
+
+
+def assign_soon(group: ConsumerGroup, environment: GroupEnvironment) -> None:
+    """Of a group whose epoch goes up without a heartbeat. A small one is assigned by the next heartbeat."""
+    if is_large(group):
+        _assign_later(group.group_id, max(_wait_ms(group, environment), 0), environment)
+
+
+def _target_of(group: ConsumerGroup, change: MemberChange) -> Assignment:
+    if change.after is None:
+        return NOTHING
+    known = group.target.get(change.after.member_id)
+    if known is None and change.replaced_id is not None:
+        known = group.target.get(change.replaced_id)
+    return NOTHING if known is None else known
+
+
+def _wait_ms(group: ConsumerGroup, environment: GroupEnvironment) -> int:
+    """Until the next assignment may be computed. A clock that went back counts for no more than one interval."""
+    interval = assignment_interval_ms(environment.config)
+    if group.assignment_timestamp_ms == 0 or interval == 0:
+        return 0
+    return min(group.assignment_timestamp_ms + interval - environment.now_ms(), interval)
+
+
+def _work(group: ConsumerGroup, epoch: int, change: MemberChange, environment: GroupEnvironment) -> AssignmentWork:
+    members, target, names = dict(group.members), dict(group.target), set(group.subscriptions.topics)
+    if change.after is not None:
+        members[change.after.member_id] = change.after
+        names |= group.subscriptions.topics_of(change.after)
+        if change.replaced_id is not None:
+            members.pop(change.replaced_id, None)
+            target[change.after.member_id] = target.pop(change.replaced_id, NOTHING)
+    topics = known_topics(names, environment.image, group.topic_facts)
+    group.partition_count = sum(facts.description.partitions for facts in topics.values())
+    asked = group.subscriptions.preferred_assignor(change.before, change.after)
+    allowed = environment.config.group_consumer_assignors
+    return AssignmentWork(
+        group.group_id,
+        epoch,
+        asked if asked in allowed else allowed[0],
+        members,
+        target,
+        dict(group.subscriptions.resolved),
+        topics,
+    )
+
+
+def _assign_later(group_id: str, wait_ms: int, environment: GroupEnvironment) -> None:
+    """So that the members' next heartbeats find it: they come seldom."""
+    environment.timers.schedule_if_absent(
+        (group_id, "assignment"), wait_ms / 1000, partial(_assign_due, environment, group_id)
+    )
+
+
+def _assign_due(environment: GroupEnvironment, group_id: str, state: GroupsState) -> tuple[list[GroupRecord], None]:
+    group = state.groups.get(group_id)
+    if isinstance(group, ConsumerGroup) and group.epoch > group.assignment_epoch and not group.assigning:
+        wait_ms = _wait_ms(group, environment)
+        if wait_ms > 0:
+            _assign_later(group_id, wait_ms, environment)
+        else:
+            _assign_aside(group, _work(group, group.epoch, MemberChange(None, None), environment), environment)
+    return [], None
+
+
+def _assign_aside(group: ConsumerGroup, work: AssignmentWork, environment: GroupEnvironment) -> None:
+    group.assigning = True
+
+    def then(result: Computed | Exception) -> GroupTimer:
+        return partial(_adopt, environment, work.group_id, result, 0)
+
+    environment.run_aside(work.compute, then)
+
+
+def _adopt(
+    environment: GroupEnvironment, group_id: str, result: Computed | Exception, start: int, state: GroupsState
+) -> tuple[list[GroupRecord], None]:
+    """The next slice of what a thread has computed. Who has gone meanwhile is left out, and who came waits."""
+    group = state.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return [], None
+    if isinstance(result, Exception) or not group.assignment_epoch < result.epoch <= group.epoch:
+        group.assigning = False
+        if isinstance(result, Exception):
+            log.error("the assignment of group %s could not be computed", group_id, exc_info=result)
+        return [], None
+    chosen = []
+    for member_id, instance_id, target in result.changed[start : start + _SLICE_RECORDS]:
+        now_id = member_id if instance_id is None else group.static_members.get(instance_id, member_id)
+        if now_id in group.members:
+            chosen.append((now_id, target))
+    records = _records(group_id, chosen)
+    start += _SLICE_RECORDS
+    if start < len(result.changed):
+        environment.timers.schedule((group_id, "adoption"), 0, partial(_adopt, environment, group_id, result, start))
+    else:
+        group.assigning = False
+        records.append(_epoch_record(group_id, result.epoch, environment.now_ms()))
+        if group.epoch > result.epoch:
+            _assign_later(group_id, assignment_interval_ms(environment.config), environment)
+    return records, None
+
+
+def _records(group_id: str, targets: list[tuple[str, Assignment]]) -> list[GroupRecord]:
+    return [
+        GroupRecord(
+            ConsumerGroupTargetAssignmentMemberKey(group_id, member_id),
+            ConsumerGroupTargetAssignmentMemberValue(target),
+        )
+        for member_id, target in targets
+    ]
+
+
+def _epoch_record(group_id: str, epoch: int, now_ms: int) -> GroupRecord:
+    return GroupRecord(
+        ConsumerGroupTargetAssignmentMetadataKey(group_id), ConsumerGroupTargetAssignmentMetadataValue(epoch, now_ms)
+    )

@@ -1,0 +1,93 @@
+"""What a ConsumerGroupHeartbeat may not say, whatever the group is like. Pure."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.consumer.member import STATIC_LEAVE_EPOCH
+from broker_runtime.groups.records import Assignment
+
+_OWN_IDS_SINCE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRequest:
+    """None, and a timeout of -1, say that a thing is what it was."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topic_names: tuple[str, ...] | None = None
+    subscribed_topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: Assignment | None = None
+    """The partitions that the member owns now."""
+    client_id: str = ""
+    client_host: str = ""
+    api_version: int = 1
+
+    @property
+    def is_join(self) -> bool:
+        return self.member_epoch == 0
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether it says nothing of itself but that it is there, and perhaps what it owns."""
+        return (
+            self.subscribed_topic_names is None
+            and self.rebalance_timeout_ms == -1
+            and self.subscribed_topic_regex is None
+            and self.server_assignor is None
+            and self.rack_id is None
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the member says all of itself, as it does when it cannot know what the coordinator has."""
+        subscribes = self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None
+        return self.is_join or (self.rebalance_timeout_ms != -1 and subscribes and self.owned is not None)
+
+
+def check_request(request: HeartbeatRequest, assignors: Collection[str]) -> None:
+    """Raises KafkaError (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR). `assignors` are those that may be asked for."""
+    if not request.member_id.strip() and _must_have_id(request):
+        raise _invalid("MemberId can't be empty.")
+    if not request.group_id.strip():
+        raise _invalid("GroupId can't be empty.")
+    if request.instance_id is not None and not request.instance_id.strip():
+        raise _invalid("InstanceId can't be empty.")
+    if request.rack_id is not None and not request.rack_id.strip():
+        raise _invalid("RackId can't be empty.")
+    if request.is_join:
+        _check_join(request)
+    elif request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        raise _invalid("InstanceId can't be null.")
+    elif request.member_epoch < STATIC_LEAVE_EPOCH:
+        raise _invalid("MemberEpoch is invalid.")
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. "
+            f"Supported assignors: {', '.join(sorted(assignors))}.",
+        )
+
+
+def _must_have_id(request: HeartbeatRequest) -> bool:
+    """From version 1 on a member brings its id; before, the coordinator gives one to who joins without."""
+    return request.api_version >= _OWN_IDS_SINCE or request.member_epoch > 0 or request.member_epoch == -1
+
+
+def _check_join(request: HeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    if request.owned is None or request.owned:
+        raise _invalid("TopicPartitions must be empty when (re-)joining.")
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

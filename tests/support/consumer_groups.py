@@ -1,0 +1,207 @@
+"""A coordinator of KIP-848 groups without a broker: decisions, records and timers in memory, under a clock of the test.
+
+Records are kept, so that a test can read the log again; what is run aside is run when the test says so.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.timers import Timers
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.answers import Outbox
+from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
+from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer, heartbeat
+from broker_runtime.groups.consumer.upkeep import loaded, on_topics_changed
+from broker_runtime.groups.consumer.validity import HeartbeatRequest
+from broker_runtime.groups.environment import GroupTimer
+from broker_runtime.groups.records import Assignment, GroupRecord
+from broker_runtime.groups.state import GroupsState
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topics import PartitionRecord, RemoveTopic, TopicRecord
+
+T = TypeVar("T")
+GROUP = "readers"
+REBALANCE_TIMEOUT_MS = 60_000
+
+
+class ManualTimers:
+    def __init__(self) -> None:
+        self.now_s = 1_000_000.0
+        self._timers: Timers[GroupTimer] = Timers()
+
+    def schedule(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
+        self._timers.schedule(key, self.now_s + delay_s, action)
+
+    def schedule_if_absent(self, key: Hashable, delay_s: float, action: GroupTimer) -> None:
+        if key not in self._timers:
+            self.schedule(key, delay_s, action)
+
+    def cancel(self, key: Hashable) -> None:
+        self._timers.cancel(key)
+
+    def is_set(self, *key: Hashable) -> bool:
+        return key in self._timers
+
+    def take_due(self) -> Sequence[tuple[Hashable, GroupTimer]]:
+        return self._timers.take_due(self.now_s)
+
+    @property
+    def next_due_s(self) -> float | None:
+        return self._timers.next_due_s()
+
+
+@dataclass
+class ManualEnvironment:
+    """Implements `groups.environment.GroupEnvironment`."""
+
+    config: BrokerConfig = field(default_factory=BrokerConfig)
+    image: MetadataImage = field(default_factory=MetadataImage)
+    timers: ManualTimers = field(default_factory=ManualTimers)
+    outbox: Outbox = field(default_factory=Outbox)
+    aside: list[Callable[[], GroupTimer]] = field(default_factory=list)
+    ids: int = 0
+
+    def now_ms(self) -> int:
+        return round(self.timers.now_s * 1000)
+
+    def new_id(self) -> str:
+        self.ids += 1
+        return f"id-{self.ids}"
+
+    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+        self.aside.append(partial(_worked, work, then))
+
+
+def _worked(work: Callable[[], Any], then: Callable[[Any], GroupTimer]) -> GroupTimer:
+    try:
+        return then(work())
+    except Exception as error:  # noqa: BLE001  # The environment hands it on, whatever it is.
+        return then(error)
+
+
+class Coordinator:
+    """One shard with its log, and the requests of tests to it."""
+
+    def __init__(self, config: BrokerConfig | None = None) -> None:
+        self.environment = ManualEnvironment(config or BrokerConfig())
+        self.state = GroupsState(APPLIERS)
+        self.log: list[GroupRecord] = []
+        self.aside_at_once = True
+        """Whether what is run aside is there before the next request."""
+
+    def topic(self, name: str, partitions: int, topic_id: UUID | None = None) -> UUID:
+        """Made, or given more partitions."""
+        image = self.environment.image
+        topic = image.topics.get(name)
+        if topic is None:
+            topic_id = topic_id or UUID(int=1_000 + len(image.topics))
+            image.apply(TopicRecord(name, topic_id), image.next_offset)
+        else:
+            topic_id = topic.id
+        for index in range(0 if topic is None else len(topic.partitions), partitions):
+            image.apply(PartitionRecord(topic_id, index, (1,), (1,), 1, 0, 0), image.next_offset)
+        on_topics_changed(self.state, [name])
+        return topic_id
+
+    def delete_topic(self, name: str) -> None:
+        image = self.environment.image
+        image.apply(RemoveTopic(image.topics[name].id), image.next_offset)
+        on_topics_changed(self.state, [name])
+
+    def decide(self, decision: Callable[[GroupsState], tuple[Sequence[GroupRecord], T]]) -> T:
+        """As the runtime does it: decided, written, applied."""
+        records, answer = decision(self.state)
+        for record in records:
+            self.log.append(record)
+            self.state.apply(record, self.state.next_offset)
+        if self.aside_at_once:
+            self.run_aside()
+        return answer
+
+    def run_aside(self) -> None:
+        while self.environment.aside:
+            self.decide(self.environment.aside.pop(0)())
+            self._run_due()
+
+    def wait(self, seconds: float) -> None:
+        """Time passes, and timers are due when they are."""
+        end_s = self.environment.timers.now_s + seconds
+        while (due_s := self.environment.timers.next_due_s) is not None and due_s <= end_s:
+            self.environment.timers.now_s = max(due_s, self.environment.timers.now_s)
+            self._run_due()
+        self.environment.timers.now_s = end_s
+
+    def _run_due(self) -> None:
+        for _, action in self.environment.timers.take_due():
+            self.decide(action)
+
+    def heartbeat(self, member_id: str, epoch: int, **more: Any) -> HeartbeatAnswer:
+        request = HeartbeatRequest(more.pop("group_id", GROUP), member_id, epoch, **more)
+        return self.decide(lambda state: heartbeat(state, self.environment, request))
+
+    def join(self, member_id: str, *topics: str, regex: str | None = None, **more: Any) -> HeartbeatAnswer:
+        more = {"rebalance_timeout_ms": REBALANCE_TIMEOUT_MS, "owned": {}, **more}
+        names = tuple(topics) if topics or regex is None else None
+        return self.heartbeat(member_id, 0, subscribed_topic_names=names, subscribed_topic_regex=regex, **more)
+
+    def leave(self, member_id: str, epoch: int = -1, **more: Any) -> HeartbeatAnswer:
+        return self.heartbeat(member_id, epoch, **more)
+
+    @property
+    def group(self) -> ConsumerGroup:
+        group = self.state.groups[GROUP]
+        assert isinstance(group, ConsumerGroup)
+        return group
+
+    def assigned(self, member_id: str) -> Assignment:
+        return self.group.members[member_id].current.assigned_partitions
+
+    def replayed(self) -> GroupsState:
+        state = GroupsState(APPLIERS)
+        for offset, record in enumerate(self.log):
+            state.apply(record, offset)
+        return state
+
+    def fail_over(self) -> None:
+        """Another coordinator reads the log; timers and what ran aside are gone with the first."""
+        now_s = self.environment.timers.now_s
+        self.state = self.replayed()
+        self.environment.timers = ManualTimers()
+        self.environment.timers.now_s = now_s
+        self.environment.aside.clear()
+        loaded(self.state, self.environment)
+
+
+def durable(state: GroupsState) -> dict[str, Any]:
+    """All that replay must make again, of each group."""
+    found = {}
+    for group_id, group in state.groups.items():
+        assert isinstance(group, ConsumerGroup)
+        found[group_id] = {
+            "epoch": group.epoch,
+            "hash": group.metadata_hash,
+            "assignment": (group.assignment_epoch, group.assignment_timestamp_ms),
+            "target": group.target,
+            "members": group.members,
+            "static": group.static_members,
+            "owners": group.owners,
+            "subscriptions": vars(group.subscriptions),
+        }
+    return found
+
+
+@contextmanager
+def refused(code: ErrorCode) -> Iterator[list[str]]:
+    """The block raises KafkaError of this code; the list has its message then."""
+    messages: list[str] = []
+    with pytest.raises(KafkaError) as caught:
+        yield messages
+    assert caught.value.code == code
+    messages.append(caught.value.message or "")

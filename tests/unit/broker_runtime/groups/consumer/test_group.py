@@ -1,0 +1,123 @@
+"""What the coordinator asks of a group of KIP-848, and that its records are all there is of it."""
+
+import pytest
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.consumer.group import APPLIERS, ConsumerGroup
+from broker_runtime.groups.group import Committer, GroupType, OffsetRetention
+from broker_runtime.groups.records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    GroupRecord,
+)
+from broker_runtime.groups.state import GroupsState
+from tests.support.consumer_groups import GROUP, Coordinator, durable, refused
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    coordinator = Coordinator()
+    coordinator.topic("orders", 3)
+    coordinator.join("a", "orders")
+    return coordinator
+
+
+def test_members_commit_and_ask_in_their_epoch_only(coordinator: Coordinator) -> None:
+    group = coordinator.group
+    group.check_commit(Committer("a", 1))
+    group.check_fetch(Committer("a", 1))
+    group.check_fetch(Committer())
+    for committer, code in (
+        (Committer("a", 0), ErrorCode.STALE_MEMBER_EPOCH),
+        (Committer("a", 2), ErrorCode.STALE_MEMBER_EPOCH),
+        (Committer("b", 1), ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        with refused(code):
+            group.check_commit(committer)
+        with refused(code):
+            group.check_fetch(committer)
+    with refused(ErrorCode.UNSUPPORTED_VERSION):
+        group.check_commit(Committer("a", 1, api_version=8))
+    with refused(ErrorCode.UNKNOWN_MEMBER_ID):
+        group.check_commit(Committer())
+
+
+def test_anybody_may_commit_to_an_empty_group(coordinator: Coordinator) -> None:
+    coordinator.leave("a")
+    coordinator.group.check_commit(Committer())
+    with refused(ErrorCode.UNKNOWN_MEMBER_ID):
+        coordinator.group.check_commit(Committer("a", 1))
+
+
+def test_offsets_of_topics_that_are_read_do_not_expire(coordinator: Coordinator) -> None:
+    assert coordinator.group.offset_retention() == OffsetRetention(None, frozenset({"orders"}))
+    assert coordinator.group.is_subscribed_to("orders")
+    coordinator.leave("a")
+    assert coordinator.group.offset_retention() == OffsetRetention(None)
+
+
+def test_what_a_list_of_groups_says_of_it(coordinator: Coordinator) -> None:
+    group = coordinator.group
+    assert (group.group_id, group.type, group.protocol_type) == (GROUP, GroupType.CONSUMER, "consumer")
+
+
+def test_tombstones_end_it(coordinator: Coordinator) -> None:
+    coordinator.join("b", regex="o.*", instance_id="i")
+    for record in coordinator.group.tombstones():
+        coordinator.state.apply(record, coordinator.state.next_offset)
+        assert record.value is None
+    assert coordinator.state.groups == {}
+
+
+def test_tombstones_of_what_is_not_there_are_passed_over() -> None:
+    state = GroupsState(APPLIERS)
+    for key in (
+        ConsumerGroupMetadataKey("gone"),
+        ConsumerGroupPartitionMetadataKey("gone"),
+        ConsumerGroupMemberMetadataKey("gone", "m"),
+        ConsumerGroupCurrentMemberAssignmentKey("gone", "m"),
+        ConsumerGroupTargetAssignmentMetadataKey("gone"),
+    ):
+        state.apply(GroupRecord(key, None), state.next_offset)
+    assert state.groups == {}
+
+
+def test_a_cleaned_log_makes_the_same_group(coordinator: Coordinator) -> None:
+    """The last record of each key is enough, wherever it stands."""
+    coordinator.wait(1)
+    coordinator.join("b", "orders")
+    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 1, owned=coordinator.assigned("a"))
+    coordinator.heartbeat("b", 2)
+    coordinator.heartbeat("b", 2, client_host="/elsewhere")
+    last = {record.key: number for number, record in enumerate(coordinator.log)}
+    state = GroupsState(APPLIERS)
+    for number in sorted(last.values()):
+        state.apply(coordinator.log[number], number)
+    assert durable(state) == durable(coordinator.state)
+
+
+def test_a_fail_over_gives_every_member_its_whole_session(coordinator: Coordinator) -> None:
+    coordinator.wait(40)
+    coordinator.fail_over()
+    coordinator.wait(44)
+    assert coordinator.heartbeat("a", 1).member_epoch == 1
+    coordinator.fail_over()
+    coordinator.wait(46)
+    assert coordinator.group.is_empty
+
+
+def test_who_had_to_give_up_has_to_after_a_fail_over(coordinator: Coordinator) -> None:
+    coordinator.wait(1)
+    coordinator.join("b", "orders")
+    coordinator.heartbeat("a", 1)
+    coordinator.fail_over()
+    for _ in range(13):
+        coordinator.wait(5)
+        for member in list(coordinator.group.members.values()):
+            coordinator.heartbeat(member.member_id, member.epoch)
+    assert set(coordinator.group.members) == {"b"}
+    assert isinstance(coordinator.group, ConsumerGroup)

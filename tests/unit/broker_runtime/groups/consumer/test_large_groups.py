@@ -1,0 +1,91 @@
+"""Groups whose assignment would hold the event loop: it is computed aside, and written in slices (KIP-848)."""
+
+from broker_runtime.groups.records import ConsumerGroupTargetAssignmentMemberKey
+from tests.support.consumer_groups import Coordinator, durable
+
+MEMBERS = 300
+
+
+def of_many() -> Coordinator:
+    coordinator = Coordinator()
+    coordinator.topic("orders", MEMBERS)
+    for number in range(MEMBERS):
+        coordinator.join(f"m{number}", "orders")
+    return coordinator
+
+
+def beat(coordinator: Coordinator) -> None:
+    for member in list(coordinator.group.members.values()):
+        coordinator.heartbeat(member.member_id, member.epoch, owned=member.current.assigned_partitions)
+
+
+def test_the_first_member_has_an_epoch_before_there_is_an_assignment() -> None:
+    coordinator = Coordinator()
+    coordinator.aside_at_once = False
+    topic = coordinator.topic("orders", MEMBERS)
+    joined = coordinator.join("a", "orders")
+    assert (joined.member_epoch, joined.assignment) == (1, {})
+    coordinator.wait(0)
+    coordinator.run_aside()
+    told = coordinator.heartbeat("a", 1)
+    assert (told.member_epoch, told.assignment) == (2, {topic: tuple(range(MEMBERS))})
+
+
+def test_all_members_are_served_a_heartbeat_after_the_interval() -> None:
+    coordinator = of_many()
+    coordinator.wait(1)
+    for _ in range(3):
+        beat(coordinator)
+        coordinator.wait(5)
+    assert coordinator.group.state_name == "Stable"
+    assert all(len(coordinator.assigned(member_id)) == 1 for member_id in coordinator.group.members)
+    assert durable(coordinator.replayed()) == durable(coordinator.state)
+
+
+def test_no_decision_writes_more_than_a_slice() -> None:
+    coordinator = of_many()
+    coordinator.aside_at_once = False
+    coordinator.wait(1)
+    work = coordinator.environment.aside.pop()
+    records, _ = work()(coordinator.state)
+    assert 0 < len(records) <= 64
+    assert all(isinstance(record.key, ConsumerGroupTargetAssignmentMemberKey) for record in records)
+
+
+def test_who_leaves_while_it_is_computed_is_left_out_and_who_comes_waits() -> None:
+    coordinator = of_many()
+    coordinator.aside_at_once = False
+    coordinator.wait(1)
+    coordinator.leave("m0")
+    coordinator.join("late", "orders")
+    coordinator.run_aside()
+    assert "m0" not in coordinator.group.target
+    assert "late" not in coordinator.group.target
+    assert coordinator.group.state_name == "Assigning"
+    coordinator.aside_at_once = True
+    coordinator.wait(1)
+    assert "late" in coordinator.group.target
+
+
+def test_an_instance_that_comes_back_meanwhile_gets_what_was_meant_for_it() -> None:
+    coordinator = of_many()
+    coordinator.join("static", "orders", instance_id="i")
+    coordinator.aside_at_once = False
+    coordinator.wait(1)
+    coordinator.leave("static", -2, instance_id="i")
+    coordinator.join("next", "orders", instance_id="i")
+    coordinator.run_aside()
+    assert "next" in coordinator.group.target
+    assert "static" not in coordinator.group.target
+
+
+def test_a_fail_over_forgets_what_was_computed_and_computes_it_again() -> None:
+    coordinator = of_many()
+    coordinator.aside_at_once = False
+    coordinator.wait(1)
+    coordinator.fail_over()
+    coordinator.aside_at_once = True
+    coordinator.wait(1)
+    beat(coordinator)
+    beat(coordinator)
+    assert coordinator.group.assignment_epoch == coordinator.group.epoch

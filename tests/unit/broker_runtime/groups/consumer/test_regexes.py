@@ -1,0 +1,101 @@
+"""Subscriptions by regular expressions (KIP-848)."""
+
+import pytest
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.consumer.heartbeat import HeartbeatAnswer
+from tests.support.consumer_groups import Coordinator, durable, refused
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    return Coordinator()
+
+
+def test_topics_are_found_behind_the_join_and_given_with_a_heartbeat(coordinator: Coordinator) -> None:
+    orders = coordinator.topic("orders", 1)
+    coordinator.topic("reorders", 1)
+    assert coordinator.join("a", regex="ord.*") == HeartbeatAnswer("a", 1, 5_000, {})
+    coordinator.wait(1)
+    assert coordinator.heartbeat("a", 1) == HeartbeatAnswer("a", 2, 5_000, {orders: (0,)})
+    assert coordinator.group.is_subscribed_to("orders")
+    assert not coordinator.group.is_subscribed_to("reorders")
+
+
+def test_a_second_member_with_a_known_expression_is_assigned_at_once(coordinator: Coordinator) -> None:
+    orders = coordinator.topic("orders", 2)
+    coordinator.join("a", regex="ord.*")
+    coordinator.wait(2)
+    coordinator.heartbeat("a", 1)
+    coordinator.wait(2)
+    joined = coordinator.join("b", regex="ord.*")
+    assert joined.member_epoch == 3
+    assert len(coordinator.group.target["b"][orders]) == 1
+
+
+def test_what_is_no_expression_is_refused_also_for_a_member_that_has_one(coordinator: Coordinator) -> None:
+    with refused(ErrorCode.INVALID_REGULAR_EXPRESSION):
+        coordinator.join("a", regex="[")
+    coordinator.join("a", regex="ok")
+    with refused(ErrorCode.INVALID_REGULAR_EXPRESSION):
+        coordinator.heartbeat("a", 1, subscribed_topic_regex="(")
+    assert coordinator.group.members["a"].regex == "ok"
+
+
+def test_new_topics_are_looked_for_but_not_more_than_every_ten_seconds(coordinator: Coordinator) -> None:
+    coordinator.topic("orders", 1)
+    coordinator.join("a", regex="ord.*")
+    coordinator.wait(2)
+    coordinator.heartbeat("a", 1)
+    new = coordinator.topic("ordinary", 1)
+    coordinator.heartbeat("a", 2)
+    assert not coordinator.group.is_subscribed_to("ordinary")
+    coordinator.wait(9)
+    coordinator.heartbeat("a", 2)
+    assert coordinator.group.is_subscribed_to("ordinary")
+    told = coordinator.heartbeat("a", 2)
+    assert told.assignment is not None
+    assert new in told.assignment
+
+
+def test_expressions_are_looked_at_again_after_the_interval(coordinator: Coordinator) -> None:
+    coordinator.topic("orders", 1)
+    coordinator.join("a", regex="ord.*")
+    coordinator.wait(2)
+    coordinator.heartbeat("a", 1)
+    first = coordinator.group.subscriptions.resolved["ord.*"].timestamp_ms
+    for _ in range(21):
+        coordinator.wait(30)
+        coordinator.heartbeat("a", 2)
+    assert coordinator.group.subscriptions.resolved["ord.*"].timestamp_ms > first
+    assert coordinator.group.epoch == 2, "the topics are the same"
+
+
+def test_the_last_subscriber_takes_its_expression_along(coordinator: Coordinator) -> None:
+    coordinator.topic("orders", 1)
+    coordinator.join("a", regex="ord.*")
+    coordinator.join("b", "orders")
+    coordinator.leave("a")
+    assert coordinator.group.subscriptions.resolved == {}
+    assert coordinator.group.is_subscribed_to("orders")
+    coordinator.leave("b")
+    assert not coordinator.group.is_subscribed_to("orders")
+    assert durable(coordinator.replayed()) == durable(coordinator.state)
+
+
+def test_an_empty_expression_ends_the_subscription(coordinator: Coordinator) -> None:
+    orders = coordinator.topic("orders", 1)
+    coordinator.join("a", regex="ord.*")
+    coordinator.wait(2)
+    coordinator.heartbeat("a", 1)
+    told = coordinator.heartbeat("a", 2, subscribed_topic_regex="", owned={orders: (0,)})
+    assert told.assignment == {}
+    assert coordinator.group.subscriptions.regexes == {}
+
+
+def test_names_and_an_expression_add_up(coordinator: Coordinator) -> None:
+    orders, other = coordinator.topic("orders", 1), coordinator.topic("other", 1)
+    coordinator.join("a", "other")
+    coordinator.heartbeat("a", 1, subscribed_topic_regex="ord.*")
+    coordinator.wait(2)
+    assert coordinator.heartbeat("a", 1).assignment == {orders: (0,), other: (0,)}

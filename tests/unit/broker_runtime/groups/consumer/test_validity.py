@@ -1,0 +1,64 @@
+"""What a ConsumerGroupHeartbeat may not say (KIP-848)."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.consumer.validity import HeartbeatRequest, check_request
+from tests.support.consumer_groups import refused
+
+JOIN = HeartbeatRequest("readers", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=("orders",), owned={})
+ASSIGNORS = ("uniform", "range")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"group_id": ""}, "GroupId can't be empty."),
+        ({"group_id": "  "}, "GroupId can't be empty."),
+        ({"member_id": ""}, "MemberId can't be empty."),
+        ({"member_id": "", "member_epoch": 3, "api_version": 0}, "MemberId can't be empty."),
+        ({"member_id": "", "member_epoch": -1, "api_version": 0}, "MemberId can't be empty."),
+        ({"instance_id": ""}, "InstanceId can't be empty."),
+        ({"rack_id": " "}, "RackId can't be empty."),
+        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+        ({"owned": None}, "TopicPartitions must be empty when (re-)joining."),
+        ({"owned": {UUID(int=1): (0,)}}, "TopicPartitions must be empty when (re-)joining."),
+        (
+            {"subscribed_topic_names": None},
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+        ),
+        ({"member_epoch": -2}, "InstanceId can't be null."),
+        ({"member_epoch": -3}, "MemberEpoch is invalid."),
+    ],
+)
+def test_a_request_that_is_not_valid_is_told_why_in_kafkas_words(changes: dict[str, object], message: str) -> None:
+    with refused(ErrorCode.INVALID_REQUEST) as messages:
+        check_request(replace(JOIN, **changes), ASSIGNORS)  # type: ignore[arg-type]
+    assert messages == [message]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"subscribed_topic_names": ()},
+        {"subscribed_topic_names": None, "subscribed_topic_regex": "o.*"},
+        {"member_id": "", "api_version": 0},
+        {"server_assignor": "range"},
+        {"member_epoch": 5, "owned": None, "rebalance_timeout_ms": -1, "subscribed_topic_names": None},
+        {"member_epoch": -1, "owned": None, "rebalance_timeout_ms": -1, "subscribed_topic_names": None},
+        {"member_epoch": -2, "instance_id": "i"},
+    ],
+)
+def test_a_valid_request_passes(changes: dict[str, object]) -> None:
+    check_request(replace(JOIN, **changes), ASSIGNORS)  # type: ignore[arg-type]
+
+
+def test_an_assignor_that_is_not_offered_is_refused() -> None:
+    with refused(ErrorCode.UNSUPPORTED_ASSIGNOR):
+        check_request(replace(JOIN, server_assignor="sticky"), ASSIGNORS)
+    with refused(ErrorCode.UNSUPPORTED_ASSIGNOR):
+        check_request(replace(JOIN, server_assignor="range"), ("uniform",))
