@@ -35,6 +35,7 @@ from tools import (
     audit_events_page,
     audit_results_page,
     broker_states_page,
+    classic_groups_page,
     connection_states_page,
     resources_page,
 )
@@ -163,6 +164,7 @@ PAGES = {
     "audit-results.md": audit_results_page.results_page,
     "broker-configuration.md": broker_page,
     "broker-states.md": broker_states_page.states_page,
+    "classic-groups.md": classic_groups_page.groups_page,
     "connection-states.md": connection_states_page.states_page,
     "metrics.md": metrics_page,
     "resources.md": resources_page.render_reference,

@@ -60,7 +60,7 @@ class ClassicCoordinator:
     image: MetadataImage = field(default_factory=MetadataImage)
     timers: _VirtualTimers = field(default_factory=_VirtualTimers)
     outbox: Outbox = field(default_factory=Outbox)
-    state: GroupsState = field(default_factory=lambda: GroupsState(APPLIERS))
+    state: GroupsState = field(default_factory=lambda: GroupsState(APPLIERS, ClassicGroup))
     log: list[GroupRecord] = field(default_factory=list)
     log_refuses: bool = False
     ids: int = 0

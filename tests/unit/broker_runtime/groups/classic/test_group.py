@@ -29,7 +29,7 @@ def value(*members: ClassicMember, generation: int = 3, protocol_type: str = "co
 
 
 def replayed(*values: GroupMetadataValue | None) -> GroupsState:
-    state = GroupsState(APPLIERS)
+    state = GroupsState(APPLIERS, ClassicGroup)
     for offset, each in enumerate(values):
         state.apply(GroupRecord(KEY, each), offset)
     return state

@@ -316,7 +316,7 @@ def test_a_static_member_that_starts_again_takes_its_assignment_over(leads: bool
     assert at.beat(old, instance_id="one" if leads else "two") is FENCED
     assert at.beat(old) is UNKNOWN
     assert at.group.leader == (answer.member_id if leads else ids[0])
-    replayed = GroupsState(APPLIERS)
+    replayed = GroupsState(APPLIERS, ClassicGroup)
     replayed.apply(at.log[-1], 0)
     again = replayed.groups[GROUP]
     assert isinstance(again, ClassicGroup)
