@@ -4,9 +4,9 @@ What is shown is bounded: so many groups, and so many partitions of all of them 
 at all, and the same ones from look to look.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from broker_runtime.groups.state import CommittedOffsets
 
@@ -30,8 +30,9 @@ class Sampled:
     committed: Mapping[str, Offsets]
     left_out: int
 
-    def partitions(self) -> set[Partition]:
-        return {partition for offsets in self.committed.values() for partition in offsets}
+    def partitions(self) -> Iterator[Partition]:
+        """One that several groups read comes as often."""
+        return chain.from_iterable(self.committed.values())
 
 
 def sample(shards: Iterable[CommittedOffsets], groups_max: int, partitions_max: int) -> Iterator["Sampled | None"]:
@@ -62,13 +63,7 @@ def lag_by_topic(committed: Offsets, ends: Offsets) -> dict[str, int]:
     return lag
 
 
-def figures(sampled: Sampled, ends: Offsets) -> LagFigures:
-    return LagFigures(
-        {group_id: lag_by_topic(offsets, ends) for group_id, offsets in sampled.committed.items()}, sampled.left_out
-    )
-
-
-def pages(partitions: Sequence[Partition], size: int) -> Iterator[list[Partition]]:
+def pages(partitions: Iterable[Partition], size: int) -> Iterator[list[Partition]]:
     rest = iter(partitions)
     while page := list(islice(rest, size)):
         yield page

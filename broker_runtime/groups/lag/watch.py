@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import ChainMap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +10,7 @@ from typing import Protocol
 from broker_runtime.clock import Clock
 from broker_runtime.config.groups import LagConfig
 from broker_runtime.errors import KafkaError
-from broker_runtime.groups.lag.figures import LagFigures, Offsets, Partition, Sampled, figures, sample
+from broker_runtime.groups.lag.figures import LagFigures, Offsets, Partition, Sampled, lag_by_topic, sample
 from broker_runtime.groups.state import CommittedOffsets
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class LagWatch:
         self._clock = clock
         self._shards = shards
         self._ends = ends
-        self._known: Offsets = {}
+        self._known: dict[Partition, int] = {}
         self._trouble = ""
         self.shown = LagLook(LagFigures(), clock.monotonic())
 
@@ -58,11 +59,17 @@ class LagWatch:
     async def look(self) -> None:
         sampled = await self._sampled()
         told, errors = await self._ends.of(sampled.partitions())
-        ends = {**self._known, **told} if errors else told
-        self._known = {partition: ends[partition] for partition in sampled.partitions() & ends.keys()}
+        ends: Offsets = ChainMap(told, self._known) if errors else told
+        by_group: dict[str, dict[str, int]] = {}
+        known: dict[Partition, int] = {}
+        for group_id, offsets in sampled.committed.items():
+            by_group[group_id] = lag_by_topic(offsets, ends)
+            known |= {partition: ends[partition] for partition in offsets if partition in ends}
+            await asyncio.sleep(0)
+        self._known = known
         self._note("; ".join(map(str, errors)))
         whole_at_s = self.shown.whole_at_s if errors else self._clock.monotonic()
-        self.shown = LagLook(figures(sampled, self._known), whole_at_s)
+        self.shown = LagLook(LagFigures(by_group, sampled.left_out), whole_at_s)
 
     def age_s(self) -> float:
         return self._clock.monotonic() - self.shown.whole_at_s
