@@ -20,10 +20,12 @@ from broker_runtime.cluster.metadata_publisher import MetadataPublisher
 from broker_runtime.cluster.peers import BrokerPeers
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.effective import effective_config
+from broker_runtime.groups.service import GroupCoordinatorService
 from broker_runtime.limits import host_names, limits_to_brokers, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
 from broker_runtime.listeners_in_force import ListenersInForce
 from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.network.client_connection import ClientConnector
 from broker_runtime.network.dialling import SocketDialler
 from broker_runtime.network.server import SocketServer
@@ -101,6 +103,10 @@ class BrokerNode:
         self.metadata = MetadataPublisher(
             settings, clock, self.image, logs, self.replicas, (self.limits, self.listeners, self.observers)
         )
+        self.groups = self._services.groups = GroupCoordinatorService(
+            lambda: self.metadata.effective.config, self.image, clock
+        )
+        self.replicas.observers[GROUPS_TOPIC] = self.groups
         self.open = False
         """Whether the listeners accept clients."""
 
@@ -122,6 +128,7 @@ class BrokerNode:
         await self.metadata.stop(drain_s)
         await self.limits.close()
         await self.replicas.stop()
+        await self.groups.close()
         await self.server.shutdown(drain_s)
         await self.dispatcher.close()
         await self.observers.close()

@@ -8,12 +8,14 @@ from random import Random
 from broker_runtime.apis.auto_topic_creation import AutoTopicCreation
 from broker_runtime.apis.context import ControllerRequests, OwnListeners
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
+from broker_runtime.apis.internal_topics import made_as
 from broker_runtime.apis.kept_answers import KeptAnswers
 from broker_runtime.apis.producer_ids import ProducerIdBlocks
 from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.service import GroupCoordinatorService
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.log import Log
@@ -46,6 +48,7 @@ class BrokerServices:
         self.controller, self.slow_controller = controllers
         self.note_on_config: Callable[[str], str | None] = _nothing
         self.listeners: OwnListeners
+        self.groups: GroupCoordinatorService
         self.all_topics = KeptAnswers()
         self.fetch_sessions = FetchSessionCache(settings.config, Random(clock.wall_ms()))
         self.repeated_fetches = RepeatedFetches(settings.config.sluicegate_fetch_repeated_partitions_max)
@@ -55,6 +58,7 @@ class BrokerServices:
             clock,
             settings.config.request_timeout_ms,
             settings.config.controller_request_queue_max,
+            lambda name: made_as(name, image, settings.config),
         )
         # As it is: one call less for each partition of a produce request.
         self.led = replicas.led

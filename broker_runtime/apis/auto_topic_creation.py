@@ -6,11 +6,12 @@ heard of it. What keeps a topic from being made is only logged: the client is to
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from broker_runtime.apis.context import ControllerRequests
 from broker_runtime.clock import Clock
 from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.versions import CREATE_TOPICS
 
 log = logging.getLogger(__name__)
@@ -19,23 +20,36 @@ _LOG_INTERVAL_S = 10.0
 _DONE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
+def with_defaults(name: str) -> Fields:
+    """A topic of the controller's defaults."""
+    return {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": (), "configs": ()}
+
+
 class AutoTopicCreation:
     """Owns the requests to the controller that are under way: at most `requests_max`, and one for each topic.
 
     Who asks for a topic beyond that is answered as all others, and asks again.
     """
 
-    def __init__(self, controller: ControllerRequests, clock: Clock, timeout_ms: int, requests_max: int) -> None:
+    def __init__(
+        self,
+        controller: ControllerRequests,
+        clock: Clock,
+        timeout_ms: int,
+        requests_max: int,
+        made_as: Callable[[str], Fields] = with_defaults,
+    ) -> None:
         self._controller = controller
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._requests_max = requests_max
+        self._made_as = made_as
         self._under_way: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._logged_s = float("-inf")
 
     def ask_for(self, names: Collection[str]) -> None:
-        """Have topics made, with the controller's defaults; those that are being made already are not asked for."""
+        """Have topics made; those that are being made already are not asked for."""
         new = [name for name in names if name not in self._under_way]
         if new and len(self._tasks) < self._requests_max:
             self._under_way.update(new)
@@ -44,11 +58,11 @@ class AutoTopicCreation:
             task.add_done_callback(self._tasks.discard)
 
     async def _create(self, names: list[str]) -> None:
-        asked = [
-            {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": (), "configs": ()}
-            for name in names
-        ]
-        content = {"topics": asked, "timeout": self._timeout_ms, "validate_only": False}
+        content = {
+            "topics": [self._made_as(name) for name in names],
+            "timeout": self._timeout_ms,
+            "validate_only": False,
+        }
         try:
             answer = await self._controller.request(CREATE_TOPICS, 7, content)
             for topic in answer.topics:

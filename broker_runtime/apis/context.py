@@ -20,6 +20,7 @@ from broker_runtime.apis.repeated_fetch import RepeatedFetches
 from broker_runtime.clock import Clock, Timer
 from broker_runtime.config import BrokerSettings
 from broker_runtime.controller.service import ControllerService
+from broker_runtime.groups.service import GroupCoordinatorService
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.log import Log
@@ -119,6 +120,11 @@ class BrokerContext(FetchContext, Protocol):
 
     @property
     def auto_topic_creation(self) -> TopicCreation: ...
+
+    @property
+    def groups(self) -> GroupCoordinatorService:
+        """Coordinates the groups of which this broker leads the partition."""
+        ...
 
     @property
     def listeners(self) -> OwnListeners: ...

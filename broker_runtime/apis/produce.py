@@ -22,6 +22,7 @@ from broker_runtime.apis.produce_request import read_request
 from broker_runtime.apis.produce_wait import ProduceWait, Waiting, safe_below
 from broker_runtime.apis.record_checks import Unchecked, look_aside
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
+from broker_runtime.metadata.topic_names import INTERNAL_TOPICS
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.storage.batch import TIMESTAMPS, TIMESTAMPS_AT
 from broker_runtime.storage.log import AppendResult
@@ -33,6 +34,8 @@ from broker_runtime.wire.versions import PRODUCE
 
 _API_KEY = PRODUCE.to_bytes(2, "big")
 _BY_ID_SINCE = 13
+_ADMIN_CLIENT = "__admin_client"
+"""Who says this of itself may write to internal topics, as in Apache Kafka."""
 
 
 def handle(reader: RequestReader, call: Call, context: BrokerContext) -> Reply | PendingReply:
@@ -162,6 +165,8 @@ def _refused_without_reply(refused: Refused) -> tuple[str, str]:
 
 
 def _append(call: Call, leader: LeaderReplica, records: memoryview | None) -> AppendResult:
+    if leader.topic in INTERNAL_TOPICS and call.client_id != _ADMIN_CLIENT:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{leader.topic} is internal: brokers alone write to it")
     if call.acks == -1 and leader.is_under_min_isr:
         raise KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,

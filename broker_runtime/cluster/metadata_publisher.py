@@ -14,9 +14,9 @@ from broker_runtime.clock import Clock, Timer
 from broker_runtime.cluster.reactions import Reactions
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.effective import EffectiveConfig, effective_config
+from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.metadata.changes import Changes
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.storage.disk import Pause
 from broker_runtime.storage.manager import LogManager

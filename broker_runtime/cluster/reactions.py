@@ -15,7 +15,7 @@ from functools import partial
 from typing import Protocol
 
 from broker_runtime.clock import Timer
-from broker_runtime.replication.backoff import Backoff
+from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.storage.disk import Pause
 from broker_runtime.turn_lengths import TurnLengths
 

@@ -206,6 +206,14 @@ class LagConfig(Config):
 class GroupConfig(OffsetsConfig, ClassicGroupConfig, ConsumerGroupConfig, LagConfig):
     """All of the above."""
 
+    sluicegate_group_coordinator_queue_max: Key[int] = static(
+        "sluicegate.group.coordinator.queue.max",
+        INT,
+        50_000,
+        "Requests that wait for the coordinator of one partition of __consumer_offsets.",
+        at_least(1),
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class MigrationPolicy:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from broker_runtime.clock import Clock
+from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
-from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_failures import FetchFailures
 from broker_runtime.replication.fetch_messages import FETCH_VERSION, Fetched, FetchLimits, pack_fetch, read_answer
 from broker_runtime.replication.follower import FollowerReplica

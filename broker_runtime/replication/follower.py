@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from broker_runtime.replication.backoff import Backoff
+from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.storage.log import Log
 
 UNKNOWN = -1

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from broker_runtime.clock import Clock
+from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.errors import KafkaError
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.replication import isr_changes
-from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.peer import Controller
 from broker_runtime.replication.wanted_isr import wanted_change

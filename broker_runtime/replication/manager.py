@@ -8,15 +8,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from functools import partial
+from typing import Protocol
 from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.config import BrokerSettings, TopicConfig
+from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.changes import Removals
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topics import Partition, Topic
-from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import FollowerReplica
@@ -33,6 +34,16 @@ log = logging.getLogger(__name__)
 _NOTES_MAX = 20
 _MADE_AT_ONCE = 32
 """Logs whose files are made before the first of them is served."""
+
+
+class LeadershipObserver(Protocol):
+    """Who does something of its own with partitions that this broker leads: a coordinator."""
+
+    def leads(self, leader: LeaderReplica, /) -> None:
+        """From here on in `leader.leader_epoch`; an epoch before, if there was one, is over."""
+        ...
+
+    def leads_no_more(self, topic: str, index: int, /) -> None: ...
 
 
 class ReplicaManager:
@@ -73,6 +84,8 @@ class ReplicaManager:
             self._led,
             self._epoch,
         )
+        self.observers: dict[str, LeadershipObserver] = {}
+        """By topic, told of each change of what this broker leads. They must not raise."""
         self.failed: Callable[[BaseException], None] | None = None
         """Called when a task of replication ends by a mistake of ours."""
 
@@ -185,7 +198,10 @@ class ReplicaManager:
             leader = None
         if leader is None or leader.leader_epoch < 0:
             leader = self._led[key] = LeaderReplica(self._me, topic.name, topic.id, key[1], replica)
+        epoch_before = leader.leader_epoch
         leader.update(part, self._image.brokers, self._clock.monotonic())
+        if leader.leader_epoch != epoch_before and topic.name in self.observers:
+            self.observers[topic.name].leads(leader)
 
     def _follow(self, key: Key, topic: Topic, replica: Log, part: Partition) -> None:
         known = self._followed.get(key)
@@ -234,6 +250,8 @@ class ReplicaManager:
         leader = self._led.pop(key, None)
         if leader is not None:
             leader.resign()
+            if key[0] in self.observers:
+                self.observers[key[0]].leads_no_more(*key)
 
     def _stop_serving(self, key: Key) -> None:
         self.offline.pop(key, None)

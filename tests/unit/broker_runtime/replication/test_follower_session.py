@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_runtime.replication.backoff import Backoff
+from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.replication.follower import FollowerReplica
 from broker_runtime.replication.follower_session import FollowerSession, SessionRequest
 from broker_runtime.storage.follower_log import FollowerLog

@@ -9,9 +9,9 @@ import pytest
 
 from broker_runtime.apis.fetch_sessions import FetchSessionCache
 from broker_runtime.config import BrokerConfig, TopicConfig
+from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.metadata.topics import Partition
-from broker_runtime.replication.backoff import Backoff
 from broker_runtime.replication.fetch_messages import Fetched, FetchLimits
 from broker_runtime.replication.fetcher import FetcherSettings, LeaderFetcher
 from broker_runtime.replication.follower import Cut, FollowerReplica, cut_for

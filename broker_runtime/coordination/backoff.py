@@ -1,4 +1,4 @@
-"""How long a part of replication waits before it tries again what has failed, and when it says so. Pure."""
+"""How long to wait before what has failed is tried again, and when to say so. Pure."""
 
 from dataclasses import dataclass
 

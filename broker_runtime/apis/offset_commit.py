@@ -1,0 +1,93 @@
+"""OffsetCommit (8), versions 2 to 10 (KIP-848 from version 9, topic ids from version 10).
+
+- What does not exist is refused by itself: a topic, an id, a partition.
+- A retention of its own, which versions 2 to 4 may ask for, is kept.
+- Everything else is `groups.offsets`' to decide; a committer that is refused is refused for all of its partitions.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from broker_runtime.apis.call import Call
+from broker_runtime.apis.context import ApiSpec, BrokerContext
+from broker_runtime.apis.topics_by_name_or_id import WantedTopic, wanted_topic
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.group import Committer, Group
+from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
+from broker_runtime.wire.messages import Fields
+from broker_runtime.wire.versions import OFFSET_COMMIT
+
+_EPOCH_SINCE = 6
+_INSTANCE_SINCE = 7
+_BY_ID_SINCE = 10
+_RETENTION = range(2, 5)
+
+
+async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
+    """`request` is kio's entity of whichever version."""
+    version, image = call.version, context.image
+    wanted = [wanted_topic(each, each.partitions, image, by_id=version >= _BY_ID_SINCE) for each in request.topics]
+    offsets = [
+        _offset(topic, part, version) for topic in wanted for part in topic.partitions if _exists(topic, part) is None
+    ]
+    taken: Iterator[ErrorCode] = iter(())
+    if offsets:
+        taken = iter(await _commit(request, offsets, version, context))
+    return {
+        "topics": [
+            topic.answer(
+                [
+                    {"partition_index": part.partition_index, "error_code": _exists(topic, part) or next(taken)}
+                    for part in topic.partitions
+                ]
+            )
+            for topic in wanted
+        ]
+    }
+
+
+def _exists(topic: WantedTopic[Any], part: Any) -> ErrorCode | None:
+    """The error where it does not."""
+    if topic.known is None:
+        return topic.problem
+    return None if part.partition_index in topic.known.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def _commit(
+    request: Any, offsets: Sequence[OffsetToCommit], version: int, context: BrokerContext
+) -> Sequence[ErrorCode]:
+    committer = Committer(
+        request.member_id,
+        request.generation_id_or_member_epoch,
+        request.group_instance_id if version >= _INSTANCE_SINCE else None,
+        version,
+    )
+    retention_ms = round(request.retention_time.total_seconds() * 1000) if version in _RETENTION else -1
+    try:
+        return await context.groups.submit(
+            request.group_id,
+            lambda state, environment: commit(
+                state, environment, _keep_session, committer, request.group_id, offsets, retention_ms
+            ),
+        )
+    except KafkaError as error:
+        return [error.code] * len(offsets)
+
+
+def _keep_session(group: Group, committer: Committer) -> None:
+    """Sessions are kept by heartbeats only, until members of the classic protocol can join."""
+
+
+def _offset(topic: WantedTopic[Any], part: Any, version: int) -> OffsetToCommit:
+    assert topic.known is not None
+    return OffsetToCommit(
+        topic.known.name,
+        part.partition_index,
+        part.committed_offset,
+        part.committed_leader_epoch if version >= _EPOCH_SINCE else -1,
+        part.committed_metadata,
+        topic.known.id,
+    )
+
+
+API = ApiSpec(OFFSET_COMMIT, "OffsetCommit", (2, 10), handle)

@@ -1,0 +1,120 @@
+"""Which groups this broker coordinates: those of the partitions of __consumer_offsets that it leads.
+
+A term begins with each leader epoch and ends with it. One that fails is begun anew, later and later; nothing that was
+decided in it counts then but what its log has.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TypeVar
+
+from broker_runtime.clock import Clock
+from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.backoff import Backoff
+from broker_runtime.coordination.replicated_log import LeadershipLostError, LedPartition
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.answers import Later
+from broker_runtime.groups.partition_of import partition_of
+from broker_runtime.groups.shard_environment import Surroundings
+from broker_runtime.groups.term import GroupDecision, Term
+from broker_runtime.metadata.image import MetadataImage
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_RETRY_MAX_S = 30.0
+_LOADS_AT_ONCE = 2
+"""All of them share one event loop: more would only keep each of them waiting."""
+_THREADS = 1
+_GROUPS_REMEMBERED = 10_000
+
+_partition_of = lru_cache(_GROUPS_REMEMBERED)(partition_of)
+
+
+class GroupCoordinatorService:
+    """Owns a term, and the task that runs it, for each partition of __consumer_offsets that this broker leads.
+
+    Implements `replication.manager.LeadershipObserver`. All calls come on the event loop.
+    """
+
+    def __init__(self, config: Callable[[], BrokerConfig], image: MetadataImage, clock: Clock) -> None:
+        """`config` gives the configuration as it is in force."""
+        self._image = image
+        self._clock = clock
+        self._threads = ThreadPoolExecutor(_THREADS, "groups")
+        self._surroundings = Surroundings(config, image, clock, self._threads, asyncio.Semaphore(_LOADS_AT_ONCE))
+        self.terms: dict[int, Term] = {}
+        """By partition."""
+        self.problems: dict[int, str] = {}
+        """Why groups of a partition are not served, where its last term has failed."""
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def leads(self, leader: LedPartition) -> None:
+        self.leads_no_more(leader.topic, leader.index)
+        task = asyncio.get_running_loop().create_task(
+            self._govern(leader, leader.leader_epoch), name=f"coordinator {leader.topic}-{leader.index}"
+        )
+        self._tasks[leader.index] = task
+
+    def leads_no_more(self, topic: str, index: int) -> None:
+        del topic
+        task = self._tasks.pop(index, None)
+        if task is not None:
+            task.cancel()
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+        term = self.terms.pop(index, None)
+        if term is not None:
+            term.end()
+        self.problems.pop(index, None)
+
+    async def _govern(self, leader: LedPartition, epoch: int) -> None:
+        """Term after term, until it is cancelled."""
+        index, backoff = leader.index, Backoff(_RETRY_MAX_S)
+        while leader.leader_epoch == epoch:
+            term = self.terms[index] = Term(self._surroundings, leader)
+            try:
+                await term.load()
+                self.problems.pop(index, None)
+                if backoff.succeeded():
+                    log.info("the groups of %s-%d are coordinated again", leader.topic, index)
+                await term.run()
+            except LeadershipLostError as error:
+                # Whoever follows the metadata, or looks after the disk, says what comes next.
+                log.info("%s", error)
+                self.problems[index] = str(error)
+            except Exception as error:
+                self.problems[index] = f"groups of {leader.topic}-{index} are not coordinated: {error}"
+                if backoff.is_news(repr(error)):
+                    log.exception("the coordinator of %s-%d failed and is begun anew", leader.topic, index)
+            finally:
+                term.end()
+            await asyncio.sleep(backoff.failed())
+
+    def term_of(self, group_id: str) -> Term:
+        """Raises KafkaError where this broker does not coordinate the group."""
+        topic = self._image.topics.get(GROUPS_TOPIC)
+        term = None if topic is None else self.terms.get(_partition_of(group_id, len(topic.partitions)))
+        if term is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "this broker does not coordinate the group")
+        return term
+
+    async def submit(self, group_id: str, decide: GroupDecision[T]) -> T:
+        """The decision's answer, once its records are durable. Raises KafkaError, as members are to be told."""
+        return await self.term_of(group_id).submit(decide)
+
+    async def submit_later(self, group_id: str, decide: GroupDecision[Later[T]]) -> T:
+        """The same for an answer that may have to wait for others, as long as that takes."""
+        return await self.term_of(group_id).submit_later(decide)
+
+    async def close(self) -> None:
+        for index in list(self._tasks):
+            self.leads_no_more(GROUPS_TOPIC, index)
+        await asyncio.gather(*self._ending, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)

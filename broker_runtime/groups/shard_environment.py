@@ -1,0 +1,72 @@
+"""What decisions of one shard may use, for as long as its term lasts: time, timers, threads."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+from uuid import uuid4
+
+from broker_runtime.clock import Clock
+from broker_runtime.config.broker import BrokerConfig
+from broker_runtime.coordination.timer_service import TimerService
+from broker_runtime.groups.answers import Outbox
+from broker_runtime.groups.environment import GroupTimer
+from broker_runtime.metadata.image import MetadataImage
+
+T = TypeVar("T")
+
+_ASIDE = "aside"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all shards of a broker share. `config` gives the configuration as it is in force."""
+
+    config: Callable[[], BrokerConfig]
+    image: MetadataImage
+    clock: Clock
+    threads: Executor
+    loads: asyncio.Semaphore
+    """How many logs are read at a time."""
+
+
+class ShardEnvironment:
+    """Implements `environment.GroupEnvironment`. Nothing of it outlives `close`, which the end of the term is."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.timers: TimerService[GroupTimer] = TimerService()
+        self.outbox = Outbox()
+        self.image = surroundings.image
+        self._surroundings = surroundings
+        self._closed = False
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self._surroundings.config()
+
+    def now_ms(self) -> int:
+        return self._surroundings.clock.wall_ms()
+
+    def new_id(self) -> str:
+        return str(uuid4())
+
+    def run_aside(self, work: Callable[[], T], then: Callable[[T | Exception], GroupTimer]) -> None:
+        done = asyncio.get_running_loop().run_in_executor(self._surroundings.threads, work)
+        done.add_done_callback(partial(self._done_aside, then))
+
+    def _done_aside(self, then: Callable[[T | Exception], GroupTimer], done: asyncio.Future[T]) -> None:
+        if done.cancelled():
+            return
+        error = done.exception()
+        if self._closed:
+            return
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        self.timers.on_due(_ASIDE, then(done.result() if error is None else error))
+
+    def close(self) -> None:
+        self._closed = True
+        self.timers.clear()
+        self.outbox.drop()

@@ -1,0 +1,125 @@
+"""One leader epoch of a partition of __consumer_offsets on this broker: its shard, its runtime, and who waits."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from broker_runtime.coordination.replicated_log import LedPartition, ReplicatedLog
+from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
+from broker_runtime.coordination.seam import Refusal
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.answers import Later
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.records import GroupRecord
+from broker_runtime.groups.shard import GroupShard, empty_state
+from broker_runtime.groups.shard_environment import Surroundings
+from broker_runtime.groups.state import GroupsState
+
+T = TypeVar("T")
+
+GroupDecision = Callable[[GroupsState, GroupEnvironment], tuple[Sequence[GroupRecord], T]]
+"""A `coordination.seam.Decision` that is given what it may use beside the state."""
+
+_TOLD: Mapping[ErrorCode, ErrorCode] = {
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What members are told of what the log says: clients know what to do about coordinators, not about partitions."""
+
+
+class Term:
+    """Owns the groups of its partition for as long as this broker leads it in one epoch. `load`, then `run`."""
+
+    def __init__(self, surroundings: Surroundings, leader: LedPartition) -> None:
+        config = surroundings.config()
+        self.shard = GroupShard(surroundings, leader)
+        self._clock = surroundings.clock
+        self._commit_timeout_s = config.offsets_commit_timeout_ms / 1000
+        self._runtime: CoordinatorRuntime[GroupsState, GroupRecord] = CoordinatorRuntime(
+            self.shard,
+            ReplicatedLog(leader, surroundings.clock),
+            self.shard.environment.timers,
+            empty_state(),
+            config.sluicegate_group_coordinator_queue_max,
+        )
+        self._unanswered: set[asyncio.Future[Any]] = set()
+        """Of requests that were decided and wait for others: at most one for each connection."""
+
+    @property
+    def phase(self) -> TermPhase:
+        return self._runtime.phase
+
+    @property
+    def state(self) -> GroupsState:
+        """As it was decided last, durable or not yet: for figures."""
+        return self._runtime.state
+
+    async def load(self) -> None:
+        await self._runtime.load()
+
+    async def run(self) -> None:
+        """Until it is cancelled, or the log fails, which it raises."""
+        await self._runtime.run()
+
+    def end(self) -> None:
+        """Everybody who waits is told. Twice is once."""
+        self._runtime.unload()
+        self.shard.environment.close()
+        for answer in self._unanswered:
+            if not answer.done():
+                answer.set_exception(self.shard.refuse(Refusal.UNLOADED))
+        self._unanswered.clear()
+
+    async def submit(self, decide: GroupDecision[T]) -> T:
+        """The decision's answer, once its records are durable. Raises KafkaError, as members are to be told."""
+        try:
+            async with asyncio.timeout(self._commit_timeout_s):
+                return await self._runtime.submit(lambda state: decide(state, self.shard.environment))
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                "the replicas of __consumer_offsets took longer than offsets.commit.timeout.ms; ask again",
+            ) from None
+        except KafkaError as error:
+            raise KafkaError(_TOLD.get(error.code, error.code), error.message or error.code.name) from error
+
+    async def submit_later(self, decide: GroupDecision[Later[T]]) -> T:
+        """The same for an answer that may have to wait for others, as long as that takes.
+
+        Who is cancelled meanwhile, as its client has gone, leaves an answer that is abandoned.
+        """
+        decided: list[Later[T]] = []
+
+        def noted(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], Later[T]]:
+            records, later = decide(state, environment)
+            decided.append(later)
+            return records, later
+
+        try:
+            result = await self._given(await self.submit(noted))
+        except BaseException:
+            for each in decided:
+                each.abandoned = True
+            raise
+        if isinstance(result, KafkaError):
+            raise result
+        return result
+
+    async def _given(self, later: Later[T]) -> T | KafkaError:
+        answer: asyncio.Future[T | KafkaError] = asyncio.get_running_loop().create_future()
+
+        def give(result: T | KafkaError) -> None:
+            if not answer.done():
+                answer.set_result(result)
+
+        later.then(give)
+        self._unanswered.add(answer)
+        try:
+            return await answer
+        finally:
+            self._unanswered.discard(answer)

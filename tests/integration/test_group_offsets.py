@@ -1,0 +1,73 @@
+"""Offsets that groups commit: they are read back by whoever asks later, whatever has happened to brokers meanwhile."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.broker_admin import until
+from tests.support.broker_process import BrokerProcess
+
+TOPIC = "orders"
+PARTITIONS = 3
+
+
+def make_topic(broker: BrokerProcess, replicas: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.create_topics([NewTopic(TOPIC, PARTITIONS, replicas)]).values():
+        future.result(60)
+    until(lambda: TOPIC in admin.list_topics(timeout=10).topics, "the topic is in the metadata")
+
+
+def member(bootstrap: str, group: str) -> Consumer:
+    """One that is given its partitions, and joins no group."""
+    return Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+
+
+def commit(consumer: Consumer, offsets: list[int], topic: str = TOPIC) -> None:
+    wanted = [TopicPartition(topic, index, offset) for index, offset in enumerate(offsets)]
+    for done in consumer.commit(offsets=wanted, asynchronous=False) or ():
+        assert done.error is None, done.error
+
+
+def committed(consumer: Consumer, count: int = PARTITIONS) -> list[int]:
+    found = consumer.committed([TopicPartition(TOPIC, index) for index in range(count)], timeout=60)
+    return [each.offset for each in found]
+
+
+@pytest.fixture
+def broker() -> Iterator[BrokerProcess]:
+    with BrokerProcess() as running:
+        yield running
+
+
+def test_offsets_of_a_consumer_with_assigned_partitions_outlast_a_restart_and_a_kill(broker: BrokerProcess) -> None:
+    make_topic(broker, 1)
+    consumer = member(broker.bootstrap, "billing")
+    assert committed(consumer) == [-1001, -1001, -1001], "nobody has committed anything"
+    commit(consumer, [5, 0, 7])
+    assert committed(member(broker.bootstrap, "billing")) == [5, 0, 7]
+    broker.stop()
+    broker.start()
+    assert committed(member(broker.bootstrap, "billing")) == [5, 0, 7]
+    assert committed(member(broker.bootstrap, "other")) == [-1001, -1001, -1001]
+    commit(member(broker.bootstrap, "billing"), [6, 1, 8])
+    broker.kill()
+    broker.start()
+    again = member(broker.bootstrap, "billing")
+    assert committed(again) == [6, 1, 8]
+    for each in (consumer, again):
+        each.close()
+
+
+def test_the_topic_of_offsets_is_internal(broker: BrokerProcess) -> None:
+    make_topic(broker, 1)
+    commit(member(broker.bootstrap, "billing"), [1])
+    refused: list[object] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce("__consumer_offsets", b"x", key=b"k", on_delivery=lambda error, _: refused.append(error))
+    assert producer.flush(60) == 0
+    assert "INVALID_TOPIC" in str(refused[0]) or "invalid topic" in str(refused[0]).lower()
+    topics = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics
+    assert len(topics["__consumer_offsets"].partitions) == 50

@@ -1,0 +1,132 @@
+"""A broker in memory that coordinates groups, and the parts of it that handlers of group APIs use.
+
+async with CoordinatingBroker() as node:
+    await node.lead()
+    answer = await node.ask(offset_fetch.API, 9, {...})
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, cast
+
+from broker_runtime.apis.context import ApiSpec
+from broker_runtime.config import TopicConfig, broker_settings
+from broker_runtime.coordination.runtime import TermPhase
+from broker_runtime.groups.service import GroupCoordinatorService
+from broker_runtime.metadata.topic_names import GROUPS_TOPIC
+from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord
+from broker_runtime.replication.leader import LeaderReplica
+from broker_runtime.replication.manager import ReplicaManager
+from broker_runtime.replication.peer import Peers
+from broker_runtime.storage.manager import LogManager
+from broker_runtime.wire.messages import (
+    Entity,
+    decode_request,
+    decode_response,
+    encode_request_body,
+    encode_response_body,
+)
+from tests.support.calls import a_call
+from tests.support.controller import Metadata
+from tests.support.logs import LOG_DIR
+from tests.support.manual_clock import ManualClock
+from tests.support.memory_filesystem import MemoryFileSystem
+
+ME = 1
+_TURNS_MAX = 100_000
+
+
+class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
+    """Broker 1. The topic `orders` has three partitions; __consumer_offsets is there when it is to lead it.
+
+    `replicas` are those of each partition of __consumer_offsets: the others fetch when a test says so.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str] | None = None,
+        *,
+        partitions: int = 2,
+        replicas: tuple[int, ...] = (ME,),
+        fs: MemoryFileSystem | None = None,
+    ) -> None:
+        self.clock = ManualClock()
+        self.settings = broker_settings(
+            {"node.id": str(ME), "listeners": "PLAINTEXT://127.0.0.1:9092"} | dict(properties or {})
+        )
+        self.metadata = Metadata()
+        self.image = self.metadata.image
+        for broker in sorted({ME, *replicas}):
+            self.metadata.broker(broker)
+        self.orders = self.metadata.topic("orders", (ME,), (ME,), (ME,))
+        self.fs = fs or MemoryFileSystem()
+        self.logs = LogManager(LOG_DIR, fs=self.fs, clock=self.clock)
+        self.logs.open(lambda _topic: TopicConfig())
+        self.replicas = ReplicaManager(self.settings, self.clock, self.logs, self.image, cast("Peers", None))
+        self.asked_for: list[str] = []
+        self._partitions, self._replicas = partitions, replicas
+        self._epoch = 0
+
+    async def __aenter__(self) -> "CoordinatingBroker":
+        self.groups = GroupCoordinatorService(lambda: self.settings.config, self.image, self.clock)
+        self.replicas.observers[GROUPS_TOPIC] = self.groups
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.replicas.stop()
+        await self.groups.close()
+
+    @property
+    def auto_topic_creation(self) -> "CoordinatingBroker":
+        return self
+
+    def ask_for(self, names: Collection[str]) -> None:
+        self.asked_for += names
+
+    def make_offsets_topic(self) -> None:
+        if GROUPS_TOPIC not in self.image.topics:
+            self.metadata.topic(GROUPS_TOPIC, *[self._replicas] * self._partitions)
+
+    def elect(self, leader: int, index: int | None = None) -> None:
+        """The controller has all partitions, or one, led by a broker (NO_LEADER: by nobody) in a new epoch."""
+        self.make_offsets_topic()
+        topic = self.image.topics[GROUPS_TOPIC]
+        self._epoch += 1
+        for each in list(topic.partitions) if index is None else [index]:
+            part = topic.partitions[each]
+            self.metadata.write(
+                PartitionRecord(topic.id, each, part.replicas, part.isr, leader, self._epoch, part.partition_epoch + 1)
+            )
+        list(self.replicas.apply_partitions(topic.id, list(topic.partitions), TopicConfig()))
+
+    async def lead(self) -> None:
+        """This broker leads every partition, and has loaded it."""
+        self.elect(ME)
+        await self.loaded()
+
+    async def loaded(self) -> None:
+        terms, partitions = self.groups.terms, self.image.topics[GROUPS_TOPIC].partitions
+        for _ in range(_TURNS_MAX):
+            if all(index in terms and terms[index].phase is TermPhase.ACTIVE for index in partitions):
+                return
+            await asyncio.sleep(0)
+        raise AssertionError(f"not loaded: {self.groups.problems}")
+
+    def lose(self) -> None:
+        self.elect(NO_LEADER)
+
+    def leader(self, index: int = 0) -> LeaderReplica:
+        return self.replicas.led(GROUPS_TOPIC, index)
+
+    async def ask(self, api: ApiSpec[Any], version: int, content: dict[str, Any]) -> Entity:
+        """The answer to an encoded request, as a client decodes it."""
+        body = memoryview(encode_request_body(api.key, version, content))
+        answer: Any = api.handle(decode_request(api.key, version, body), a_call(api, version), cast("Any", self))
+        if not isinstance(answer, dict):
+            answer = await answer
+        return decode_response(api.key, version, memoryview(encode_response_body(api.key, version, answer)))
+
+
+def versions(api: ApiSpec[Any]) -> range:
+    return range(api.versions[0], api.versions[1] + 1)
