@@ -1,6 +1,7 @@
 """Every cell of the table of classic groups, played to the machine."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.support.classic_coordinator import GROUP, OTHER_TOPIC, ClassicCoordin
 
 DEAD, EMPTY, PREPARING, COMPLETING, STABLE = STATES
 CELLS = [(state, event) for (state, event), cell in TABLE.items() if cell is not None]
-LONG = {"session_timeout_ms": 100_000}
+LONG: dict[str, Any] = {"session_timeout_ms": 100_000}
 
 
 class Scene:
@@ -58,11 +59,11 @@ class Scene:
         return self.at.group.state if GROUP in self.at.state.groups else DEAD
 
 
-def join(member: str, **changes: object) -> Callable[[Scene], object]:
+def join(member: str, **changes: Any) -> Callable[[Scene], object]:
     return lambda scene: scene.at.join(getattr(scene, member, member), **(LONG | changes))
 
 
-def sync(member: str, generation: int | None = None, **said: str) -> Callable[[Scene], object]:
+def sync(member: str, generation: int | None = None, **said: Any) -> Callable[[Scene], object]:
     return lambda scene: scene.at.sync(getattr(scene, member, member), _generation(scene, generation), **said)
 
 
