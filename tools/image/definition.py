@@ -11,8 +11,16 @@ SITE = "usr/local/lib/python{python}/dist-packages"
 
 _JAVA_HOME = "/usr/lib/jvm/default"
 
-PYTHON_PACKAGES = ("base-files", "ca-certificates", "libpython3-stdlib", "netbase", "python3-minimal", "tzdata")
-ARROW_PACKAGES = ("libstdc++6",)
+PYTHON_PACKAGES = (
+    "base-files",
+    "ca-certificates",
+    "libpython3-stdlib",
+    "libstdc++6",
+    "netbase",
+    "python3-minimal",
+    "tzdata",
+)
+"""RE2 and Arrow are of C++."""
 JAVA_PACKAGES = ("bash", "coreutils", "default-jre-headless", "grep", "procps", "sed")
 """Spark starts Java by shell scripts."""
 
@@ -54,14 +62,13 @@ IMAGES = {
         "sluicegate",
         "Operator, broker, controller and lander",
         ("broker", "landing", "operator"),
-        (*PYTHON_PACKAGES, *ARROW_PACKAGES),
         suffix="-landing",
     ),
     "audit": Image(
         "sluicegate-audit",
         "The audit pipeline with Spark and Java",
         ("audit", "operator"),
-        (*PYTHON_PACKAGES, *ARROW_PACKAGES, *JAVA_PACKAGES),
+        (*PYTHON_PACKAGES, *JAVA_PACKAGES),
         {"JAVA_HOME": _JAVA_HOME},
         programs=("pyspark/bin/spark-submit",),
     ),
