@@ -1,17 +1,21 @@
 """Uniform assignment of a group whose members all subscribe to the same topics. Pure.
 
 Members have the same number of partitions, or one more. Who has too many gives some up, who has too few takes of what
-is free, and nothing else moves. Of what is free a member takes what has a replica in its rack, where there is a choice:
-Apache Kafka 4.3 describes racks to its assignors, none of which looks at them.
+is free, and nothing else moves; balance goes before stickiness, as in Apache Kafka. Of what is free a member takes
+what has a replica in its rack, where that makes a difference: the assignors of Apache Kafka 4.3 are told of racks, and
+none looks at them.
+
+A group of thousands is assigned anew for each member that comes or goes, so that members whose assignment stays cost
+as little as possible: nothing is looked up for each of their partitions.
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from uuid import UUID
 
 from broker_runtime.groups.assignors.description import MemberSubscription, TopicDescription
+from broker_runtime.groups.assignors.free_partitions import FreePartitions, Partition
 from broker_runtime.groups.records import Assignment
-
-Partition = tuple[UUID, int]
 
 
 def assign_by_quota(
@@ -19,56 +23,128 @@ def assign_by_quota(
 ) -> dict[str, Assignment]:
     """See `description.Assignor`; all of `members` have equal subscriptions."""
     found: dict[str, Assignment] = {member_id: member.current for member_id, member in members.items()}
-    if not members:
+    if not found:
         return found
-    subscribed = {
-        topic_id: topics[topic_id] for topic_id in sorted(next(iter(members.values())).topics & topics.keys())
-    }
-    held, free = _holdings(found, subscribed)
-    each, extra = divmod(sum(topic.partitions for topic in subscribed.values()), len(members))
-    ordered = sorted(members)
-    quotas = {}
-    for member_id in ordered:
-        if len(held[member_id]) > each and extra:
-            extra -= 1
-            quotas[member_id] = each + 1
-    for member_id in ordered:
-        if member_id not in quotas:
-            quotas[member_id] = each + (extra > 0)
+    subscription = next(iter(members.values())).topics
+    subscribed = {topic_id: topics[topic_id] for topic_id in sorted(subscription & topics.keys())}
+    owned = _owned(found, subscribed)
+    if owned is None:
+        found, owned = _without_what_is_gone(found, subscribed)
+    free = [
+        (topic_id, partition)
+        for topic_id, topic in subscribed.items()
+        if len(owned[topic_id]) < topic.partitions
+        for partition in range(topic.partitions)
+        if partition not in owned[topic_id]
+    ]
+    surplus, wanted = _quotas(found, sum(topic.partitions for topic in subscribed.values()))
+    for member_id, quota in surplus.items():
+        kept, given_up = _cut(found[member_id], quota, members[member_id].rack_id, subscribed)
+        found[member_id] = _assignment(kept)
+        free += given_up
+    _hand_out(
+        FreePartitions(free, subscribed, (members[member_id].rack_id for member_id in wanted)), wanted, members, found
+    )
+    return found
+
+
+def _owned(
+    assignments: Mapping[str, Assignment], topics: Mapping[UUID, TopicDescription]
+) -> dict[UUID, set[int]] | None:
+    """The partitions of each topic that have an owner; None where two members have one, or one is not there."""
+    owned: dict[UUID, set[int]] = {topic_id: set() for topic_id in topics}
+    count = 0
+    for assignment in assignments.values():
+        for topic_id, partitions in assignment.items():
+            of_topic = owned.get(topic_id)
+            if of_topic is None:
+                return None
+            of_topic.update(partitions)
+            count += len(partitions)
+    if count != sum(map(len, owned.values())):
+        return None
+    if any(of_topic and max(of_topic) >= topics[topic_id].partitions for topic_id, of_topic in owned.items()):
+        return None
+    return owned
+
+
+def _without_what_is_gone(
+    assignments: Mapping[str, Assignment], topics: Mapping[UUID, TopicDescription]
+) -> tuple[dict[str, Assignment], dict[UUID, set[int]]]:
+    """What is left, and what has an owner then: of several the first in the order of ids."""
+    kept: dict[str, Assignment] = dict(assignments)
+    owned: dict[UUID, set[int]] = {topic_id: set() for topic_id in topics}
+    for member_id in sorted(assignments):
+        still: dict[UUID, tuple[int, ...]] = {}
+        for topic_id, partitions in assignments[member_id].items():
+            if topic_id in topics:
+                mine = {one for one in partitions if one < topics[topic_id].partitions} - owned[topic_id]
+                owned[topic_id] |= mine
+                if mine:
+                    still[topic_id] = tuple(sorted(mine))
+        if still != assignments[member_id]:
+            kept[member_id] = still
+    return kept, owned
+
+
+def _quotas(assignments: Mapping[str, Assignment], partitions: int) -> tuple[dict[str, int], dict[str, int]]:
+    """How many those keep who have too many, and how many more those take who have too few.
+
+    One more than others have those that have it already, then those that take some anyway.
+    """
+    each, extra = divmod(partitions, len(assignments))
+    surplus, wanted, level = {}, {}, []
+    for member_id in sorted(assignments):
+        size = sum(map(len, assignments[member_id].values()))
+        if size > each:
+            quota = each + (extra > 0)
             extra -= extra > 0
-    for member_id in ordered:
-        free += held[member_id][quotas[member_id] :]
-        del held[member_id][quotas[member_id] :]
-    for member_id in ordered:
-        while len(held[member_id]) < quotas[member_id]:
-            held[member_id].append(free.pop())
-    return {member_id: _assignment(held[member_id], found[member_id]) for member_id in members}
+            if size > quota:
+                surplus[member_id] = quota
+        elif size < each:
+            wanted[member_id] = each - size
+        else:
+            level.append(member_id)
+    for member_id in islice(wanted, extra):
+        wanted[member_id] += 1
+        extra -= 1
+    wanted |= dict.fromkeys(level[:extra], 1)
+    return surplus, wanted
 
 
-def _holdings(
-    current: Mapping[str, Assignment], topics: Mapping[UUID, TopicDescription]
-) -> tuple[dict[str, list[Partition]], list[Partition]]:
-    """What each member has of what there is, and what nobody has."""
-    owned: set[Partition] = set()
-    held: dict[str, list[Partition]] = {}
-    for member_id in sorted(current):
-        held[member_id] = mine = []
-        for topic_id, partitions in current[member_id].items():
-            for partition in partitions:
-                if (
-                    topic_id in topics
-                    and partition < topics[topic_id].partitions
-                    and (topic_id, partition) not in owned
-                ):
-                    owned.add((topic_id, partition))
-                    mine.append((topic_id, partition))
-    everything = ((topic_id, number) for topic_id, topic in topics.items() for number in range(topic.partitions))
-    return held, [partition for partition in everything if partition not in owned][::-1]
+def _cut(
+    assignment: Assignment, quota: int, rack: str | None, topics: Mapping[UUID, TopicDescription]
+) -> tuple[list[Partition], list[Partition]]:
+    """What a member keeps, and what it gives up: first what has no replica in its rack."""
+    mine = [(topic_id, partition) for topic_id, partitions in assignment.items() for partition in partitions]
+    if rack is not None:
+        mine.sort(key=lambda one: not topics[one[0]].racks or rack not in topics[one[0]].racks[one[1]])
+    return mine[:quota], mine[quota:]
 
 
-def _assignment(partitions: list[Partition], current: Assignment) -> Assignment:
-    found: dict[UUID, list[int]] = {}
+def _hand_out(
+    free: FreePartitions,
+    wanted: Mapping[str, int],
+    members: Mapping[str, MemberSubscription],
+    found: dict[str, Assignment],
+) -> None:
+    """Near ones to everybody first, so that nobody takes from another rack what somebody there may want."""
+    near: dict[str, list[Partition]] = {}
+    if free.knows_racks:
+        for member_id, count in wanted.items():
+            rack = members[member_id].rack_id
+            near[member_id] = [one for _ in range(count) if (one := free.take_near(rack)) is not None]
+    for member_id, count in wanted.items():
+        taken = near.get(member_id, [])
+        taken += [free.take() for _ in range(count - len(taken))]
+        held = found[member_id]
+        found[member_id] = _assignment(
+            [(topic_id, partition) for topic_id, partitions in held.items() for partition in partitions] + taken
+        )
+
+
+def _assignment(partitions: list[Partition]) -> Assignment:
+    by_topic: dict[UUID, list[int]] = {}
     for topic_id, partition in partitions:
-        found.setdefault(topic_id, []).append(partition)
-    assignment = {topic_id: tuple(sorted(numbers)) for topic_id, numbers in found.items()}
-    return current if assignment == current else assignment
+        by_topic.setdefault(topic_id, []).append(partition)
+    return {topic_id: tuple(sorted(numbers)) for topic_id, numbers in by_topic.items()}
