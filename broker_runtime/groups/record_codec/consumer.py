@@ -34,8 +34,8 @@ from broker_runtime.wire.reader import RequestReader
 
 _EPOCHS_AND_STATE = Struct(">iib")
 _TWO_LONGS = Struct(">qq")
-_PRESENT = b"\x01"
-"""Before a struct that might be null."""
+_NULL, _PRESENT = b"\x00", b"\x01"
+"""Instead of a struct, or before it. Kafka writes the tagged field of a member's classic metadata where it is null too."""
 
 
 def write_group(value: ConsumerGroupMetadataValue) -> bytes:
@@ -79,7 +79,7 @@ def write_member(value: ConsumerGroupMemberMetadataValue) -> bytes:
             compact_nullable(value.subscribed_topic_regex),
             INT32.pack(value.rebalance_timeout_ms),
             compact_nullable(value.server_assignor),
-            tagged([] if classic is None else [(0, _PRESENT + _written_classic(classic))]),
+            tagged([(0, _NULL if classic is None else _PRESENT + _written_classic(classic))]),
         )
     )
 
@@ -105,7 +105,7 @@ def read_member(reader: RequestReader) -> ConsumerGroupMemberMetadataValue:
 
 
 def _read_classic(reader: RequestReader) -> ClassicMemberMetadata | None:
-    if reader.fixed(INT8)[0] < 0:
+    if reader.fixed(INT8)[0] <= 0:
         return None
     (session_timeout_ms,) = reader.fixed(INT32)
     protocols = []
