@@ -15,7 +15,7 @@ _FIRST_THAT_KNOWS_GROUP_ID_NOT_FOUND = 9
 
 
 class OffsetToCommit(NamedTuple):
-    """One partition of an OffsetCommit."""
+    """One partition of an OffsetCommit. Without a topic id it is that of the topic of the name now."""
 
     topic: str
     partition: int
@@ -45,16 +45,18 @@ def commit(
         keep_session(group, committer)
     elif committer.generation_or_epoch >= 0:
         raise _no_such_group(committer, group_id)
-    now_ms = environment.now_ms()
+    now_ms, topics = environment.now_ms(), environment.image.topics
     expires_ms = None if retention_ms < 0 else now_ms + retention_ms
     longest = environment.config.offset_metadata_max_bytes
     records, codes = [], []
-    for topic, partition, offset, leader_epoch, metadata, topic_id in offsets:
+    for name, partition, offset, leader_epoch, metadata, topic_id in offsets:
         if metadata is not None and _java_length(metadata) > longest:
             codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
+        if topic_id is None and (topic := topics.get(name)) is not None:
+            topic_id = topic.id
         value = OffsetCommitValue(offset, leader_epoch, metadata or "", now_ms, expires_ms, topic_id)
-        records.append(GroupRecord(OffsetCommitKey(group_id, topic, partition), value))
+        records.append(GroupRecord(OffsetCommitKey(group_id, name, partition), value))
         codes.append(ErrorCode.NONE)
     return records, codes
 

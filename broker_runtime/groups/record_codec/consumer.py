@@ -35,7 +35,7 @@ from broker_runtime.wire.reader import RequestReader
 _EPOCHS_AND_STATE = Struct(">iib")
 _TWO_LONGS = Struct(">qq")
 _NULL, _PRESENT = b"\x00", b"\x01"
-"""Instead of a struct, or before it. Kafka writes the tagged field of a member's classic metadata where it is null too."""
+"""Instead of a struct, or before it: Kafka writes the tagged field of a member's classic metadata in any case."""
 
 
 def write_group(value: ConsumerGroupMetadataValue) -> bytes:

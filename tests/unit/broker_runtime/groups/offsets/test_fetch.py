@@ -1,0 +1,66 @@
+"""What OffsetFetch answers about named topics, and about all."""
+
+from uuid import UUID
+
+from broker_runtime.errors import ErrorCode
+from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.consumer.group import APPLIERS
+from broker_runtime.groups.group import Committer
+from broker_runtime.groups.offsets.fetch import FetchedOffset, fetch
+from broker_runtime.groups.records import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    GroupRecord,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from broker_runtime.groups.state import GroupsState
+from tests.support.consumer_groups import refused
+
+NOBODY = Committer()
+OLD, NEW = UUID(int=1), UUID(int=2)
+
+
+def committed() -> GroupsState:
+    state = GroupsState(APPLIERS, ClassicGroup)
+    for partition, value in ((0, OffsetCommitValue(42, 7, "half", 1)), (2, OffsetCommitValue(9, -1, "", 1, None, OLD))):
+        state.apply(GroupRecord(OffsetCommitKey("g", "orders", partition), value), state.next_offset)
+    state.apply(GroupRecord(OffsetCommitKey("g", "clicks", 1), OffsetCommitValue(5, -1, "", 1)), state.next_offset)
+    return state
+
+
+def test_named_partitions_in_the_order_that_they_are_named_in() -> None:
+    assert fetch(committed(), NOBODY, "g", [("orders", [2, 1, 0]), ("nope", [0])]) == [
+        ("orders", [FetchedOffset(2, 9), FetchedOffset(1, -1, -1, ""), FetchedOffset(0, 42, 7, "half")]),
+        ("nope", [FetchedOffset(0)]),
+    ]
+
+
+def test_all_topics() -> None:
+    assert fetch(committed(), NOBODY, "g", None) == [
+        ("orders", [FetchedOffset(0, 42, 7, "half"), FetchedOffset(2, 9)]),
+        ("clicks", [FetchedOffset(1, 5)]),
+    ]
+
+
+def test_a_group_that_is_not_there_has_no_offsets() -> None:
+    assert fetch(committed(), Committer("m", 5), "other", [("orders", [0])]) == [("orders", [FetchedOffset(0)])]
+    assert fetch(committed(), NOBODY, "other", None) == []
+
+
+def test_what_was_committed_for_another_topic_of_the_name_is_not_this_ones() -> None:
+    state = committed()
+    asked = [("orders", [0, 2])]
+    assert fetch(state, NOBODY, "g", asked, {"orders": OLD}) == fetch(state, NOBODY, "g", asked)
+    # Of what was committed without an id nobody knows better.
+    assert fetch(state, NOBODY, "g", asked, {"orders": NEW}) == [
+        ("orders", [FetchedOffset(0, 42, 7, "half"), FetchedOffset(2)])
+    ]
+
+
+def test_a_member_must_be_one() -> None:
+    state = committed()
+    state.apply(GroupRecord(ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(3)), state.next_offset)
+    assert fetch(state, NOBODY, "g", [("orders", [0])]) == [("orders", [FetchedOffset(0, 42, 7, "half")])]
+    with refused(ErrorCode.UNKNOWN_MEMBER_ID):
+        fetch(state, Committer("m", 3), "g", None)
