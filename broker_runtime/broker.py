@@ -55,6 +55,7 @@ from broker_runtime.metrics import (
     controller_families,
     families,
     garbage_family,
+    group_lag_families,
     log_dir_families,
     membership_families,
     metadata_families,
@@ -262,6 +263,7 @@ class Broker:
         broker.listeners.changed = lambda: membership.reregister(broker.listeners.advertised())
         broker.replicas.failed = lambda error: self._fail("replication", error)
         self._spawn(self.membership.run(), "membership")
+        self._spawn(broker.group_lag.run(), "lag of groups")
         self._spawn(self._report_shutdowns(self.membership, follower), "shutdown reports")
 
     async def _report_shutdowns(self, membership: Membership, follower: MetadataFollower) -> None:
@@ -388,6 +390,9 @@ class Broker:
             )
             yield from replication_families(self._replication_figures(self.broker))
             yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
+            if self.settings.config.sluicegate_group_lag_groups_max > 0:
+                behind = self.broker.group_lag
+                yield from group_lag_families(behind.shown.figures, behind.age_s())
             yield unused_configs_family(len(self.broker.limits.problems) + len(self.broker.listeners.problems))
             yield from self.broker.observers.collect()
 

@@ -20,6 +20,9 @@ from broker_runtime.cluster.metadata_publisher import MetadataPublisher
 from broker_runtime.cluster.peers import BrokerPeers
 from broker_runtime.config import BrokerSettings, TopicConfig
 from broker_runtime.config.effective import effective_config
+from broker_runtime.errors import KafkaError
+from broker_runtime.groups.lag.log_ends import LogEnds
+from broker_runtime.groups.lag.watch import LagWatch
 from broker_runtime.groups.service import GroupCoordinatorService
 from broker_runtime.limits import host_names, limits_to_brokers, network_limits, quota_settings
 from broker_runtime.limits_in_force import LimitsInForce
@@ -107,6 +110,10 @@ class BrokerNode:
             lambda: self.metadata.effective.config, self.image, clock
         )
         self.replicas.observers[GROUPS_TOPIC] = self.groups
+        ends = LogEnds(
+            settings.node_id, self.image, self._own_end, peers.link_to, settings.config.request_timeout_ms / 1000
+        )
+        self.group_lag = LagWatch(settings.config, clock, self.groups.committed, ends)
         self.open = False
         """Whether the listeners accept clients."""
 
@@ -128,11 +135,21 @@ class BrokerNode:
         await self.metadata.stop(drain_s)
         await self.limits.close()
         await self.replicas.stop()
+        self.group_lag.close()
         await self.groups.close()
         await self.server.shutdown(drain_s)
         await self.dispatcher.close()
         await self.observers.close()
         await self._services.close()
+
+    def _own_end(self, topic: str, index: int) -> int | None:
+        """Where clients that read a partition come to its end; None where this broker does not lead it, or has just
+        begun to and does not know (KIP-207)."""
+        try:
+            leader = self.replicas.led(topic, index)
+        except KafkaError:
+            return None
+        return leader.log.high_watermark if leader.log.high_watermark >= leader.start_offset else None
 
     def _topic_name(self, topic_id: UUID) -> str | None:
         known = self.image.topics.by_id(topic_id)

@@ -6,7 +6,7 @@ decided in it counts then but what its log has.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
@@ -15,10 +15,12 @@ from broker_runtime.clock import Clock
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.backoff import Backoff
 from broker_runtime.coordination.replicated_log import LeadershipLostError, LedPartition
+from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.shard_environment import Surroundings
+from broker_runtime.groups.state import CommittedOffsets
 from broker_runtime.groups.term import GroupDecision, Term
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
@@ -112,6 +114,12 @@ class GroupCoordinatorService:
     async def submit_later(self, group_id: str, decide: GroupDecision[Later[T]]) -> T:
         """The same for an answer that may have to wait for others, as long as that takes."""
         return await self.term_of(group_id).submit_later(decide)
+
+    def committed(self) -> Iterator[CommittedOffsets]:
+        """Of each partition that is loaded, as it was decided last: for figures."""
+        for term in list(self.terms.values()):
+            if term.phase is TermPhase.ACTIVE:
+                yield term.state.offsets
 
     async def close(self) -> None:
         for index in list(self._tasks):

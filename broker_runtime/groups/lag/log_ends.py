@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.errors import ErrorCode, KafkaError, ProtocolError
 from broker_runtime.groups.lag.figures import Partition, pages
 from broker_runtime.metadata.image import MetadataImage
-from broker_runtime.wire.messages import Fields, decode_response, encode_request_body
+from broker_runtime.wire.messages import Entity, Fields, decode_response, encode_request_body
 from broker_runtime.wire.versions import LIST_OFFSETS
 
 _VERSION = 7
@@ -93,20 +93,26 @@ class LogEnds:
             topics.setdefault(topic, []).append(asked)
         listed = [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()]
         content = {"replica_id": _CLIENT, "isolation_level": 0, "topics": listed}
-        body = encode_request_body(LIST_OFFSETS, _VERSION, content)
+        answer = await self._answer(leader, encode_request_body(LIST_OFFSETS, _VERSION, content))
+        return {
+            (topic.name, part.partition_index): part.offset
+            for topic in answer.topics
+            for part in topic.partitions
+            if part.error_code == ErrorCode.NONE
+        }
+
+    async def _answer(self, leader: int, body: bytes) -> Entity:
+        """Raises KafkaError."""
         if leader not in self._links:
             self._links[leader] = self._link_to(leader)
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._links[leader].exchange(LIST_OFFSETS, _VERSION, body)
-        except TimeoutError:
-            # What waits behind the request on the same connection would wait as well.
+            return decode_response(LIST_OFFSETS, _VERSION, answer)
+        except (TimeoutError, ProtocolError) as error:
+            # What waits behind it on the same connection is no better.
             self._links.pop(leader).close()
-            text = f"broker {leader} did not say within {self._timeout_s:g} s where logs end"
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
-        return {
-            (topic.name, part.partition_index): part.offset
-            for topic in decode_response(LIST_OFFSETS, _VERSION, answer).topics
-            for part in topic.partitions
-            if part.error_code == ErrorCode.NONE
-        }
+            why = str(error) or f"no answer within {self._timeout_s:g} s"
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"broker {leader} does not say where logs end: {why}"
+            ) from error

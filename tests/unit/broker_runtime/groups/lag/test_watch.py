@@ -33,7 +33,7 @@ class Leader:
     def __init__(self) -> None:
         self.ends: dict[int, int] = {}
         self.asked: list[list[int]] = []
-        self.away = self.silent = False
+        self.away = self.silent = self.confused = False
         self.closed = 0
 
     async def exchange(self, api_key: int, version: int, body: bytes | memoryview) -> memoryview:
@@ -42,6 +42,8 @@ class Leader:
             await asyncio.Event().wait()
         if self.away:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "broker 2 is away")
+        if self.confused:
+            return memoryview(b"nonsense")
         (topic,) = request.topics
         self.asked.append([part.partition_index for part in topic.partitions])
         parts = [self._answer(part.partition_index) for part in topic.partitions]
@@ -109,7 +111,7 @@ async def test_a_partition_that_has_just_moved_is_left_out(coordinator: Coordina
     assert coordinator.shown.by_group == {"billing": {"orders": 5}}
 
 
-@pytest.mark.parametrize("trouble", ["away", "silent"])
+@pytest.mark.parametrize("trouble", ["away", "silent", "confused"])
 async def test_a_leader_that_does_not_answer_leaves_what_it_said_last(coordinator: Coordinator, trouble: str) -> None:
     coordinator.commit("orders", 0, 90)
     coordinator.commit("orders", 1, 5)
@@ -126,7 +128,7 @@ async def test_a_leader_that_does_not_answer_leaves_what_it_said_last(coordinato
     await coordinator.watch.look()
     assert coordinator.shown.by_group == {"billing": {"orders": 11}}
     assert coordinator.watch.age_s() == 0
-    assert coordinator.other.closed == (trouble == "silent")
+    assert coordinator.other.closed == (trouble != "away")
 
 
 async def test_it_looks_again_and_again_and_what_was_forgotten_goes(coordinator: Coordinator) -> None:
