@@ -52,6 +52,7 @@ from broker_runtime.metadata.figures import (
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metrics import (
+    cleaner_families,
     controller_families,
     families,
     garbage_family,
@@ -205,6 +206,7 @@ class Broker:
         )
         self._log_dir_health = logs.dir_health
         logs.upkeep.producer_expiration_ms = settings.config.producer_id_expiration_ms
+        logs.cleaner.config = settings.config
         logs.upkeep.high_watermark_interval_ms = settings.config.replica_high_watermark_checkpoint_interval_ms
         # Until the metadata says how long each topic keeps its records nothing is deleted.
         journal, copy = (METADATA_TOPIC, None) if has_file_journal(settings) else (None, METADATA_TOPIC)
@@ -223,6 +225,8 @@ class Broker:
             self.controller.controller.failed.add_done_callback(self._controller_failed)
         if settings.is_broker:
             await self._start_broker(logs, cluster_id)
+            if settings.config.log_cleaner_enable:
+                self._spawn(logs.cleaner.run(), "log cleaner")
         self._spawn(self._tick(logs), "housekeeping")
 
     def _wanted_cluster_id(self) -> str | None:
@@ -389,6 +393,7 @@ class Broker:
                 member.state, member.epoch, fenced=not member.serving, self_fenced=member.self_fenced
             )
             yield from replication_families(self._replication_figures(self.broker))
+            yield from cleaner_families(self.broker.logs.cleaner.figures, self._clock.monotonic())
             yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
             if self.settings.config.sluicegate_group_lag_groups_max > 0:
                 behind = self.broker.group_lag

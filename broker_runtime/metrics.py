@@ -7,6 +7,7 @@ from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.groups.lag.figures import LagFigures
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.network.metrics import Sample
+from broker_runtime.storage.compaction.figures import CleanerFigures
 from broker_runtime.turn_lengths import BOUNDS_S, TurnLengths
 
 
@@ -160,6 +161,44 @@ def storage_families(stray_folders: int, offline_replicas: int) -> Iterator[Metr
         "Folders of logs that were set aside because the metadata does not name them; a person may remove them",
         stray_folders,
     )
+
+
+def cleaner_families(figures: CleanerFigures, now_s: float) -> Iterator[MetricFamily]:
+    """Kafka's names; its percents are whole numbers from 0 to 100."""
+    cleaner, manager = "kafka_log_log_cleaner_", "kafka_log_log_cleaner_manager_"
+    yield gauge(
+        cleaner + "cleaner_recopy_percent",
+        "Bytes that the last cleaning has written, in percent of those that it has read",
+        int(figures.recopy_ratio * 100),
+    )
+    yield gauge(cleaner + "max_clean_time_secs", "How long the last cleaning took", figures.clean_time_s)
+    yield gauge(
+        cleaner + "max_buffer_utilization_percent",
+        "How much of log.cleaner.dedupe.buffer.size the last cleaning has used, in percent",
+        int(figures.map_utilization * 100),
+    )
+    yield gauge(
+        cleaner + "max_compaction_delay_secs",
+        "How long the last log that was cleaned has waited beyond its max.compaction.lag.ms",
+        figures.compaction_delay_s,
+    )
+    yield gauge(
+        manager + "max_dirty_percent",
+        "Share of the filthiest log that was not cleaned yet, at the last look, in percent",
+        int(figures.max_dirty_ratio * 100),
+    )
+    yield gauge(
+        manager + "uncleanable_partitions_count",
+        "Partitions that cannot be cleaned, and are left as they are until this broker is restarted; its log says why",
+        figures.uncleanable_partitions,
+    )
+    yield gauge(manager + "uncleanable_bytes", "Their bytes that were not cleaned", figures.uncleanable_bytes)
+    yield gauge(
+        manager + "time_since_last_run_ms",
+        "Since the cleaner has last looked for something to clean; it grows while a log is cleaned",
+        round((now_s - figures.last_look_s) * 1000),
+    )
+    yield counter("sluicegate_log_cleanings_total", "Logs that were cleaned, each time", figures.cleanings)
 
 
 def log_dir_families(failed_writes: int, *, failing: bool) -> Iterator[MetricFamily]:

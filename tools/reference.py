@@ -8,6 +8,7 @@ from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
 from broker_runtime.groups.lag.figures import LagFigures
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.metrics import (
+    cleaner_families,
     controller_families,
     families,
     garbage_family,
@@ -27,6 +28,7 @@ from broker_runtime.network.quotas import ConnectionQuotas
 from broker_runtime.network.refusals import RefusalLog
 from broker_runtime.network.settings import QuotaSettings
 from broker_runtime.observers.figures import observer_families
+from broker_runtime.storage.compaction.figures import CleanerFigures
 from broker_runtime.turn_lengths import TurnLengths
 from sluicegate_operator.handlers.telemetry import REGISTRY
 from sluicegate_operator.handlers.term_figures import TermFigures
@@ -118,6 +120,7 @@ def metrics_page() -> str:
         *log_dir_families(0, failing=False),
         *storage_families(0, 0),
         *group_lag_families(LagFigures(), 0),
+        *cleaner_families(CleanerFigures(0.0), 0.0),
         unused_configs_family(0),
         *observer_families({}, {}, 0),
     ]

@@ -157,6 +157,7 @@ class MetadataPublisher:
             self._settings, self._image.configs.of_broker(None), self._image.configs.of_broker(self._settings.node_id)
         )
         self._limits.configure(self.effective)
+        self._logs.cleaner.config = self.effective.config
         self._logs.upkeep.producer_expiration_ms = self.effective.config.producer_id_expiration_ms
         if self._active:
             self.reactions.run_over_turns("configuring topics", self._configure_topics)

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from broker_runtime.config.addresses import networks_problem, per_ip_overrides_problem
 from broker_runtime.config.allowed import at_least, between, one_of
+from broker_runtime.config.cleaner import LogCleanerConfig
 from broker_runtime.config.declaration import Config, dynamic, static
 from broker_runtime.config.definition import (
     INT_MAX,
@@ -504,6 +505,9 @@ class TopicDefaultsConfig(Config):
     log_segment_delete_delay_ms: Key[int] = _default_of(TopicConfig.file_delete_delay_ms)
     min_insync_replicas: Key[int] = _default_of(TopicConfig.min_insync_replicas)
     log_cleaner_delete_retention_ms: Key[int] = _default_of(TopicConfig.delete_retention_ms)
+    log_cleaner_min_cleanable_ratio: Key[float] = _default_of(TopicConfig.min_cleanable_dirty_ratio)
+    log_cleaner_min_compaction_lag_ms: Key[int] = _default_of(TopicConfig.min_compaction_lag_ms)
+    log_cleaner_max_compaction_lag_ms: Key[int] = _default_of(TopicConfig.max_compaction_lag_ms)
     sluicegate_record_validation: Key[str] = _default_of(TopicConfig.sluicegate_record_validation)
     unclean_leader_election_enable: Key[bool] = _default_of(TopicConfig.unclean_leader_election_enable)
 
@@ -519,6 +523,7 @@ class BrokerConfig(
     ObserverConfig,
     GroupConfig,
     LogTimesConfig,
+    LogCleanerConfig,
     TopicDefaultsConfig,
 ):
     """The values of all keys of a broker or controller, typed: those of server.properties, or those in force."""

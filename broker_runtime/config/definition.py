@@ -9,11 +9,12 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from broker_runtime.config.allowed import ListOf, OneOf, Range
-from broker_runtime.config.numbers import parse_double, parse_integer, trim
+from broker_runtime.config.numbers import parse_double, parse_integer, render_double, trim
 from broker_runtime.errors import ConfigError
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+DOUBLE_MAX = 1.7976931348623157e308
 
 Value = int | float | bool | str | tuple[str, ...] | None
 
@@ -130,6 +131,8 @@ class Key(Generic[T]):
             return "true" if value else "false"
         if isinstance(value, tuple):
             return ",".join(value)
+        if isinstance(value, float):
+            return render_double(value)
         return str(value)
 
 

@@ -4,6 +4,8 @@ Python's own `int` and `float` take more: underscores between digits, other alph
 """
 
 import re
+from decimal import Decimal
+from math import inf, isfinite
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
@@ -27,3 +29,13 @@ def parse_double(text: str) -> float:
     if _DOUBLE.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a number")
     return float(text.rstrip("fFdD"))
+
+
+def render_double(value: float) -> str:
+    """As Java's Double.toString."""
+    if not isfinite(value):
+        return {inf: "Infinity", -inf: "-Infinity"}.get(value, "NaN")
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"

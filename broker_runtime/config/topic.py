@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Self, TypeVar
 
-from broker_runtime.config.allowed import at_least, each_of, one_of
+from broker_runtime.config.allowed import at_least, between, each_of, one_of
 from broker_runtime.config.declaration import Config
 from broker_runtime.config.definition import (
     LONG_MAX,
@@ -39,7 +39,7 @@ class TopicConfig(Config):
         "log.cleanup.policy",
         LIST,
         ("delete",),
-        "delete drops old segments; compact asks for keyed records (there is no cleaner yet).",
+        "delete drops old segments; compact keeps the last record of each key.",
         each_of("delete", "compact"),
     )
     compression_type: Key[str] = _key(
@@ -147,8 +147,33 @@ class TopicConfig(Config):
         "log.cleaner.delete.retention.ms",
         LONG,
         _DAY_MS,
-        "How long compaction keeps tombstones, ms.",
+        "How long compaction keeps tombstones, from when it has first seen them, ms.",
         at_least(0),
+    )
+    min_cleanable_dirty_ratio: Key[float] = _key(
+        "min.cleanable.dirty.ratio",
+        "log.cleaner.min.cleanable.ratio",
+        Type.DOUBLE,
+        0.5,
+        "A compacted log is cleaned when more than this share of its sealed segments was not cleaned yet.",
+        between(0, 1),
+    )
+    min_compaction_lag_ms: Key[int] = _key(
+        "min.compaction.lag.ms",
+        "log.cleaner.min.compaction.lag.ms",
+        LONG,
+        0,
+        "How long each record stays before compaction may remove it, ms.",
+        at_least(0),
+    )
+    max_compaction_lag_ms: Key[int] = _key(
+        "max.compaction.lag.ms",
+        "log.cleaner.max.compaction.lag.ms",
+        LONG,
+        LONG_MAX,
+        "A log with records that were not cleaned for so long is cleaned whatever its share of them; segments of "
+        "compacted topics are rolled by that age too, ms.",
+        at_least(1),
     )
     sluicegate_record_validation: Key[str] = _key(
         "sluicegate.record.validation",
@@ -170,6 +195,19 @@ class TopicConfig(Config):
     @property
     def compacted(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def problem(self) -> str | None:
+        """Of values that are allowed, but not together; as Kafka says it."""
+        least, most = self.min_compaction_lag_ms, self.max_compaction_lag_ms
+        if least <= most:
+            return None
+        return f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+
+    @cached_property
+    def segment_age_max_ms(self) -> int:
+        """The active segment is never cleaned, so that of a compacted topic must not be active for too long."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
     @cached_property
     def checks_records(self) -> bool:

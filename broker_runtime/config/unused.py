@@ -1,4 +1,4 @@
-"""Keys of Apache Kafka 4.3 that mean nothing to this broker, which has no groups, transactions, cleaner or TLS (yet).
+"""Keys of Apache Kafka 4.3 that mean nothing to this broker, which has no groups, transactions or TLS (yet).
 
 Pure data: names, types and update modes as Apache Kafka's own tables have them; the differential suite compares them
 with its jars. A key that this broker learns to use moves to the tables of keys that it has.
@@ -43,7 +43,7 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
             Type.BOOLEAN,
             UpdateMode.READ_ONLY,
             """
-        controller.quorum.auto.join.enable log.cleaner.enable remote.log.storage.system.enable
+        controller.quorum.auto.join.enable remote.log.storage.system.enable
         sasl.oauthbearer.assertion.claim.jti.include ssl.allow.dn.changes ssl.allow.san.changes
         transaction.two.phase.commit.enable unstable.api.versions.enable unstable.feature.versions.enable
         """,
@@ -66,13 +66,6 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
         ),
         *_keys(
             Type.DOUBLE,
-            UpdateMode.CLUSTER_WIDE,
-            """
-        log.cleaner.io.buffer.load.factor log.cleaner.io.max.bytes.per.second log.cleaner.min.cleanable.ratio
-        """,
-        ),
-        *_keys(
-            Type.DOUBLE,
             UpdateMode.PER_BROKER,
             """
         sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.refresh.window.factor
@@ -91,8 +84,8 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
             UpdateMode.CLUSTER_WIDE,
             """
         compression.gzip.level compression.lz4.level compression.zstd.level group.coordinator.cached.buffer.max.bytes
-        group.share.assignment.interval.ms group.streams.assignment.interval.ms log.cleaner.io.buffer.size
-        log.cleaner.threads num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms
+        group.share.assignment.interval.ms group.streams.assignment.interval.ms num.recovery.threads.per.data.dir
+        num.replica.fetchers remote.fetch.max.wait.ms
         remote.log.manager.copier.thread.pool.size remote.log.manager.expiration.thread.pool.size
         remote.log.manager.follower.thread.pool.size remote.log.reader.threads share.coordinator.cached.buffer.max.bytes
         """,
@@ -172,8 +165,7 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
             Type.LONG,
             UpdateMode.CLUSTER_WIDE,
             """
-        follower.replication.throttled.rate leader.replication.throttled.rate log.cleaner.backoff.ms
-        log.cleaner.dedupe.buffer.size log.cleaner.max.compaction.lag.ms log.cleaner.min.compaction.lag.ms
+        follower.replication.throttled.rate leader.replication.throttled.rate
         log.local.retention.bytes log.local.retention.ms log.roll.jitter.ms remote.list.offsets.request.timeout.ms
         remote.log.index.file.cache.total.size.bytes remote.log.manager.copy.max.bytes.per.second
         remote.log.manager.fetch.max.bytes.per.second replica.alter.log.dirs.io.max.bytes.per.second
@@ -273,13 +265,6 @@ UNUSED_TOPIC_KEYS: Mapping[str, ConfigKey] = keys_by_name(
         """,
         ),
         *_keys(
-            Type.DOUBLE,
-            UpdateMode.CLUSTER_WIDE,
-            """
-        min.cleanable.dirty.ratio
-        """,
-        ),
-        *_keys(
             Type.INT,
             UpdateMode.CLUSTER_WIDE,
             """
@@ -297,7 +282,7 @@ UNUSED_TOPIC_KEYS: Mapping[str, ConfigKey] = keys_by_name(
             Type.LONG,
             UpdateMode.CLUSTER_WIDE,
             """
-        local.retention.bytes local.retention.ms max.compaction.lag.ms min.compaction.lag.ms segment.jitter.ms
+        local.retention.bytes local.retention.ms segment.jitter.ms
         """,
         ),
     ]

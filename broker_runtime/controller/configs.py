@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from broker_runtime.config import TOPIC_KEYS, ConfigKey, Type, broker_key
+from broker_runtime.config import TOPIC_KEYS, ConfigKey, TopicConfig, Type, broker_key
 from broker_runtime.config.topic import topic_key
 from broker_runtime.config.unused import UNUSED_TOPIC_KEYS
 from broker_runtime.controller.broker_configs import broker_change_problem
@@ -172,6 +172,9 @@ def _check_topic(configs: Mapping[str, str]) -> None:
             topic_key(key).parse(value)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    problem = TopicConfig.of(configs).problem
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
 
 
 def _records(resource: Resource, before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[ConfigRecord]:

@@ -27,6 +27,8 @@ COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40
+"""The base timestamp is when a cleaning may drop the batch's tombstones (KIP-534); deltas count from it as ever."""
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -62,6 +64,11 @@ class Header(NamedTuple):
     @property
     def last_sequence(self) -> int:
         return advance_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def newest_ms(self) -> int:
+        """Of its records; -1 where a cleaning has left none, whatever the header still says of them."""
+        return self.max_timestamp if self.record_count else NO_TIMESTAMP
 
     @property
     def compressed(self) -> bool:
@@ -101,7 +108,8 @@ def advance_sequence(sequence: int, by: int) -> int:
     return (sequence + by) & 0x7FFFFFFF
 
 
-def _write_varint(out: bytearray, value: int) -> None:
+def write_varint(out: bytearray, value: int) -> None:
+    """Zigzag, of up to 64 bits."""
     value = (value << 1) ^ (value >> 63)
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -113,7 +121,7 @@ def _write_bytes(out: bytearray, value: bytes | None) -> None:
     if value is None:
         out.append(1)
     else:
-        _write_varint(out, len(value))
+        write_varint(out, len(value))
         out += value
 
 
@@ -130,11 +138,11 @@ def encode_batch(
     body = bytearray()
     for delta, (key, value) in enumerate(records):
         record = bytearray(b"\x00\x00")
-        _write_varint(record, delta)
+        write_varint(record, delta)
         _write_bytes(record, key)
         _write_bytes(record, value)
         record.append(0)
-        _write_varint(body, len(record))
+        write_varint(body, len(record))
         body += record
     count = len(records)
     length = HEADER_BYTES - OVERHEAD_BYTES + len(body)

@@ -10,6 +10,7 @@ from broker_runtime.wire.uuids import decode_uuid, encode_uuid
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+FIRST_DIRTY = "cleaner-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 

@@ -1,4 +1,4 @@
-"""Kafka's three offset checkpoints of a folder and our ledger: what is in them, and in which order they are written.
+"""Kafka's four offset checkpoints of a folder and our ledger: what is in them, and in which order they are written.
 
 A partition is in the ledger, for good, before it is in a checkpoint, and gone from all of them before its name is used
 again.
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.checkpoint import (
+    FIRST_DIRTY,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -32,6 +33,7 @@ class Said(NamedTuple):
     log_start: int
     recovery_point: int
     high_watermark: int
+    first_dirty: int
 
 
 class Checkpoints:
@@ -56,7 +58,8 @@ class Checkpoints:
         self._recovery_points = _offsets_file(fs, log_dir, RECOVERY_POINTS)
         self._high_watermarks = _offsets_file(fs, log_dir, HIGH_WATERMARKS)
         self._log_starts = _offsets_file(fs, log_dir, LOG_STARTS)
-        self._offset_files = (self._recovery_points, self._high_watermarks, self._log_starts)
+        self._first_dirty = _offsets_file(fs, log_dir, FIRST_DIRTY)
+        self._offset_files = (self._recovery_points, self._high_watermarks, self._log_starts, self._first_dirty)
         self._ledger: CheckpointFile[Entry] = CheckpointFile(
             FILE_NAME, lambda: read_ledger(fs, log_dir), lambda entries, _sync: write_ledger(fs, log_dir, entries)
         )
@@ -82,6 +85,7 @@ class Checkpoints:
             self._log_starts.on_disk.get(key, 0),
             self._recovery_points.on_disk.get(key, 0),
             self._high_watermarks.on_disk.get(key, 0),
+            self._first_dirty.on_disk.get(key, 0),
         )
 
     def keep(self, key: Partition, least_end: int) -> None:
@@ -116,6 +120,8 @@ class Checkpoints:
             self._write(self._high_watermarks, self._watermarks_now())
         if self._log_starts.may_say(key):
             self.log_starts.write()
+        if self._first_dirty.may_say(key):
+            self._write(self._first_dirty, self._first_dirty_now())
 
     def forget_stale(self, key: Partition) -> None:
         """While a folder is opened: these entries are of an earlier topic of that name."""
@@ -130,6 +136,7 @@ class Checkpoints:
     def write_all(self, *, sync_high_watermarks: bool) -> None:
         self.write_recovery_points()
         self._write(self._log_starts, self._starts_now())
+        self._write(self._first_dirty, self._first_dirty_now())
         self._write_high_watermarks(sync=sync_high_watermarks)
 
     def _write_high_watermarks(self, *, sync: bool) -> None:
@@ -137,13 +144,15 @@ class Checkpoints:
         self._write(self._high_watermarks, self._watermarks_now(), sync=sync)
 
     def write_soon(self, name: str) -> None:
-        """One of the two, unless an earlier write of it is still under way."""
+        """One of the three, unless an earlier write of it is still under way."""
         if name in self._under_way:
             return
         self._under_way.add(name)
         done = partial(self._is_written, name)
         if name == HIGH_WATERMARKS:
             self._write_soon(self._high_watermarks, self._watermarks_now(), done, sync=False)
+        elif name == FIRST_DIRTY:
+            self._write_soon(self._first_dirty, self._first_dirty_now(), done)
         else:
             pending = [self._ledger.begin(self._entries_now()), self._recovery_points.begin(self._points_now())]
             self._submit([write for write in pending if write is not None], done)
@@ -163,6 +172,9 @@ class Checkpoints:
                 self.write_recovery_points()
             if max(self._high_watermarks.may_say(key), default=0) > log.high_watermark:
                 self._write_high_watermarks(sync=True)
+            if max(self._first_dirty.may_say(key), default=0) > log.first_dirty_offset:
+                # What comes in its place would count as cleaned: of a key it could keep what a tombstone has ended.
+                self._write(self._first_dirty, self._first_dirty_now())
             if key in self._logs and not knows_begin(self.ledger.get(key), log):
                 self._write_ledger()
         except OSError as error:
@@ -183,6 +195,11 @@ class Checkpoints:
         logs = self._logs.items()
         found = {key: log.log_start_offset for key, log in logs if log.log_start_offset > log.files.old.durable_base}
         return {**self._log_starts.kept, **found}
+
+    def _first_dirty_now(self) -> Mapping[Partition, int]:
+        logs = self._logs.items()
+        found = {key: log.first_dirty_offset for key, log in logs if log.first_dirty_offset}
+        return {**self._first_dirty.kept, **found}
 
     def _write_ledger(self) -> None:
         self._ledger.write(self._entries_now())

@@ -34,6 +34,24 @@ def unpack(codec: int, packed: bytes | memoryview, limit: int) -> bytes:
     return _UNPACKERS[codec](memoryview(packed), limit)
 
 
+def pack(codec: int, data: bytes, like: memoryview) -> bytes:
+    """What `unpack` takes; snappy in blocks or not as it is in `like`. Raises KafkaError as `unpack` does."""
+    if codec == GZIP:
+        return zlib.compress(data, wbits=31)
+    cramjam = _cramjam(codec)
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data))
+    if codec == LZ4:
+        # Java's clients refuse blocks that build upon each other.
+        frame = cramjam.lz4.Compressor(block_linked=False)
+        frame.compress(data)
+        return bytes(frame.finish())
+    block = bytes(cramjam.snappy.compress_raw(data))
+    if like[: len(_XERIAL)] != _XERIAL:
+        return block
+    return bytes(like[:_XERIAL_HEADER_BYTES]) + len(block).to_bytes(4, "big") + block
+
+
 def _unpack_gzip(packed: memoryview, limit: int) -> bytes:
     stream = zlib.decompressobj(wbits=31)
     try:

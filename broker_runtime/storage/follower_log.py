@@ -31,11 +31,15 @@ class FollowerLog:
         now_ms = log.place.clock.wall_ms()
         run = Run(records)
         try:
-            for header in leaders_batches(records, log.log_end_offset, log.latest_epoch):
+            end = log.log_end_offset
+            for header in leaders_batches(records, end, log.latest_epoch):
+                if header.base_offset != end:
+                    log.files.swaps.allow_gaps(self._why_gaps(end, header.base_offset))
+                end = header.last_offset + 1
                 if run.headers and header.leader_epoch != run.headers[-1].leader_epoch:
                     self._append_run(run, now_ms)
                 size = run.size + header.size
-                last, timestamp = header.last_offset, header.max_timestamp
+                last, timestamp = header.last_offset, header.newest_ms
                 active = log.segments[-1]
                 if (active.size or run.size) and is_roll_due(active, log.config, size, last, timestamp, now_ms):
                     self._append_run(run, now_ms)
@@ -46,6 +50,14 @@ class FollowerLog:
         if log.log_start_offset < start:
             self.move_start(start)
         return log.log_end_offset
+
+    def _why_gaps(self, end: int, base: int) -> str:
+        """The leader's log is what the partition is: to refuse what it does not have would keep this replica behind for
+        ever. But only a topic that is or was compacted has reason to lack something."""
+        config = self.log.config
+        return f"the leader has nothing from {end} to {base - 1}" + (
+            "" if config.compacted else ", though the topic is not compacted: if it never was, records are lost there"
+        )
 
     def _begin_with_batch_around(self, offset: int, records: memoryview) -> None:
         """Of an empty log: the leader's starts inside a batch, so this one begins where the batch does."""
@@ -65,7 +77,7 @@ class FollowerLog:
             files.begin_epoch(headers[0].leader_epoch, headers[0].base_offset)
         files.write(segment, [data])
         for header in headers:
-            segment.commit(header.size, header.last_offset, header.max_timestamp, log.config.index_interval_bytes)
+            segment.commit(header.size, header.last_offset, header.newest_ms, log.config.index_interval_bytes)
             log.producers.replay(header, now_ms)
         if segment.indexes.write_due:
             files.write_indexes_soon(segment)

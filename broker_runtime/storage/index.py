@@ -132,6 +132,14 @@ class Index:
         self._written = end
         self._synced = False
 
+    def write_beside(self, suffix: str) -> None:
+        """All entries, for good, to a file that is about to get the index's name; in any thread."""
+        data = bytes(self.entries.data)
+        file = self._fs.open(self.path.with_name(self.path.name + suffix), create=True)
+        file.write_at([data], 0)
+        file.fsync()
+        self._written, self._synced = len(data), True
+
     def take_unsynced(self) -> File | None:
         """The file if something was written to it since it was synced or taken; who takes it syncs it.
 

@@ -1,13 +1,16 @@
 """Which of the bytes that a leader sent a follower may append: whole batches, intact, in order.
 
-Pure. Offsets and leader epochs stay as the leader set them.
+Pure. Offsets and leader epochs stay as the leader set them. They grow; a leader whose log was cleaned leaves some out.
 """
 
 from collections.abc import Iterator
+from struct import Struct
 
 from broker_runtime.checksum import crc32c
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import CRC_FROM, HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, parse_header
+
+_BASE = Struct(">q")
 
 
 def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) -> Iterator[Header]:
@@ -22,11 +25,14 @@ def leaders_batches(records: memoryview, next_offset: int, latest_epoch: int) ->
             return
         if crc32c(records[at + CRC_FROM : end]) != header.crc:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the checksum of the batch at {header.base_offset} is wrong")
-        if header.base_offset != next_offset or header.leader_epoch < latest_epoch:
+        # It is outside the checksum: one that jumps must fit what comes after it.
+        jumps = header.base_offset > next_offset and end + _BASE.size <= len(records)
+        falls_back = jumps and _BASE.unpack_from(records, end)[0] <= header.last_offset
+        if header.base_offset < next_offset or falls_back or header.leader_epoch < latest_epoch:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"the leader sent offset {header.base_offset} of epoch {header.leader_epoch}; {next_offset} of epoch "
-                f"{latest_epoch} or later comes next",
+                f"the leader sent offset {header.base_offset} of epoch {header.leader_epoch}; {next_offset} or later "
+                f"of epoch {latest_epoch} or later comes next",
             )
         yield header
         next_offset, latest_epoch = header.last_offset + 1, header.leader_epoch

@@ -27,6 +27,7 @@ from broker_runtime.storage.recovery import (
 )
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.snapshots import load_snapshot, replay_producers
+from broker_runtime.storage.swap import GAPS_FILE, complete_swaps, superseded
 
 _LEFTOVERS = (".tmp", ".cleaned", ".swap")
 _INDEXES = (".index", ".timeindex")
@@ -98,6 +99,7 @@ def load_log(place: LogPlace, config: TopicConfig, promise: Promise, report: Rec
 
 
 def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: RecoveryReport, *, scan_all: bool) -> Log:
+    complete_swaps(place.fs, place.folder, place.fs.listdir(place.folder))
     bases, leftovers, renamed = _contents(place.fs, place.folder)
     syncs = scan_all or promise.is_journal or not promise.kept or config.flush_messages != LONG_MAX
     cut_before = report.cut
@@ -123,6 +125,7 @@ def _load(place: LogPlace, config: TopicConfig, promise: Promise, report: Recove
     loaded.snapshot_offset = load_snapshot(place.fs, place.folder, end, loaded.producers)
     replay_producers(loaded.segments, loaded.producers, loaded.snapshot_offset, place.clock.wall_ms())
     loaded.epochs = _load_epochs(place, loaded.segments, scan_from)
+    loaded.may_have_gaps = place.fs.exists(place.folder / GAPS_FILE)
     if promise.clean or not (syncs or report.cut != cut_before):
         # As before the crash: what the page cache has still is to be synced.
         loaded.recovery_point = min(loaded.recovery_point, end)
@@ -169,6 +172,7 @@ class _Segments:
         self._report = report
         self._scan_all = scan_all
         self._syncs = syncs
+        self._gaps = place.fs.exists(place.folder / GAPS_FILE)
         self.lost_from = 0
         """Where the log goes on when its first segment is lost, and with it all that came after."""
 
@@ -181,7 +185,10 @@ class _Segments:
             self._drop(bases)
             self.lost_from = begin
             return found
-        for number, base in enumerate(bases):
+        bases = list(bases)
+        number = 0
+        while number < len(bases):
+            base = bases[number]
             segment = Segment(self._place.fs, self._place.folder, base, self._place.clock.wall_ms())
             follows = bases[number + 1] if number + 1 < len(bases) else None
             damage = self._gap(found, segment)
@@ -192,6 +199,10 @@ class _Segments:
                 # Behind it there is no telling what belongs: the log ends there.
                 self._drop(bases[len(found) :])
                 break
+            number += 1
+            if self._gaps and (old := superseded(segment, bases[number:])):
+                self._drop(bases[number : number + old])
+                del bases[number : number + old]
         return found
 
     def _begin(self, bases: Sequence[int], renamed: Sequence[Path]) -> int:
@@ -224,10 +235,10 @@ class _Segments:
             not self._promise.clean and (follows is None or follows > self._promise.recovery_point)
         )
         if not scan:
-            if load_quickly(segment):
+            if load_quickly(segment, gaps=self._gaps):
                 return None
             report.indexes_rebuilt += 1
-        damage = scan_segment(segment, self._index_interval, report)
+        damage = scan_segment(segment, self._index_interval, report, gaps=self._gaps)
         if damage is not None:
             if follows is not None:
                 # Nothing was written here any more once the next segment had begun.
@@ -279,17 +290,18 @@ def _find_epochs(segments: Sequence[Segment], scan_from: int, epochs: LeaderEpoc
 
 
 def _epochs_fit(segments: Sequence[Segment], epochs: LeaderEpochs) -> bool:
-    """Whether the batches say the same where an epoch begins and where it ends."""
+    """Whether the batches say the same where an epoch begins and where it ends; of some a cleaning has left nothing."""
     end = segments[-1].next_offset
     entries = [entry for entry in epochs.entries if entry[1] < end]
-    if not entries or entries[0][1] != segments[0].base_offset:
-        return end == segments[0].base_offset
+    oldest = _batch_at(segments, segments[0].base_offset)
+    if oldest is None or not entries or entries[0][1] > oldest.base_offset:
+        return oldest is None
     stops = [start for _, start in entries[1:]] + [end]
     for (epoch, start), stop in zip(entries, stops, strict=True):
         first, last = _batch_at(segments, start), _batch_at(segments, stop - 1)
-        if first is None or last is None or first.base_offset != start:
+        if first is None or last is None or first.base_offset < start:
             return False
-        if (first.leader_epoch, last.leader_epoch) != (epoch, epoch):
+        if any(batch.base_offset < stop and batch.leader_epoch != epoch for batch in (first, last)):
             return False
     return True
 

@@ -39,7 +39,8 @@ class AppendResult(NamedTuple):
 
 
 class Log(LogOffsets):
-    """What a leader writes and anybody reads. `FollowerLog` writes what a leader sends, `cleaning` deletes.
+    """What a leader writes and anybody reads. `FollowerLog` writes what a leader sends, `expiry` deletes and
+    `compaction` cleans.
 
     Methods raise KafkaError with KAFKA_STORAGE_ERROR when the disk fails. A batch that was appended survives the end of
     the process; `files.syncs` says what survives a power loss.

@@ -11,6 +11,7 @@ from broker_runtime.errors import KafkaError
 from broker_runtime.storage.epochs import EPOCHS_FILE, LeaderEpochs
 from broker_runtime.storage.filesystem import Buffer, replace_file
 from broker_runtime.storage.log_health import LogHealth
+from broker_runtime.storage.log_swaps import LogSwaps
 from broker_runtime.storage.log_syncs import LogSyncs
 from broker_runtime.storage.old_segments import OldSegments
 from broker_runtime.storage.place import LogPlace
@@ -33,16 +34,28 @@ class LoadedLog:
     snapshot_offset: int = -1
     renamed: list[Path] = field(default_factory=list)
     """Files of segments that had been taken out of the log."""
+    may_have_gaps: bool = False
 
 
 class LogFiles:
     """There is always a segment; the last one takes what is written, and its `next_offset` is the log's end.
 
     What survives: a killed process loses nothing that was written; a power loss takes what lies behind the recovery
-    point of `syncs`. `health` says what a failing disk has led to, `old` what has left the log at its beginning.
+    point of `syncs`. `health` says what a failing disk has led to, `old` what has left the log at its beginning,
+    `swaps` what the log cleaner does.
     """
 
-    __slots__ = ("_snapshot_offset", "epochs", "health", "old", "place", "producers", "segments", "syncs")
+    __slots__ = (
+        "_snapshot_offset",
+        "epochs",
+        "health",
+        "old",
+        "place",
+        "producers",
+        "segments",
+        "swaps",
+        "syncs",
+    )
 
     def __init__(self, place: LogPlace, loaded: LoadedLog) -> None:
         self.place = place
@@ -53,6 +66,7 @@ class LogFiles:
         self.syncs = LogSyncs(place, self.segments, self.health, loaded.recovery_point, is_new=loaded.has_new_names)
         self.old = OldSegments(place, self.segments, self.syncs, loaded.renamed)
         self._snapshot_offset = loaded.snapshot_offset
+        self.swaps = LogSwaps(place, self.syncs, may_have_gaps=loaded.may_have_gaps)
 
     @property
     def size(self) -> int:
@@ -140,6 +154,7 @@ class LogFiles:
         """Drop what begins at or above `end`, where a batch ends, for good. Raises KafkaError."""
         self.syncs.cuts += 1
         try:
+            self.swaps.withdraw()
             cut_back(self.place, self.segments, end, index_interval)
             self.epochs.truncate_end(end)
             self._write_epochs(sync=True)
@@ -151,6 +166,7 @@ class LogFiles:
         """Drop everything, for good, and go on at `offset`. Raises KafkaError."""
         self.syncs.cuts += 1
         try:
+            self.swaps.withdraw()
             self.epochs.clear()
             self._write_epochs(sync=True)
             begin_anew(self.place, self.segments, offset)

@@ -14,7 +14,7 @@ class LogOffsets:
     """`sole_replica` lets each append move the high watermark, as a new log does; replication moves it itself.
 
     A log that was loaded is not the sole replica until it is told to be: its high watermark is the checkpoint's. All of
-    it is in memory; `Checkpoints` keeps the start and the high watermark.
+    it is in memory; `Checkpoints` keeps the start, the high watermark and the first dirty offset.
     """
 
     __slots__ = (
@@ -25,6 +25,7 @@ class LogOffsets:
         "config",
         "counted_end",
         "files",
+        "first_dirty_offset",
         "followers",
         "high_watermark",
         "log_end_offset",
@@ -44,6 +45,8 @@ class LogOffsets:
         self.counted_end = self.log_end_offset
         """What lies below counts for acknowledgements: it is synced, or flush.messages does not ask for that yet."""
         self.high_watermark = self.log_end_offset
+        self.first_dirty_offset = 0
+        """The log cleaner has been through everything below."""
         self.on_counted: Callable[[], None] | None = None
         """Called when `counted_end` has changed other than by an append."""
         self.on_start_moved: Callable[[], None] | None = None
@@ -173,6 +176,7 @@ class LogOffsets:
     def _vouch_only_below(self, end: int) -> None:
         """Offsets on disk must not vouch for what is cut, nor for what is written next."""
         self._syncs.recovery_point = min(self._syncs.recovery_point, end)
+        self.first_dirty_offset = min(self.first_dirty_offset, end)
         self.high_watermark = max(min(self.high_watermark, end), self.log_start_offset)
         if self.on_cut is not None:
             self.on_cut()

@@ -16,12 +16,14 @@ from broker_runtime.clock import Clock
 from broker_runtime.config import TopicConfig
 from broker_runtime.errors import ConfigError, ErrorCode, KafkaError
 from broker_runtime.storage.checkpoint import (
+    FIRST_DIRTY,
     PARTITION_METADATA,
     Partition,
     read_topic_id,
     write_topic_id,
 )
 from broker_runtime.storage.checkpoints import Checkpoints
+from broker_runtime.storage.compaction.cleaner import LogCleaner
 from broker_runtime.storage.damaged import ACCEPT_LOSS, DamagedPartition
 from broker_runtime.storage.deleted import DeletedFolders, remove_folder
 from broker_runtime.storage.disk import Disk, InlineDisk
@@ -74,6 +76,7 @@ class LogManager:
         self.strays = StrayFolders(fs, log_dir)
         self._deleted = DeletedFolders(fs, log_dir, self._disk, self._is_missed)
         self.new_logs = NewLogs(self._disk, self._place_to_make, self._clear_name, self._remove_made)
+        self.cleaner = LogCleaner(self._logs, self._disk, clock, partial(self._checkpoints.write_soon, FIRST_DIRTY))
         self.upkeep = LogUpkeep(self._logs, self._checkpoints, self._deleted, clock)
         self._accepted: list[Path] = []
         self.damaged: dict[Partition, DamagedPartition] = {}
@@ -162,6 +165,9 @@ class LogManager:
             self.run_record.lost()
             self._accepted.append(folder / ACCEPT_LOSS)
         log.start_replicating(promise.high_watermark)
+        if promise.kept and not loss_is_accepted:
+            first_dirty = self._checkpoints.said_of(key).first_dirty
+            log.first_dirty_offset = first_dirty if first_dirty <= log.log_end_offset else 0
         self._add(key, log)
         if log.recovery_point < log.log_end_offset:
             self.upkeep.sync_soon(log)

@@ -1,9 +1,9 @@
 """Whether a segment's file holds what it should, and bringing what a crash has left back to whole batches.
 
-Segments from the recovery point on are checked batch by batch (length, magic, CRC, offsets without a gap) and their
-indexes rebuilt; below it, and after a clean stop, only the tail behind the last index entry is looked at. Nothing on
-disk is changed before it is known that the segment is good, or that its end may be cut: `DamagedLogError` is for
-records that must be there.
+Segments from the recovery point on are checked batch by batch (length, magic, CRC, offsets that grow, and without a gap
+unless the log may have some) and their indexes rebuilt; below it, and after a clean stop, only the tail behind the last
+index entry is looked at. Nothing on disk is changed before it is known that the segment is good, or that its end may be
+cut: `DamagedLogError` is for records that must be there.
 """
 
 from collections.abc import Iterator
@@ -76,8 +76,10 @@ class Damage:
 class BatchScan:
     """Headers of the whole, intact batches from the start of a segment's file; then `damage` says why they end."""
 
-    def __init__(self, segment: Segment, file_bytes: int) -> None:
+    def __init__(self, segment: Segment, file_bytes: int, *, gaps: bool) -> None:
+        """`gaps`: offsets may be left out, as a cleaning does it."""
         self.damage: Damage | None = None
+        self._gaps = gaps
         self._segment = segment
         self._file_bytes = file_bytes
 
@@ -110,9 +112,9 @@ class BatchScan:
     def _misfit(self, header: Header, expected: int) -> str | None:
         if header.magic != MAGIC or header.length < HEADER_BYTES - OVERHEAD_BYTES:
             return "no record batch"
-        if header.base_offset != expected:
+        if header.base_offset != expected and not (self._gaps and header.base_offset > expected):
             return f"a batch of offset {header.base_offset} where {expected} comes next"
-        if not 0 <= header.last_offset_delta <= RELATIVE_OFFSET_MAX - (expected - self._segment.base_offset):
+        if not 0 <= header.last_offset_delta <= RELATIVE_OFFSET_MAX - (header.base_offset - self._segment.base_offset):
             return f"a batch of {header.last_offset_delta + 1} offsets"
         return None
 
@@ -154,16 +156,16 @@ def is_followed(segment: Segment, damage: Damage) -> bool:
     return _has_batch_of(rest, damage.offset)
 
 
-def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport) -> Damage | None:
+def scan_segment(segment: Segment, index_interval: int, report: RecoveryReport, *, gaps: bool) -> Damage | None:
     """Count the longest intact beginning of the segment, with its indexes in memory; why the file has more than that.
 
     The files stay as they are: `keep_scanned` takes over what was found.
     """
     segment.reset()
     segment.indexes.renew()
-    scan = BatchScan(segment, segment.file.size())
+    scan = BatchScan(segment, segment.file.size(), gaps=gaps)
     for header in scan:
-        segment.commit(header.size, header.last_offset, header.max_timestamp, index_interval)
+        segment.commit(header.size, header.last_offset, header.newest_ms, index_interval)
     report.segments_scanned += 1
     return scan.damage
 
@@ -182,15 +184,15 @@ def keep_scanned(segment: Segment, report: RecoveryReport, *, sync: bool) -> Non
         segment.indexes.write()
 
 
-def load_quickly(segment: Segment) -> bool:
+def load_quickly(segment: Segment, *, gaps: bool) -> bool:
     """Fill offsets, times and size from the indexes where they fit the log; False when the segment must be scanned."""
     try:
-        return _indexes_fit(segment)
+        return _indexes_fit(segment, gaps=gaps)
     except KafkaError:
         return False
 
 
-def _indexes_fit(segment: Segment) -> bool:
+def _indexes_fit(segment: Segment, *, gaps: bool) -> bool:
     if not segment.indexes.are_readable:
         return False
     segment.size = segment.file.size()
@@ -202,18 +204,21 @@ def _indexes_fit(segment: Segment) -> bool:
     for at, header in segment.headers(end):
         if last is not None and at == last[1]:
             next_offset = segment.base_offset + last[0] - header.last_offset_delta
-        if header.base_offset != next_offset or header.last_offset_delta < 0:
+            follows = header.base_offset == next_offset
+        else:
+            follows = header.base_offset == next_offset or (gaps and header.base_offset > next_offset)
+        if not follows or header.last_offset_delta < 0:
             return False
         next_offset = segment.next_offset = header.last_offset + 1
         end = at + header.size
-        if header.max_timestamp > segment.max_timestamp:
-            segment.max_timestamp = header.max_timestamp
+        if header.newest_ms > segment.max_timestamp:
+            segment.max_timestamp = header.newest_ms
             segment.offset_of_max = header.last_offset
     if end != segment.size or segment.next_offset - 1 - segment.base_offset > RELATIVE_OFFSET_MAX:
         return False
-    if first is not None and first[1].base_offset != segment.base_offset:
+    if first is not None and first[1].base_offset != segment.base_offset and not gaps:
         return False
-    segment.first_timestamp = first[1].max_timestamp if first is not None else -1
+    segment.first_timestamp = first[1].newest_ms if first is not None else -1
     segment.index_bytes = segment.indexes.bytes_needed
     return _newest_fits(segment)
 
@@ -228,7 +233,7 @@ def _newest_fits(segment: Segment) -> bool:
     if position is None:
         return False
     _, header = next(segment.headers(position))
-    if (header.max_timestamp, header.last_offset) != (newest[0], offset):
+    if (header.newest_ms, header.last_offset) != (newest[0], offset):
         return False
     if newest[0] >= segment.max_timestamp:
         segment.max_timestamp, segment.offset_of_max = newest[0], offset

@@ -31,13 +31,13 @@ def is_roll_due(
     if segment.index_bytes > config.segment_index_bytes:
         return True
     if segment.first_timestamp >= 0 and timestamp >= 0:
-        return timestamp - segment.first_timestamp > config.segment_ms
-    return now_ms - segment.created_ms > config.segment_ms
+        return timestamp - segment.first_timestamp > config.segment_age_max_ms
+    return now_ms - segment.created_ms > config.segment_age_max_ms
 
 
 def is_idle_roll_due(segment: Aged, config: TopicConfig, now_ms: int) -> bool:
     """Roll by time with no traffic (Kafka waits for the next append): the broker's own time counts."""
-    return segment.size > 0 and now_ms - segment.created_ms > config.segment_ms
+    return segment.size > 0 and now_ms - segment.created_ms > config.segment_age_max_ms
 
 
 def count_expired(segments: Sequence[Aged], config: TopicConfig, log_start_offset: int, now_ms: int) -> int:

@@ -106,7 +106,7 @@ class Segment(SegmentReader):
         self.indexes.create()
         start = self._take_over(Entries(OFFSET_ENTRY, offsets), times, position)
         for _, header in self.headers(start, position):
-            self.commit(header.size, header.last_offset, header.max_timestamp, index_interval)
+            self.commit(header.size, header.last_offset, header.newest_ms, index_interval)
         self.index_time()
 
     def _take_over(self, offsets: Entries, times: Entries, end: int) -> int:
@@ -124,9 +124,9 @@ class Segment(SegmentReader):
             self.size, self.next_offset = last[1], begin.base_offset
             at = self.position_of(self.base_offset + newest[1])
             known = None if at is None else self._header_at(at, end)
-            if known is None or (known.max_timestamp, known.last_offset) != (newest[0], self.base_offset + newest[1]):
+            if known is None or (known.newest_ms, known.last_offset) != (newest[0], self.base_offset + newest[1]):
                 raise damaged_at(self.path, last[1])
-            self.first_timestamp = self._header_at(0, end).max_timestamp
+            self.first_timestamp = self._header_at(0, end).newest_ms
         except KafkaError:
             self.reset()
             self.indexes.offsets.entries.data.clear()

@@ -67,6 +67,33 @@ class SegmentReader:
             last_there = None
         raise damaged_at(self.path, start)
 
+    def end_below(self, offset: int) -> int:
+        """Where the last batch ends that ends at or below `offset`; the base offset where there is none."""
+        position = self.position_of(offset)
+        if position is None:
+            return self.next_offset
+        _, header = next(self.headers(position))
+        if header.base_offset <= offset:
+            return header.base_offset
+        # Offsets are left out before that batch.
+        entry = self.indexes.offsets.entries.floor(offset - 1 - self.base_offset)
+        try:
+            return self._end_before(position, entry)
+        except KafkaError:
+            # The index is damaged, or the log: that comes out next.
+            return self._end_before(position, None)
+
+    def _end_before(self, position: int, entry: tuple[int, int] | None) -> int:
+        """Behind the last offset before a position where a batch begins, looked for from an index entry on."""
+        end, begin, last_there = (self.base_offset, 0, None) if entry is None else (-1, entry[1], entry[0])
+        for at, _, _, last_offset in extents(self.file, self.path, begin, position):
+            if last_there is not None and last_offset != self.base_offset + last_there:
+                raise damaged_at(self.path, at)
+            end, last_there = last_offset + 1, None
+        if end < 0:
+            raise damaged_at(self.path, begin)
+        return end
+
     def _end_within(self, start: int, limit: int) -> tuple[int, int]:
         """(end, offset there) of the whole batches from `start` that end at or before `limit`; at least one batch."""
         entry = self.indexes.offsets.entries.floor_by_second(limit)

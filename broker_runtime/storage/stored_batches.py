@@ -9,7 +9,7 @@ from pathlib import Path
 from struct import Struct
 
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.storage.batch import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, parse_header
+from broker_runtime.storage.batch import HEADER_BYTES, MAGIC, OVERHEAD_BYTES, Header, checksum, parse_header
 from broker_runtime.storage.filesystem import File
 
 _SCAN_BYTES = 64 * 1024
@@ -39,6 +39,30 @@ def extents(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[
         end = position + length + OVERHEAD_BYTES
         yield position, end, base_offset, base_offset + last_delta
         position = end
+
+
+def batches(file: File, path: Path, position: int, stop: int, read_bytes: int) -> Iterator[tuple[Header, memoryview]]:
+    """The batches from `position` up to `stop`, whole and with the checksum that they say.
+
+    So much is read at a time, or one batch where it is larger.
+    """
+    chunk, start = memoryview(b""), position
+    while position < stop:
+        at = position - start
+        header = parse_header(chunk, at) if at + HEADER_BYTES <= len(chunk) else None
+        if header is not None and header.length < HEADER_BYTES - OVERHEAD_BYTES:
+            raise damaged_at(path, position)
+        if header is None or at + header.size > len(chunk):
+            needed = HEADER_BYTES if header is None else header.size
+            start, chunk = position, memoryview(file.pread(min(max(read_bytes, needed), stop - position), position))
+            if len(chunk) < needed:
+                raise damaged_at(path, position)
+            continue
+        batch = chunk[at : at + header.size]
+        if header.magic != MAGIC or checksum(batch) != header.crc:
+            raise damaged_at(path, position)
+        yield header, batch
+        position += header.size
 
 
 def headers(file: File, path: Path, position: int, stop: int) -> Iterator[tuple[int, Header]]:

@@ -40,8 +40,8 @@ Search = Generator[Step, FoundRecord | None, FoundRecord | None]
 
 def first_since(log: Log, timestamp: int, unpacked_bytes_max: int) -> Search:
     """The first record that is not older. A compressed batch may unpack to `unpacked_bytes_max`."""
-    for segment in list(log.segments):
-        if segment.max_timestamp >= timestamp and segment.next_offset > log.log_start_offset:
+    for segment in _segments(log):
+        if segment.max_timestamp >= timestamp:
             start = segment.search_start(timestamp, log.log_start_offset)
             found = yield from _first_since(_stretch(log, segment, start, unpacked_bytes_max), timestamp)
             if found is not None:
@@ -53,8 +53,8 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
     """The record with the largest timestamp, the first of several (KIP-734)."""
     oldest: Segment | None = None
     known: Segment | None = None
-    for segment in list(log.segments):
-        if segment.max_timestamp < 0 or segment.next_offset <= log.log_start_offset:
+    for segment in _segments(log):
+        if segment.max_timestamp < 0:
             continue
         if segment.offset_of_max < log.log_start_offset:
             # Its newest record is deleted: the others have to be looked at.
@@ -70,6 +70,14 @@ def newest(log: Log, unpacked_bytes_max: int) -> Search:
     start = known.position_of(known.offset_of_max)
     found = yield from _first_since(_stretch(log, known, start, unpacked_bytes_max), known.max_timestamp)
     return found if found is not None else best
+
+
+def _segments(log: Log) -> Iterator[Segment]:
+    """Those with records that count, each looked up in its turn: meanwhile others may have taken their place."""
+    offset = log.log_start_offset
+    while (segment := next((each for each in log.segments if each.next_offset > offset), None)) is not None:
+        yield segment
+        offset = segment.next_offset
 
 
 def _first_since(stretch: "_Stretch", timestamp: int) -> Search:
@@ -95,7 +103,7 @@ class _Stretch:
 
     def first_since(self, timestamp: int) -> FoundRecord | None:
         for position, header in self._headers():
-            if header.max_timestamp >= timestamp:
+            if header.newest_ms >= timestamp:
                 for found in self._records(position, header):
                     if found.timestamp >= timestamp:
                         return found
@@ -105,7 +113,7 @@ class _Stretch:
         """As `first_since`, but None also where a few KB do not tell."""
         nearby = replace(self, end=min(self.end, self.start + _READ_HERE_BYTES))
         for position, header in islice(nearby._headers(), _LOOKED_AT_HERE):
-            if header.max_timestamp >= timestamp:
+            if header.newest_ms >= timestamp:
                 small = position + header.size <= nearby.end and header.record_count <= _LOOKED_AT_HERE
                 if not small or header.attributes & COMPRESSION_MASK:
                     return None
@@ -120,7 +128,7 @@ class _Stretch:
         for position, header in self._headers():
             if header.base_offset < self.from_offset:
                 best = max(self._records(position, header), key=lambda found: found.timestamp, default=None)
-            elif batch is None or header.max_timestamp > batch[1].max_timestamp:
+            elif header.record_count and (batch is None or header.newest_ms > batch[1].newest_ms):
                 batch = position, header
         if batch is None or (best is not None and best.timestamp >= batch[1].max_timestamp):
             return best
@@ -133,7 +141,8 @@ class _Stretch:
                 yield position, header
 
     def _records(self, position: int, header: Header) -> Iterator[FoundRecord]:
-        if header.attributes & LOG_APPEND_TIME:
+        has_one_time = header.attributes & LOG_APPEND_TIME
+        if has_one_time and header.record_count == header.last_offset_delta + 1:
             first = max(header.base_offset, self.from_offset)
             yield FoundRecord(first, header.max_timestamp, header.leader_epoch)
             return
@@ -143,4 +152,4 @@ class _Stretch:
             body = unpack(codec, body, self.unpacked_bytes_max)
         for offset, timestamp in iter_times(header, body):
             if offset >= self.from_offset:
-                yield FoundRecord(offset, timestamp, header.leader_epoch)
+                yield FoundRecord(offset, header.max_timestamp if has_one_time else timestamp, header.leader_epoch)

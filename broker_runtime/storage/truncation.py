@@ -12,12 +12,7 @@ from broker_runtime.storage.snapshots import forget_snapshots, load_snapshot, re
 
 def end_before(segments: list[Segment], offset: int) -> int:
     """Where the last batch ends that ends at or below `offset`; some segment begins below it. Raises KafkaError."""
-    segment = next(segment for segment in reversed(segments) if segment.base_offset < offset)
-    position = segment.position_of(offset)
-    if position is None:
-        return segment.next_offset
-    _, header = next(segment.headers(position))
-    return header.base_offset
+    return next(segment for segment in reversed(segments) if segment.base_offset < offset).end_below(offset)
 
 
 def cut_back(place: LogPlace, segments: list[Segment], end: int, index_interval: int) -> None:

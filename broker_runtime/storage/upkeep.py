@@ -13,8 +13,8 @@ from broker_runtime.config import BrokerConfig
 from broker_runtime.errors import KafkaError
 from broker_runtime.storage.checkpoint import HIGH_WATERMARKS, RECOVERY_POINTS, Partition
 from broker_runtime.storage.checkpoints import Checkpoints, knows_begin
-from broker_runtime.storage.cleaning import apply_retention
 from broker_runtime.storage.deleted import DeletedFolders
+from broker_runtime.storage.expiry import apply_retention
 from broker_runtime.storage.log import Log
 
 _LOGGER = logging.getLogger(__name__)

@@ -6,7 +6,17 @@ again; a unit test compares them with the broker's own tables.
 
 from collections.abc import Mapping
 
-from sluicegate_operator.api.config_values import FLAG, ConfigValue, Matching, Whole, list_of, long, one_of
+from sluicegate_operator.api.config_values import (
+    FLAG,
+    RATE,
+    SHARE,
+    ConfigValue,
+    Matching,
+    Whole,
+    list_of,
+    long,
+    one_of,
+)
 
 _COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMP = one_of("CreateTime", "LogAppendTime")
@@ -102,7 +112,17 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "initial.broker.registration.timeout.ms": Whole(1),
     "leader.imbalance.check.interval.seconds": long(1),
     "sluicegate.leader.rebalance.delay.ms": long(0),
+    "log.cleaner.backoff.ms": long(0),
+    "log.cleaner.dedupe.buffer.size": long(1 << 20),
     "log.cleaner.delete.retention.ms": long(0),
+    "log.cleaner.enable": FLAG,
+    "log.cleaner.io.buffer.load.factor": SHARE,
+    "log.cleaner.io.buffer.size": Whole(0),
+    "log.cleaner.io.max.bytes.per.second": RATE,
+    "log.cleaner.max.compaction.lag.ms": long(1),
+    "log.cleaner.min.cleanable.ratio": SHARE,
+    "log.cleaner.min.compaction.lag.ms": long(0),
+    "log.cleaner.threads": Whole(0),
     "log.cleanup.policy": _CLEANUP,
     "log.flush.interval.messages": long(1),
     "log.flush.interval.ms": long(0),
@@ -181,7 +201,16 @@ DYNAMIC_CONFIG_KEYS = frozenset(
     {
         "compression.type",
         "group.consumer.assignment.interval.ms",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
         "log.cleaner.delete.retention.ms",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleaner.threads",
         "log.cleanup.policy",
         "log.flush.interval.messages",
         "log.flush.interval.ms",
@@ -215,10 +244,13 @@ TOPIC_CONFIG: Mapping[str, ConfigValue] = {
     "flush.messages": long(1),
     "flush.ms": long(0),
     "index.interval.bytes": Whole(0),
+    "max.compaction.lag.ms": long(1),
     "max.message.bytes": Whole(0),
     "message.timestamp.after.max.ms": long(0),
     "message.timestamp.before.max.ms": long(0),
     "message.timestamp.type": _TIMESTAMP,
+    "min.cleanable.dirty.ratio": SHARE,
+    "min.compaction.lag.ms": long(0),
     "min.insync.replicas": Whole(1),
     "retention.bytes": long(-1),
     "retention.ms": long(-1),

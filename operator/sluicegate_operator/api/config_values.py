@@ -64,6 +64,8 @@ class Matching:
         return f"{text}.matches('{self.pattern}')"
 
 
+SHARE = Matching(r"^(0([.][0-9]+)?|1([.]0+)?)$", "must be a number from 0 to 1")
+RATE = Matching(r"^[1-9][0-9]{0,17}([.][0-9]+)?$", "must be a number from 1 to 999999999999999999")
 FLAG = Matching("^(?i:true|false)$", "must be true or false")
 
 

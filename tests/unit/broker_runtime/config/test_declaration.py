@@ -16,6 +16,7 @@ PYTHON_TYPES = {
     Type.INT: int,
     Type.SHORT: int,
     Type.LONG: int,
+    Type.DOUBLE: float,
     Type.LIST: tuple[str, ...],
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker_runtime.config import broker_settings
 from broker_runtime.config.definition import Key, Type
-from broker_runtime.config.numbers import parse_double, parse_integer, trim
+from broker_runtime.config.numbers import parse_double, parse_integer, render_double, trim
 from broker_runtime.errors import ConfigError
 
 
@@ -60,3 +60,11 @@ def test_lists_leave_out_what_is_empty() -> None:
 def test_a_properties_file_has_kafkas_spellings_only(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=key):
         broker_settings({"node.id": "1", key: value})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0.0", "0.5", "1.0", "9999999.0", "1.0E7", "1.5E-4", "-2.25E10", "1.7976931348623157E308", "Infinity", "NaN"],
+)
+def test_doubles_are_shown_as_java_shows_them(text: str) -> None:
+    assert render_double(parse_double(text)) == text

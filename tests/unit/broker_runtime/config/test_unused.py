@@ -98,12 +98,12 @@ def test_keys_of_kafka_that_say_the_same_as_another() -> None:
 
 
 def test_stored_values_of_keys_that_are_not_used_are_no_problem() -> None:
-    effective = effective_config(broker_settings(ONE), {"log.cleaner.threads": "2"}, {"ssl.keystore.location": "/k"})
+    effective = effective_config(broker_settings(ONE), {"num.replica.fetchers": "2"}, {"ssl.keystore.location": "/k"})
     assert effective.ignored == ()
-    assert "log.cleaner.threads" not in effective.values
+    assert "num.replica.fetchers" not in effective.values
 
 
 def test_topics_may_have_keys_that_are_not_used() -> None:
-    assert TopicConfig.of({"min.cleanable.dirty.ratio": "0.1", "retention.ms": "5"}).retention_ms == 5
-    with pytest.raises(ConfigError, match=r"min\.cleanable\.dirty\.ratio"):
-        TopicConfig.of({"min.cleanable.dirty.ratio": "much"})
+    assert TopicConfig.of({"segment.jitter.ms": "1", "retention.ms": "5"}).retention_ms == 5
+    with pytest.raises(ConfigError, match=r"segment\.jitter\.ms"):
+        TopicConfig.of({"segment.jitter.ms": "much"})

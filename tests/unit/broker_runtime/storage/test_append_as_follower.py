@@ -10,6 +10,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.storage.batch import ProducerStamp
 from broker_runtime.storage.checkpoint import HIGH_WATERMARKS
 from broker_runtime.storage.manager import LogManager
+from broker_runtime.storage.swap import GAPS_FILE
 from tests.support.logs import LOG_DIR, LogHouse
 from tests.support.replica_model import ModelBatch, stored
 
@@ -80,7 +81,7 @@ def _no_length(batch: bytearray) -> None:
     pack_into(">i", batch, 8, 3)
 
 
-def _a_gap(batch: bytearray) -> None:
+def _an_offset_that_the_next_batch_takes_back(batch: bytearray) -> None:
     pack_into(">q", batch, 0, 7)
 
 
@@ -92,13 +93,34 @@ def _an_older_epoch(batch: bytearray) -> None:
     pack_into(">i", batch, 12, 2)
 
 
+def test_offsets_that_the_leader_leaves_out_are_left_out_here_and_after_a_crash() -> None:
+    house = _follower()
+    house.follower.append(memoryview(_bytes(FIRST, THIRD)))
+    assert stored(house.log) == [FIRST, THIRD]
+    assert house.log.end_offset_for_epoch(3) == (3, 3)
+    house.kill()
+    assert stored(house.log) == [FIRST, THIRD]
+    house.restart()
+    assert stored(house.log) == [FIRST, THIRD]
+    house.follower.truncate_to(3)
+    assert (house.log.log_end_offset, stored(house.log)) == (2, [FIRST])
+
+
+def test_a_gap_in_a_log_that_has_none_is_damage() -> None:
+    house = _follower()
+    house.follower.append(memoryview(_bytes(FIRST, THIRD)))
+    house.fs.lose(house.log.place.folder / GAPS_FILE)
+    house.kill()
+    assert stored(house.log) == [FIRST]
+
+
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
         (_checksum_wrong, ErrorCode.CORRUPT_MESSAGE),
         (_old_format, ErrorCode.CORRUPT_MESSAGE),
         (_no_length, ErrorCode.CORRUPT_MESSAGE),
-        (_a_gap, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (_an_offset_that_the_next_batch_takes_back, ErrorCode.OFFSET_OUT_OF_RANGE),
         (_an_overlap, ErrorCode.OFFSET_OUT_OF_RANGE),
         (_an_older_epoch, ErrorCode.OFFSET_OUT_OF_RANGE),
     ],

@@ -12,6 +12,8 @@ _LOGGER = logging.getLogger(__name__)
 
 def apply_retention(log: Log, now_ms: int) -> None:
     """Take expired segments out of the log; their files go later. Raises OSError, KafkaError."""
+    if log.files.swaps.pending is not None:
+        return
     if is_idle_roll_due(log.segments[-1], log.config, now_ms):
         log.files.roll()
     count = count_expired(log.segments, log.config, log.log_start_offset, now_ms)

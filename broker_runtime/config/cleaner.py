@@ -1,0 +1,50 @@
+"""The keys of the log cleaner, under Kafka's names. Pure."""
+
+from broker_runtime.config.allowed import at_least, between
+from broker_runtime.config.declaration import Config, dynamic, static
+from broker_runtime.config.definition import DOUBLE_MAX, Key, Type
+
+
+class LogCleanerConfig(Config):
+    """How compacted logs are cleaned: what it may cost."""
+
+    log_cleaner_enable: Key[bool] = static("log.cleaner.enable", Type.BOOLEAN, True, "Compacted logs are cleaned.")
+    log_cleaner_threads: Key[int] = dynamic(
+        "log.cleaner.threads", Type.INT, 1, "Changes nothing: one log at a time is cleaned, in turns.", at_least(0)
+    )
+    log_cleaner_io_max_bytes_per_second: Key[float] = dynamic(
+        "log.cleaner.io.max.bytes.per.second",
+        Type.DOUBLE,
+        DOUBLE_MAX,
+        "Bytes that the cleaner reads and writes a second, on average.",
+        at_least(1),
+    )
+    log_cleaner_dedupe_buffer_size: Key[int] = dynamic(
+        "log.cleaner.dedupe.buffer.size",
+        Type.LONG,
+        128 << 20,
+        "Memory for the keys of one cleaning, bytes: about 208 for each. It is taken as it is needed; a log with more "
+        "keys takes several cleanings.",
+        at_least(1 << 20),
+    )
+    log_cleaner_io_buffer_size: Key[int] = dynamic(
+        "log.cleaner.io.buffer.size",
+        Type.INT,
+        512 << 10,
+        "Bytes that are read, and written, at a time; a batch that is larger is read as a whole.",
+        at_least(0),
+    )
+    log_cleaner_io_buffer_load_factor: Key[float] = dynamic(
+        "log.cleaner.io.buffer.load.factor",
+        Type.DOUBLE,
+        0.9,
+        "Share of log.cleaner.dedupe.buffer.size that is used.",
+        between(0, 1),
+    )
+    log_cleaner_backoff_ms: Key[int] = dynamic(
+        "log.cleaner.backoff.ms",
+        Type.LONG,
+        15_000,
+        "Wait before the next look when nothing is to be cleaned, ms.",
+        at_least(0),
+    )

@@ -1,0 +1,174 @@
+"""The log cleaner of a broker: the filthiest log first, one at a time, for as long as there is one (KIP-58, KIP-354).
+
+A log that cannot be cleaned is told once, counted and left alone until the broker is restarted; the others go on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from uuid import UUID
+
+from broker_runtime.clock import Clock
+from broker_runtime.config import BrokerConfig
+from broker_runtime.errors import KafkaError
+from broker_runtime.storage.checkpoint import Partition
+from broker_runtime.storage.compaction.cleaning import CleanerSettings, Cleaning, CleaningStoppedError
+from broker_runtime.storage.compaction.dirt import Dirt
+from broker_runtime.storage.compaction.figures import CleanerFigures
+from broker_runtime.storage.compaction.turns import Work
+from broker_runtime.storage.disk import Disk
+from broker_runtime.storage.log import Log
+
+_LOGGER = logging.getLogger(__name__)
+_LOGS_PER_LOOK = 256
+"""That are looked at before others have their turn on the event loop."""
+
+
+class LogCleaner:
+    """`logs` are the manager's; `checkpoint` writes their first dirty offsets some time. `config` may be set anew."""
+
+    def __init__(self, logs: Mapping[Partition, Log], disk: Disk, clock: Clock, checkpoint: Callable[[], None]) -> None:
+        self.config = BrokerConfig()
+        self.figures = CleanerFigures(clock.monotonic())
+        self._logs = logs
+        self._disk = disk
+        self._clock = clock
+        self._checkpoint = checkpoint
+        self._uncleanable: dict[Partition, UUID] = {}
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            if not await self.clean_filthiest():
+                await asyncio.sleep(self.config.log_cleaner_backoff_ms / 1000)
+
+    async def clean_filthiest(self) -> bool:
+        """Clean one log; whether there was one."""
+        found = await self._filthiest()
+        self.figures.last_look_s = self._clock.monotonic()
+        if found is None:
+            return False
+        log, dirt = found
+        began_s = self._clock.monotonic()
+        cleaning = Cleaning(log, dirt, _settings(self.config), self._clock)
+        try:
+            end = await self._drive(cleaning)
+        except CleaningStoppedError as stopped:
+            _LOGGER.info("cleaning has stopped: %s", stopped)
+        except KafkaError as error:
+            self._give_up(log, error)
+        except OSError as error:
+            log.place.on_write_failed(f"cleaning {log.place}", error)
+            return False
+        else:
+            log.first_dirty_offset = max(log.first_dirty_offset, end)
+            self._checkpoint()
+            self._note(log, dirt, cleaning, self._clock.monotonic() - began_s)
+        return True
+
+    async def _filthiest(self) -> tuple[Log, Dirt] | None:
+        """Also counts what cannot be cleaned."""
+        best: tuple[Log, Dirt] | None = None
+        uncleanable_bytes, now_ms = 0, self._clock.wall_ms()
+        self._uncleanable = {key: topic for key, topic in self._uncleanable.items() if self._is_given_up(key)}
+        for number, (key, log) in enumerate(list(self._logs.items()), 1):
+            if number % _LOGS_PER_LOOK == 0:
+                await asyncio.sleep(0)
+            if not log.config.compacted or log.failure is not None or self._logs.get(key) is not log:
+                continue
+            dirt = _dirt(log, now_ms)
+            if key in self._uncleanable:
+                uncleanable_bytes += dirt.dirty_bytes
+            elif dirt.is_cleanable(log.config) and (best is None or dirt.ratio > best[1].ratio):
+                best = log, dirt
+        self.figures.looked(best[1] if best else None, len(self._uncleanable), uncleanable_bytes)
+        if best is None or not _has_room(best[0]):
+            return None
+        # Others had their turn meanwhile.
+        return best[0], _dirt(best[0], now_ms)
+
+    def _is_given_up(self, key: Partition) -> bool:
+        log = self._logs.get(key)
+        return log is not None and log.topic_id == self._uncleanable[key]
+
+    async def _drive(self, cleaning: Cleaning) -> int:
+        """Raises what the cleaning raises."""
+        works = cleaning.run()
+        began_s = self._clock.monotonic()
+        try:
+            work = next(works)
+            while True:
+                try:
+                    await self._aside(work)
+                except (OSError, KafkaError) as error:
+                    work = works.throw(error)
+                else:
+                    await self._throttle(cleaning.bytes, began_s)
+                    work = next(works)
+        except StopIteration as done:
+            end: int = done.value
+            return end
+        finally:
+            works.close()
+
+    async def _aside(self, work: Work) -> None:
+        """In a thread. Raises what it raises."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._disk.submit(work, partial(_end, ended))
+        await ended
+
+    async def _throttle(self, count: int, began_s: float) -> None:
+        """`count` bytes were read and written since."""
+        early_s = began_s + count / self.config.log_cleaner_io_max_bytes_per_second - self._clock.monotonic()
+        if early_s > 0:
+            await asyncio.sleep(early_s)
+
+    def _give_up(self, log: Log, error: KafkaError) -> None:
+        self._uncleanable[log.topic, log.partition] = log.topic_id
+        _LOGGER.error("%s cannot be cleaned, and is left as it is until this broker is restarted: %s", log.place, error)
+
+    def _note(self, log: Log, dirt: Dirt, cleaning: Cleaning, took_s: float) -> None:
+        counts = cleaning.counts
+        self.figures.cleaned(counts, cleaning.utilization, took_s, dirt.delay_ms)
+        if counts.records_without_key:
+            _LOGGER.warning("%d records of %s had no key and are gone", counts.records_without_key, log.place)
+        _LOGGER.info(
+            "%s is cleaned from %d to %d in %.1f s: %d of %d records stay, %d bytes read, %d written",
+            *(log.place, dirt.first_dirty, log.first_dirty_offset, took_s),
+            *(counts.records_kept, counts.records_read, counts.bytes_read, counts.bytes_written),
+        )
+
+
+def _dirt(log: Log, now_ms: int) -> Dirt:
+    """Only what a power loss cannot take makes older records superfluous."""
+    first_dirty = max(log.first_dirty_offset, log.log_start_offset)
+    settled_end = min(log.high_watermark, log.recovery_point)
+    return Dirt(log.segments, log.config, first_dirty, settled_end, now_ms)
+
+
+def _has_room(log: Log) -> bool:
+    try:
+        log.place.may_append()
+    except KafkaError:
+        return False
+    return True
+
+
+def _settings(config: BrokerConfig) -> CleanerSettings:
+    return CleanerSettings(
+        config.log_cleaner_dedupe_buffer_size,
+        config.log_cleaner_io_buffer_load_factor,
+        config.log_cleaner_io_buffer_size,
+        config.sluicegate_record_validation_max_bytes,
+    )
+
+
+def _end(ended: asyncio.Future[None], error: Exception | None) -> None:
+    if ended.done():
+        # Whoever waited was cancelled.
+        return
+    if error is None:
+        ended.set_result(None)
+    else:
+        ended.set_exception(error)

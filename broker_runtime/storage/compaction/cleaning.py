@@ -1,0 +1,128 @@
+"""The cleaning of one log, from the offset map to the last segment that is swapped.
+
+It runs on the event loop, and yields the work that threads do; whoever drives it says when that is done. Between two
+works the log may have been cut, deleted, given to somebody else or configured otherwise: then the cleaning stops, and
+what it has swapped by then stays, as each swap leaves a log that readers see the same in.
+"""
+
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from broker_runtime.clock import Clock
+from broker_runtime.storage.compaction.dirt import Dirt, grouped
+from broker_runtime.storage.compaction.offset_map import OffsetMap
+from broker_runtime.storage.compaction.steps import Buffers, Counts, Rules, Source, fill_map, write_kept
+from broker_runtime.storage.compaction.turns import Turns, Work
+from broker_runtime.storage.log import Log
+from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.swap import Swap
+
+
+class CleaningStoppedError(Exception):
+    """The log is not any more what was to be cleaned; there is nothing wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerSettings:
+    """What a cleaning may use: see log.cleaner.*."""
+
+    map_bytes: int
+    map_load_factor: float
+    io_bytes: int
+    unpacked_bytes_max: int
+
+
+class Cleaning:
+    """Nothing of it is durable but the segments that it has swapped; the offset that it gives back is the caller's."""
+
+    def __init__(self, log: Log, dirt: Dirt, settings: CleanerSettings, clock: Clock) -> None:
+        self.counts = Counts()
+        self.utilization = 0.0
+        self._log = log
+        self._dirt = dirt
+        self._settings = settings
+        self._clock = clock
+        self._cuts = log.files.syncs.cuts
+        self._turns: Turns | None = None
+        self._bytes = 0
+
+    @property
+    def bytes(self) -> int:
+        """Read and written so far."""
+        return self._bytes + (0 if self._turns is None else self._turns.bytes)
+
+    def run(self) -> Generator[Work, None, int]:
+        """Up to where the log is clean now. Raises CleaningStoppedError, OSError, KafkaError."""
+        log, dirt, settings = self._log, self._dirt, self._settings
+        buffers = Buffers(settings.io_bytes, settings.unpacked_bytes_max, log.config.index_interval_bytes)
+        offsets = OffsetMap(settings.map_bytes, settings.map_load_factor)
+        offsets.latest = dirt.first_dirty - 1
+        dirty = [each for each in log.segments if dirt.first_dirty < each.next_offset <= dirt.end]
+        sources = [_source(segment, dirt.first_dirty) for segment in dirty]
+        yield from self._in_turns(Turns(fill_map(offsets, sources, dirt.first_dirty, buffers, self.counts), self._now))
+        self.utilization = offsets.utilization
+        end = offsets.latest + 1
+        newest = {producer: batch.last_offset for producer, _, batch in log.producers.newest_batches()}
+        rules = Rules(offsets, newest, self._clock.wall_ms(), log.config.delete_retention_ms)
+        segments = [each for each in log.segments if each.base_offset < end and each.next_offset <= dirt.end]
+        for begin, stop in list(grouped(segments, log.config)):
+            yield from self._clean_group(segments[begin:stop], rules, buffers)
+        return end
+
+    def _now(self) -> float:
+        return self._clock.monotonic()
+
+    def _in_turns(self, turns: Turns) -> Generator[Work, None, None]:
+        self._turns = turns
+        for turn in turns:
+            yield turn
+            self._check()
+        self._bytes, self._turns = self.bytes, None
+
+    def _check(self) -> None:
+        log = self._log
+        if log.failure is not None or log.files.syncs.cuts != self._cuts or not log.config.compacted:
+            raise CleaningStoppedError(f"{log.place} was cut, closed or configured otherwise")
+
+    def _clean_group(self, old: list[Segment], rules: Rules, buffers: Buffers) -> Generator[Work, None, None]:
+        log, counts = self._log, self.counts
+        changed_before = counts.batches_changed
+        swap = Swap(log.place, log.segments, old)
+        try:
+            sources = [_source(segment, segment.base_offset) for segment in old]
+            yield from self._in_turns(Turns(write_kept(swap.new, sources, rules, buffers, counts), self._now))
+            if len(old) > 1 or counts.batches_changed > changed_before:
+                yield swap.sync
+                yield from self._put_in_place(swap)
+        finally:
+            if not swap.is_final:
+                self._tidy(swap)
+
+    def _put_in_place(self, swap: Swap) -> Generator[Work, None, None]:
+        """A cut that comes between withdraws the swap."""
+        log, swaps = self._log, self._log.files.swaps
+        sync_folder = partial(log.place.fs.fsync_dir, log.place.folder)
+        self._check()
+        if not swap.is_possible:
+            raise CleaningStoppedError(f"segments of {log.place} have expired")
+        swaps.begin(swap)
+        yield sync_folder
+        self._check()
+        swaps.finish()
+        yield sync_folder
+
+    def _tidy(self, swap: Swap) -> None:
+        """Of a swap that did not come to its end; where that fails the next start does it, or the next cleaning."""
+        swaps = self._log.files.swaps
+        if swaps.pending is swap:
+            swaps.pending = None
+        with suppress(OSError):
+            swap.withdraw()
+
+
+def _source(segment: Segment, from_offset: int) -> Source:
+    start = segment.position_of(max(from_offset, segment.base_offset))
+    begin = segment.size if start is None else start
+    return Source(segment.file, segment.path, begin, segment.size, segment.next_offset)

@@ -1,0 +1,76 @@
+"""Which logs are worth a cleaning, how far it may go, and which segments become one. Pure, as Kafka decides it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from broker_runtime.config import TopicConfig
+
+
+class Sized(Protocol):
+    """The part of a segment that the decisions read."""
+
+    base_offset: int
+    next_offset: int
+    size: int
+    first_timestamp: int
+    max_timestamp: int
+    index_bytes: int
+
+
+class Dirt:
+    """The sealed segments of one log that may be cleaned now: `first_dirty` is where the last cleaning has ended."""
+
+    __slots__ = ("clean_bytes", "delay_ms", "dirty_bytes", "end", "first_dirty")
+
+    def __init__(
+        self, segments: Sequence[Sized], config: TopicConfig, first_dirty: int, settled_end: int, now_ms: int
+    ) -> None:
+        """What ends above `settled_end` is not looked at: other replicas, or a disk, may not have it yet."""
+        self.first_dirty = self.end = first_dirty
+        self.clean_bytes = self.dirty_bytes = 0
+        self.delay_ms = 0
+        """For how long a record has waited beyond max.compaction.lag.ms."""
+        lag_ms = config.min_compaction_lag_ms
+        for segment in segments[:-1]:
+            if segment.next_offset <= first_dirty:
+                self.clean_bytes += segment.size
+                continue
+            if segment.next_offset > settled_end or (lag_ms and segment.max_timestamp > now_ms - lag_ms):
+                break
+            self.dirty_bytes += segment.size
+            self.end = segment.next_offset
+            if segment.first_timestamp > 0:
+                waited_ms = now_ms - segment.first_timestamp
+                self.delay_ms = max(self.delay_ms, waited_ms - config.max_compaction_lag_ms)
+
+    @property
+    def ratio(self) -> float:
+        """Share of what may be cleaned that is dirty, 0 to 1."""
+        return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes) if self.dirty_bytes else 0.0
+
+    def is_cleanable(self, config: TopicConfig) -> bool:
+        return self.dirty_bytes > 0 and (self.delay_ms > 0 or self.ratio > config.min_cleanable_dirty_ratio)
+
+
+_GROUP_SEGMENTS_MAX = 64
+"""The event loop removes the files of a group at once."""
+_RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+def grouped(segments: Sequence[Sized], config: TopicConfig) -> Iterator[tuple[int, int]]:
+    """(number of the first, number behind the last) of segments that together make one of at most the usual size."""
+    begin = size = index_bytes = 0
+    for number, segment in enumerate(segments):
+        too_much = (
+            size + segment.size > config.segment_bytes
+            or index_bytes + segment.index_bytes > config.segment_index_bytes
+            or segment.next_offset - 1 - segments[begin].base_offset > _RELATIVE_OFFSET_MAX
+            or number - begin >= _GROUP_SEGMENTS_MAX
+        )
+        if too_much and number > begin:
+            yield begin, number
+            begin, size, index_bytes = number, 0, 0
+        size += segment.size
+        index_bytes += segment.index_bytes
+    if begin < len(segments):
+        yield begin, len(segments)

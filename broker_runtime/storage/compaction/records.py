@@ -1,0 +1,160 @@
+"""Records that a cleaning looks at, and the batch that is left of one when some go. Pure.
+
+A batch keeps its first and last offset and the sequence numbers of its producer; what stays of its records stays as it
+is, byte for byte, unless the batch is given its delete horizon (KIP-534): that takes the place of the base timestamp,
+and each record's time counts from it then. Methods raise KafkaError where records do not fit their batch.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from broker_runtime.checksum import crc32c
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.batch import (
+    COMPRESSION_MASK,
+    CRC,
+    CRC_FROM,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    OVERHEAD_BYTES,
+    Header,
+    write_varint,
+)
+from broker_runtime.storage.compression import pack, unpack
+
+
+class StoredRecord(NamedTuple):
+    """Where a record stands in the unpacked bytes of its batch, and what decides whether it stays."""
+
+    begin: int
+    end: int
+    time_delta: int
+    offset_delta: int
+    key: bytes | None
+    has_value: bool
+
+
+def body_of(header: Header, batch: memoryview, unpacked_bytes_max: int) -> bytes:
+    """The records as they are without compression."""
+    codec = header.attributes & COMPRESSION_MASK
+    records = batch[HEADER_BYTES : header.size]
+    return unpack(codec, records, unpacked_bytes_max) if codec else bytes(records)
+
+
+def stored_records(body: bytes, count: int) -> Iterator[StoredRecord]:
+    """Values and headers are passed over."""
+    at = 0
+    made = tuple.__new__
+    try:
+        for _ in range(count):
+            begin = at
+            size, at = _varint(body, at)
+            end = at + size
+            byte = body[at + 1]
+            at += 2
+            if byte < 0x80:
+                time = (byte >> 1) ^ -(byte & 1)
+            else:
+                time, at = _varint(body, at - 1)
+            byte = body[at]
+            at += 1
+            if byte < 0x80:
+                offset = (byte >> 1) ^ -(byte & 1)
+            else:
+                offset, at = _varint(body, at - 1)
+            byte = body[at]
+            at += 1
+            if byte < 0x80:
+                length = (byte >> 1) ^ -(byte & 1)
+            else:
+                length, at = _varint(body, at - 1)
+            if length < 0:
+                key = None
+            else:
+                key = body[at : at + length]
+                at += length
+            # The sign is in the lowest bit, whatever the length.
+            has_value = not body[at] & 1
+            if at >= end or end > len(body):
+                raise _misfit()
+            # Its constructor takes twice as long.
+            yield made(StoredRecord, (begin, end, time, offset, key, has_value))
+            at = end
+    except IndexError:
+        raise _misfit() from None
+
+
+def rewritten(
+    header: Header, batch: memoryview, body: bytes, kept: Sequence[StoredRecord], horizon_ms: int | None
+) -> bytes:
+    """A batch of these records only; with none it is a header, which remembers its producer and the offsets.
+
+    `horizon_ms` is given to a batch that has none yet.
+    """
+    base_ms, attributes = header.base_timestamp, header.attributes
+    if not kept:
+        return _framed(header, b"", 0, attributes & ~COMPRESSION_MASK, header.max_timestamp, header.max_timestamp)
+    newest_ms = header.max_timestamp
+    if not attributes & LOG_APPEND_TIME:
+        newest_ms = base_ms + max(record.time_delta for record in kept)
+    if horizon_ms is not None:
+        attributes |= DELETE_HORIZON
+        records = _moved(body, kept, base_ms - horizon_ms)
+        base_ms = horizon_ms
+    else:
+        records = b"".join([body[record.begin : record.end] for record in kept])
+    codec = attributes & COMPRESSION_MASK
+    if codec:
+        records = pack(codec, records, like=batch[HEADER_BYTES : header.size])
+    return _framed(header, records, len(kept), attributes, base_ms, newest_ms)
+
+
+def _framed(header: Header, records: bytes, count: int, attributes: int, base_ms: int, newest_ms: int) -> bytes:
+    length = HEADER_BYTES - OVERHEAD_BYTES + len(records)
+    changed = header._replace(
+        length=length,
+        attributes=attributes if count else attributes & ~DELETE_HORIZON,
+        base_timestamp=base_ms,
+        max_timestamp=newest_ms,
+        record_count=count,
+    )
+    head = bytearray(HEADER.pack(*changed))
+    CRC.pack_into(head, CRC_FROM - CRC.size, crc32c(records, crc32c(memoryview(head)[CRC_FROM:])))
+    return bytes(head) + records
+
+
+def _moved(body: bytes, kept: Sequence[StoredRecord], by_ms: int) -> bytes:
+    """The records with `by_ms` added to each time."""
+    out = bytearray()
+    for record in kept:
+        _, at = _varint(body, record.begin)
+        moved = bytearray(body[at : at + 1])
+        write_varint(moved, record.time_delta + by_ms)
+        _, rest = _varint(body, at + 1)
+        moved += body[rest : record.end]
+        write_varint(out, len(moved))
+        out += moved
+    return bytes(out)
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    byte = body[at]
+    at += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at
+    value, shift = byte & 0x7F, 7
+    while True:
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise _misfit()
+
+
+def _misfit() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, "the records do not match the batch header")

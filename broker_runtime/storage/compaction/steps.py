@@ -1,0 +1,169 @@
+"""The work of a cleaning that threads do: filling the offset map, and writing what stays of some segments to a new one.
+
+Iterators that say now and then how many bytes they have read and written; between two of those another may go on. They
+hold open files and numbers, nothing that the log changes. They raise OSError, and KafkaError where a log is damaged.
+"""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from broker_runtime.storage.batch import CONTROL, DELETE_HORIZON, Header, parse_header
+from broker_runtime.storage.compaction.offset_map import OffsetMap
+from broker_runtime.storage.compaction.records import StoredRecord, body_of, rewritten, stored_records
+from broker_runtime.storage.filesystem import Buffer, File
+from broker_runtime.storage.segment import Segment
+from broker_runtime.storage.stored_batches import batches
+
+Steps = Iterator[int]
+_RECORDS_PER_STEP = 256
+
+
+class Source(NamedTuple):
+    """A sealed segment, as far as a cleaning reads it."""
+
+    file: File
+    path: Path
+    start: int
+    size: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decides what stays."""
+
+    offsets: OffsetMap
+    last_of_producer: Mapping[int, int]
+    """By producer id the last offset of its newest batch: that one stays, if need be without records."""
+    now_ms: int
+    delete_retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """How much is read and written at a time, and what a batch may unpack to."""
+
+    io_bytes: int
+    unpacked_bytes_max: int
+    index_interval_bytes: int
+
+
+@dataclass(slots=True)
+class Counts:
+    """What one cleaning has read, written and seen."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    records_without_key: int = 0
+    batches_changed: int = 0
+
+
+def fill_map(
+    offsets: OffsetMap, sources: Sequence[Source], from_offset: int, buffers: Buffers, counts: Counts
+) -> Steps:
+    """Note the keys from `from_offset` on, until all sources are read or the map is full."""
+    for source in sources:
+        for header, batch in batches(source.file, source.path, source.start, source.size, buffers.io_bytes):
+            if header.last_offset < from_offset:
+                continue
+            if not header.attributes & CONTROL and not (
+                yield from _note_keys(offsets, body_of(header, batch, buffers.unpacked_bytes_max), header, from_offset)
+            ):
+                return
+            offsets.latest = header.last_offset
+            counts.bytes_read += header.size
+            yield header.size
+        offsets.latest = source.next_offset - 1
+
+
+def _note_keys(offsets: OffsetMap, body: bytes, header: Header, from_offset: int) -> Generator[int, None, bool]:
+    """Whether there was room for all; else the map knows everything up to the record before the first it has not."""
+    put, base = offsets.put, header.base_offset
+    for number, (_, _, _, delta, key, _) in enumerate(stored_records(body, header.record_count), 1):
+        offset = base + delta
+        if key is not None and offset >= from_offset and not put(key, offset):
+            offsets.latest = max(offsets.latest, offset - 1)
+            return False
+        if not number % _RECORDS_PER_STEP:
+            yield 0
+    return True
+
+
+def write_kept(new: Segment, sources: Sequence[Source], rules: Rules, buffers: Buffers, counts: Counts) -> Steps:
+    """Write what stays to the new segment, which counts it. The last batch stays, if need be without records: segments
+    follow each other without a gap, so that a start notices when one of them is lost.
+    """
+    out = _Output(new, buffers, counts)
+    last_offset = sources[-1].next_offset - 1
+    for source in sources:
+        for header, batch in batches(source.file, source.path, source.start, source.size, buffers.io_bytes):
+            counts.bytes_read += header.size
+            body, kept, horizon_ms = b"", None, None
+            if not header.attributes & CONTROL and header.base_offset <= rules.offsets.latest:
+                body = body_of(header, batch, buffers.unpacked_bytes_max)
+                kept = yield from _kept_records(body, header, rules, counts)
+            if kept and not header.attributes & DELETE_HORIZON and not all(record.has_value for record in kept):
+                horizon_ms = rules.now_ms + rules.delete_retention_ms
+            written = 0
+            if kept is None or (len(kept) == header.record_count and horizon_ms is None):
+                written = out.put(header, batch)
+            else:
+                counts.batches_changed += 1
+                if kept or header.last_offset in (last_offset, rules.last_of_producer.get(header.producer_id)):
+                    written = out.put(header, rewritten(header, batch, body, kept, horizon_ms))
+            yield header.size + written
+    yield out.flush()
+    new.index_time()
+
+
+def _kept_records(
+    body: bytes, header: Header, rules: Rules, counts: Counts
+) -> Generator[int, None, list[StoredRecord]]:
+    """As Kafka decides it: the last record of each key, and a tombstone until the delete horizon of its batch."""
+    base, get, latest = header.base_offset, rules.offsets.get, rules.offsets.latest
+    horizon_is_over = header.attributes & DELETE_HORIZON and rules.now_ms >= header.base_timestamp
+    kept: list[StoredRecord] = []
+    for number, record in enumerate(stored_records(body, header.record_count), 1):
+        offset, key = base + record.offset_delta, record.key
+        if offset > latest:
+            kept.append(record)
+        elif key is None:
+            counts.records_without_key += 1
+        elif offset >= get(key) and (record.has_value or not horizon_is_over):
+            kept.append(record)
+        if not number % _RECORDS_PER_STEP:
+            yield 0
+    counts.records_read += header.record_count
+    counts.records_kept += len(kept)
+    return kept
+
+
+class _Output:
+    """Batches on their way to a new segment's file."""
+
+    def __init__(self, new: Segment, buffers: Buffers, counts: Counts) -> None:
+        self._new = new
+        self._buffers = buffers
+        self._counts = counts
+        self._waiting: list[Buffer] = []
+        self._written = 0
+
+    def put(self, header: Header, batch: bytes | memoryview) -> int:
+        """How many bytes were written by it."""
+        new, interval = self._new, self._buffers.index_interval_bytes
+        new.commit(len(batch), header.last_offset, parse_header(batch).newest_ms, interval)
+        self._waiting.append(batch)
+        return self.flush() if new.size - self._written >= self._buffers.io_bytes else 0
+
+    def flush(self) -> int:
+        size = self._new.size - self._written
+        if size:
+            self._new.file.write_at(self._waiting, self._written)
+            self._written += size
+            self._counts.bytes_written += size
+            self._waiting = []
+        return size

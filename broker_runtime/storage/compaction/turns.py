@@ -1,0 +1,31 @@
+"""Work of a thread in turns: between two of them the event loop, which shares the interpreter, goes on."""
+
+from collections.abc import Callable, Iterator
+
+from broker_runtime.storage.compaction.steps import Steps
+
+TURN_S = 0.002
+"""A turn holds the interpreter for about so long, and the event loop may wait for as long."""
+Work = Callable[[], None]
+
+
+class Turns:
+    """`bytes` were read and written in all turns so far."""
+
+    def __init__(self, steps: Steps, monotonic: Callable[[], float]) -> None:
+        self._steps = steps
+        self._monotonic = monotonic
+        self.bytes = 0
+        self._is_over = False
+
+    def __iter__(self) -> Iterator[Work]:
+        while not self._is_over:
+            yield self._turn
+
+    def _turn(self) -> None:
+        end_s = self._monotonic() + TURN_S
+        for count in self._steps:
+            self.bytes += count
+            if self._monotonic() >= end_s:
+                return
+        self._is_over = True

@@ -1,0 +1,59 @@
+"""What the log cleaner does to one log: whether its offsets may have gaps, and the swap that is under way."""
+
+import logging
+
+from broker_runtime.storage.log_health import LogHealth
+from broker_runtime.storage.log_syncs import LogSyncs
+from broker_runtime.storage.place import LogPlace
+from broker_runtime.storage.swap import GAPS_FILE, Swap
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class LogSwaps:
+    """`pending` is a swap that has begun and is not finished: nothing else takes segments away, but a cut, which
+    withdraws it. Methods raise KafkaError where they do not say otherwise.
+    """
+
+    __slots__ = ("_health", "_may_have_gaps", "_place", "_syncs", "pending")
+
+    def __init__(self, place: LogPlace, syncs: LogSyncs, *, may_have_gaps: bool) -> None:
+        self.pending: Swap | None = None
+        self._place = place
+        self._health: LogHealth = syncs.health
+        self._syncs = syncs
+        self._may_have_gaps = may_have_gaps
+
+    def allow_gaps(self, why: str) -> None:
+        """Called before the first offset is left out; noted for good with the next sync."""
+        if self._may_have_gaps:
+            return
+        try:
+            self._place.fs.open(self._place.folder / GAPS_FILE, create=True)
+        except OSError as error:
+            raise self._health.write_failure(f"making {GAPS_FILE}", error) from error
+        self._syncs.names_made += 1
+        self._may_have_gaps = True
+        _LOGGER.info("from now on the offsets of %s may have gaps: %s", self._place, why)
+
+    def begin(self, swap: Swap) -> None:
+        """Raises OSError too."""
+        self.allow_gaps("it is compacted")
+        swap.begin()
+        self.pending = swap
+
+    def finish(self) -> None:
+        """After a sync of the folder."""
+        swap, self.pending = self.pending, None
+        assert swap is not None
+        try:
+            swap.finish()
+        except OSError as error:
+            self._health.give_up("a swap of segments", error)
+            raise self._health.failure("swap", error) from error
+
+    def withdraw(self) -> None:
+        """Before a cut, so that no start completes it behind the cut, which syncs the folder. Raises OSError."""
+        if self.pending is not None:
+            self.pending.withdraw()
+            self.pending = None

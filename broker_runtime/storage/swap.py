@@ -1,0 +1,133 @@
+"""A cleaned segment takes the place of those it was made of, so that a crash at any moment leaves one or the other.
+
+Files have Kafka's names: what is being written ends with `.cleaned` and counts for nothing; once its name ends with
+`.swap`, for good, the next start completes what was begun.
+
+1. The new segment is written and synced as `.cleaned`, and its log's file renamed to `.swap`. The folder is synced.
+2. The old segments but the first are removed, the first one's indexes too, and `.swap` is renamed to the first one's
+   name, in whose place it is from then on. The folder is synced.
+
+Whatever a power loss keeps of 2, also the rename without the removals, a start knows which segments are the old ones:
+they begin inside the new one. Readers that have old files open may finish.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.storage.filesystem import FileSystem
+from broker_runtime.storage.place import LogPlace
+from broker_runtime.storage.recovery import BatchScan, DamagedLogError
+from broker_runtime.storage.segment import Segment
+
+CLEANED = ".cleaned"
+SWAP = ".swap"
+SWAP_LOG = ".log" + SWAP
+GAPS_FILE = "sluicegate.gaps"
+"""Is in the folder of a log that may leave offsets out. Where it is not a start takes a gap for damage: a batch's base
+offset is outside its checksum, and is checked by the offsets around it."""
+
+
+class Swap:
+    """One of them in a log in use. `begin` and `finish` are for the event loop, and leave the syncs to threads."""
+
+    def __init__(self, place: LogPlace, segments: list[Segment], old: Sequence[Segment]) -> None:
+        """`segments` are the log's, `old` some of them that follow each other. Raises OSError."""
+        self._place = place
+        self._segments = segments
+        self._old = old
+        self.is_final = False
+        """It is finished, or a start has to finish it: it is not withdrawn any more."""
+        self.new = Segment(place.fs, place.folder, old[0].base_offset, old[-1].created_ms)
+        self.new.indexes.renew()
+        self.new.file = place.fs.open(_named(self.new.path, CLEANED), create=True)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the old segments are still the log's."""
+        number = next((number for number, each in enumerate(self._segments) if each is self._old[0]), -1)
+        if number < 0 or number + len(self._old) >= len(self._segments):
+            return False
+        return all(self._segments[number + n] is old for n, old in enumerate(self._old))
+
+    def sync(self) -> None:
+        """In a thread, before `begin`: what was written is there for good."""
+        self.new.file.fsync()
+        self.new.indexes.write_beside(CLEANED)
+
+    def begin(self) -> None:
+        """From the next sync of the folder on a start completes it. Raises OSError."""
+        self._place.fs.rename(_named(self.new.path, CLEANED), _named(self.new.path, SWAP))
+
+    def withdraw(self) -> None:
+        """Nothing has changed; a sync of the folder makes that durable. Raises OSError."""
+        for path in (self.new.path, *self.new.indexes.paths):
+            for suffix in (SWAP, CLEANED):
+                _unlink_if_there(self._place.fs, _named(path, suffix))
+
+    def finish(self) -> None:
+        """Raises OSError, with the log's files in a state that only a start can complete."""
+        fs, new = self._place.fs, self.new
+        first = self._old[0]
+        self.is_final = True
+        for segment in self._old[1:]:
+            segment.unlink()
+        for path in first.indexes.paths:
+            _unlink_if_there(fs, path)
+        fs.rename(_named(new.path, SWAP), new.path)
+        for path in new.indexes.paths:
+            fs.rename(_named(path, CLEANED), path)
+        number = self._segments.index(first)
+        self._segments[number : number + len(self._old)] = [new]
+
+
+def complete_swaps(fs: FileSystem, folder: Path, names: Sequence[str]) -> bool:
+    """At a start: what a crash has interrupted; whether there was something, and the folder has other names now.
+
+    Raises OSError, and DamagedLogError where neither the new segment nor the old ones are there.
+    """
+    swaps = sorted(name for name in names if name.endswith(SWAP_LOG))
+    for name in swaps:
+        _complete(fs, folder, int(name.removesuffix(SWAP_LOG)), names)
+    if swaps:
+        fs.fsync_dir(folder)
+    return bool(swaps)
+
+
+def _complete(fs: FileSystem, folder: Path, base: int, names: Sequence[str]) -> None:
+    segment = Segment(fs, folder, base, 0)
+    swap = _named(segment.path, SWAP)
+    segment.file = fs.open(swap)
+    scan = BatchScan(segment, segment.file.size(), gaps=True)
+    end = max((header.last_offset + 1 for header in scan), default=base)
+    if scan.damage is not None or end == base:
+        if not fs.exists(segment.path):
+            raise DamagedLogError(base, f"{swap} is damaged, and the segments that it replaces are gone")
+        fs.unlink(swap)
+        return
+    bases = [int(name.removesuffix(".log")) for name in names if name.endswith(".log")]
+    for old in [old for old in bases if base < old < end]:
+        Segment(fs, folder, old, 0).unlink()
+    for path in segment.indexes.paths:
+        _unlink_if_there(fs, path)
+    fs.rename(swap, segment.path)
+
+
+def superseded(before: Segment, bases: Sequence[int]) -> int:
+    """How many of the segments that come after `before` are parts of it that a power loss has brought back.
+
+    Raises KafkaError where it does not end with the last of them: then it is another damage.
+    """
+    count = sum(base < before.next_offset for base in bases)
+    if count and before.next_offset not in bases:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{before.path} ends inside the segment that comes next")
+    return count
+
+
+def _named(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _unlink_if_there(fs: FileSystem, path: Path) -> None:
+    if fs.exists(path):
+        fs.unlink(path)

@@ -1,0 +1,94 @@
+"""What stays of a compacted log, and what readers, followers and the next start see of it."""
+
+from broker_runtime.config import TopicConfig
+from broker_runtime.storage.batch import DELETE_HORIZON, ProducerStamp, checksum, iter_records
+from tests.support.cleaning import append_keyed, clean
+from tests.support.logs import LogHouse, read_all
+
+CONFIG = TopicConfig(cleanup_policy=("compact",), segment_bytes=400, index_interval_bytes=80, delete_retention_ms=1000)
+
+
+def _house(config: TopicConfig = CONFIG) -> LogHouse:
+    return LogHouse(config)
+
+
+def _seal(house: LogHouse) -> None:
+    """Everything so far may be cleaned."""
+    house.log.files.roll()
+    house.log.flush()
+
+
+def _records(house: LogHouse) -> list[tuple[int, bytes | None, bytes | None]]:
+    found = []
+    for header, batch in read_all(house.log, 300):
+        assert checksum(batch) == header.crc
+        found += [(record.offset, record.key, record.value) for record in iter_records(batch)]
+    return found
+
+
+def test_each_key_keeps_its_last_record_at_its_offset() -> None:
+    house = _house()
+    for number in range(40):
+        append_keyed(house, (b"a", b"%d" % number), (b"b%d" % (number % 3), b"x"))
+    _seal(house)
+    append_keyed(house, (b"a", b"last"))
+    before = house.log.size
+    cleaning = clean(house)
+    assert cleaning is not None
+    assert _records(house) == [
+        (75, b"b1", b"x"),
+        (77, b"b2", b"x"),
+        (78, b"a", b"39"),
+        (79, b"b0", b"x"),
+        (80, b"a", b"last"),
+    ]
+    assert house.log.size < before / 4
+    assert house.log.first_dirty_offset == 80
+    for restarted in (house.restart, house.kill):
+        restarted()
+        assert house.log.first_dirty_offset == 80
+        assert len(_records(house)) == 5
+
+
+def test_a_tombstone_stays_until_its_horizon() -> None:
+    house = _house()
+    append_keyed(house, (b"a", b"1"), (b"b", b"1"))
+    append_keyed(house, (b"a", None), (b"c", b"1"))
+    _seal(house)
+    clean(house)
+    ((_, first), (header, _)) = [(h, b) for h, b in read_all(house.log)]
+    assert first is not None
+    assert header.attributes & DELETE_HORIZON
+    assert header.base_timestamp == house.clock.wall_ms() + 1000
+    assert _records(house) == [(1, b"b", b"1"), (2, b"a", None), (3, b"c", b"1")]
+    house.clock.advance(2)
+    append_keyed(house, (b"d", b"1"))
+    _seal(house)
+    clean(house)
+    assert _records(house) == [(1, b"b", b"1"), (3, b"c", b"1"), (4, b"d", b"1")]
+
+
+def test_times_stay_behind_a_delete_horizon() -> None:
+    house = _house()
+    at = house.clock.wall_ms()
+    append_keyed(house, (b"a", None))
+    _seal(house)
+    clean(house)
+    ((header, batch),) = read_all(house.log)
+    assert [record.timestamp for record in iter_records(batch)] == [at]
+    assert header.max_timestamp == at
+
+
+def test_the_sequence_of_an_idempotent_producer_survives_its_records() -> None:
+    house = _house()
+    append_keyed(house, (b"a", b"1"), (b"a", b"2"), producer=ProducerStamp(7, 0, 0))
+    append_keyed(house, (b"a", b"3"))
+    _seal(house)
+    clean(house)
+    for path in house.fs.listdir(house.log.place.folder):
+        if path.endswith(".snapshot"):
+            house.fs.unlink(house.log.place.folder / path)
+    house.kill()
+    assert _records(house) == [(2, b"a", b"3")]
+    assert append_keyed(house, (b"a", b"1"), (b"a", b"2"), producer=ProducerStamp(7, 0, 0)) == 0
+    assert append_keyed(house, (b"a", b"4"), producer=ProducerStamp(7, 0, 2)) == 3

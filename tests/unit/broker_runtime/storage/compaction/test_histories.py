@@ -1,0 +1,218 @@
+"""Random histories of a compacted log on a failing machine: whoever reads, from wherever, ends with the same values."""
+
+from collections.abc import Callable
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from broker_runtime.config import TopicConfig
+from broker_runtime.storage.batch import NO_PRODUCER, ProducerStamp, Record
+from broker_runtime.storage.compaction.cleaning import CleanerSettings
+from tests.support.cleaning import KeyValue, append_keyed, clean, records_of
+from tests.support.logs import LogHouse
+
+CONFIG = TopicConfig(
+    cleanup_policy=("compact",),
+    segment_bytes=500,
+    index_interval_bytes=80,
+    file_delete_delay_ms=0,
+    delete_retention_ms=5000,
+)
+KEYS = (b"a", b"b", b"c", b"a key of more than sixteen bytes")
+RECORDS = st.lists(st.tuples(st.sampled_from(KEYS), st.one_of(st.none(), st.integers(0, 40))), min_size=1, max_size=4)
+SMALL_MAP = CleanerSettings(3 * 208, 1.0, 100, 1 << 20)
+USUAL = CleanerSettings(1 << 20, 0.9, 4096, 1 << 20)
+
+
+class CompactedLogOnFailingMachine(RuleBasedStateMachine):
+    """`written` is every record by its offset; what lies below `high_watermark` is never cut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.house = LogHouse(CONFIG)
+        self.written: list[KeyValue] = []
+        self.bases: list[int] = []
+        self.high_watermark = self.synced = self.number = 0
+        self.sequences: dict[int, tuple[int, int]] = {}
+        """By producer id its next sequence and the offset behind its last record."""
+        self._opened()
+
+    def _opened(self) -> None:
+        log = self.house.log
+        log.sole_replica = False
+        log.high_watermark = self.high_watermark = min(self.high_watermark, log.log_end_offset)
+
+    @rule(records=RECORDS, producer_id=st.sampled_from((-1, 1, 2)), codec=st.integers(0, 4))
+    def append(self, records: list[tuple[bytes, int | None]], producer_id: int, codec: int) -> None:
+        self.number += 1
+        values = [(key, None if size is None else b"%06d" % self.number + b"v" * size) for key, size in records]
+        stamp = NO_PRODUCER
+        if producer_id >= 0:
+            stamp = ProducerStamp(producer_id, 0, self.sequences.get(producer_id, (0, 0))[0])
+        base = append_keyed(self.house, *values, producer=stamp, codec=codec)
+        assert base == len(self.written)
+        self.written += values
+        self.bases.append(base)
+        if producer_id >= 0:
+            self.sequences[producer_id] = stamp.base_sequence + len(values), len(self.written)
+
+    @rule()
+    def roll(self) -> None:
+        if self.house.log.segments[-1].size:
+            self.house.log.files.roll()
+
+    @rule()
+    def replicate(self) -> None:
+        self.house.log.advance_high_watermark(len(self.written))
+        self.high_watermark = len(self.written)
+
+    @rule()
+    def flush(self) -> None:
+        self.house.log.flush()
+        self.synced = len(self.written)
+
+    @rule()
+    def tick(self) -> None:
+        self.house.clock.advance(3)
+        self.house.logs.tick()
+        self.synced = max(self.synced, self.house.log.recovery_point)
+
+    @rule(share=st.floats(0, 1))
+    def delete_records(self, share: float) -> None:
+        log = self.house.log
+        span = min(self.high_watermark, self.synced) - log.log_start_offset
+        if span > 0:
+            log.delete_records(log.log_start_offset + int(span * share))
+
+    @rule(small=st.booleans())
+    def clean(self, small: bool) -> None:
+        clean(self.house, SMALL_MAP if small else USUAL)
+
+    @rule(moment=st.integers(0, 60), seed=st.one_of(st.none(), st.integers(0, 2**32)))
+    def crash_while_cleaning(self, moment: int, seed: int | None) -> None:
+        """At the change to the disk with that number."""
+        fs = self.house.fs
+        left, copies = [moment], []
+
+        def count() -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                copies.append(fs.copy())
+
+        fs.before_change = count
+        clean(self.house)
+        fs.before_change = lambda: None
+        self.house.fs = copies[0] if copies else fs
+        self._crash(seed)
+
+    @rule(work=st.integers(0, 12), change=st.sampled_from(("cut", "anew", "append", "roll")))
+    def change_while_cleaning(self, work: int, change: str) -> None:
+        changes: dict[str, Callable[[], None]] = {
+            "cut": lambda: self.cut(0.0),
+            "anew": lambda: self._begin_anew(),
+            "append": lambda: self.append([(b"a", 1)], -1, 0),
+            "roll": self.roll,
+        }
+        clean(self.house, before_work=lambda number: changes[change]() if number == work else None)
+
+    def _begin_anew(self) -> None:
+        """A follower whose leader has deleted everything."""
+        end = len(self.written)
+        if self.high_watermark == end:
+            self.house.follower.restart_at(end)
+            self.sequences.clear()
+            self.synced = end
+
+    @rule(share=st.floats(0, 1))
+    def cut(self, share: float) -> None:
+        """To a batch's beginning at or above the high watermark, as a follower does it."""
+        free = [base for base in self.bases if base >= self.high_watermark]
+        if not free:
+            return
+        offset = free[int(share * (len(free) - 1))]
+        self.house.follower.truncate_to(offset)
+        self._forget_from(offset)
+        self.synced = min(self.synced, offset)
+
+    def _forget_from(self, offset: int) -> None:
+        del self.written[offset:]
+        self.bases = [base for base in self.bases if base < offset]
+        # What the producers had before is theirs to say: the log is asked for what it knows.
+        known = {number: batch for number, _, batch in self.house.log.producers.newest_batches()}
+        self.sequences = {number: (batch.last_sequence + 1, batch.last_offset + 1) for number, batch in known.items()}
+
+    @rule()
+    def kill(self) -> None:
+        self._crash(None)
+
+    @rule()
+    def restart(self) -> None:
+        self.house.restart()
+        self.synced = len(self.written)
+        self._opened()
+
+    @rule(seed=st.integers(0, 2**32))
+    def lose_power(self, seed: int) -> None:
+        self._crash(seed)
+
+    def _crash(self, seed: int | None) -> None:
+        if seed is None:
+            self.house.kill()
+        else:
+            self.house.lose_power(seed)
+            end = self.house.log.log_end_offset
+            assert self.synced <= end <= len(self.written)
+            self._forget_from(end)
+            self.synced = end
+        self._opened()
+
+    @precondition(lambda self: self.written)
+    @rule(share=st.floats(0, 1))
+    def follow(self, share: float) -> None:
+        """Another replica, which begins at the leader's start, has the same after a crash."""
+        log, other = self.house.log, LogHouse(CONFIG)
+        other.follower.restart_at(log.log_start_offset)
+        while (end := other.log.log_end_offset) < log.log_end_offset:
+            region = log.read(end, 200 + int(share * 800), min_one=True, up_to=log.log_end_offset)
+            assert region is not None
+            other.follower.append(memoryview(region.read()))
+        other.kill()
+        assert other.log.log_end_offset == log.log_end_offset
+        assert records_of(other.log) == records_of(log)
+
+    @invariant()
+    def readers_end_with_the_same_values(self) -> None:
+        log = self.house.log
+        assert log.log_end_offset == len(self.written)
+        read = records_of(log)
+        assert [record.offset for record in read] == sorted({record.offset for record in read})
+        for record in read:
+            assert (record.key, record.value) == self.written[record.offset]
+        for start in {log.log_start_offset, *(offset + 1 for offset in self.bases)}:
+            if log.log_start_offset <= start < len(self.written):
+                left = records_of(log, start)
+                assert left == [record for record in read if record.offset >= start]
+                assert _values_by_key(left) == _last(self.written, start)
+
+    @invariant()
+    def producers_are_remembered(self) -> None:
+        known = {number: batch.last_sequence + 1 for number, _, batch in self.house.log.producers.newest_batches()}
+        start = self.house.log.log_start_offset
+        assert known == known | {n: sequence for n, (sequence, end) in self.sequences.items() if end > start}
+
+
+def _values_by_key(records: list[Record]) -> dict[bytes | None, bytes]:
+    return _without_tombstones({record.key: record.value for record in records})
+
+
+def _last(written: list[KeyValue], start: int) -> dict[bytes | None, bytes]:
+    return _without_tombstones(dict(written[start:]))
+
+
+def _without_tombstones(values: dict[bytes | None, bytes | None]) -> dict[bytes | None, bytes]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+TestCompactedLogOnFailingMachine = CompactedLogOnFailingMachine.TestCase
+TestCompactedLogOnFailingMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
