@@ -6,13 +6,15 @@
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from broker_runtime.apis.call import Call
 from broker_runtime.apis.context import ApiSpec, BrokerContext
 from broker_runtime.apis.topics_by_name_or_id import WantedTopic, wanted_topic
 from broker_runtime.errors import ErrorCode, KafkaError
-from broker_runtime.groups.group import Committer, Group
+from broker_runtime.groups.classic.heartbeats import keep_session
+from broker_runtime.groups.group import Committer
 from broker_runtime.groups.offsets.commit import OffsetToCommit, commit
 from broker_runtime.wire.messages import Fields
 from broker_runtime.wire.versions import OFFSET_COMMIT
@@ -67,15 +69,17 @@ async def _commit(
         return await context.groups.submit(
             request.group_id,
             lambda state, environment: commit(
-                state, environment, _keep_session, committer, request.group_id, offsets, retention_ms
+                state,
+                environment,
+                partial(keep_session, environment),
+                committer,
+                request.group_id,
+                offsets,
+                retention_ms,
             ),
         )
     except KafkaError as error:
         return [error.code] * len(offsets)
-
-
-def _keep_session(group: Group, committer: Committer) -> None:
-    """Sessions are kept by heartbeats only, until members of the classic protocol can join."""
 
 
 def _offset(topic: WantedTopic[Any], part: Any, version: int) -> OffsetToCommit:

@@ -13,6 +13,7 @@ from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups import record_codec
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
+from broker_runtime.groups.classic.loading import loaded as classic_loaded
 from broker_runtime.groups.offsets.sweep import Sweep, expired
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundings
@@ -62,6 +63,7 @@ class GroupShard:
         return ()
 
     def loaded(self, state: GroupsState) -> None:
+        classic_loaded(state, self.environment)
         self._expire_later(expired_now=None)
 
     def _expire_later(self, expired_now: Sweep | None) -> None:

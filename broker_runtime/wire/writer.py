@@ -21,3 +21,7 @@ def nullable_string(text: str | None, flexible: bool) -> bytes:
     if text is None:
         return b"\x00" if flexible else b"\xff\xff"
     return string(text, flexible)
+
+
+def byte_string(content: bytes, flexible: bool) -> bytes:
+    return (write_uvarint(len(content) + 1) if flexible else _INT32.pack(len(content))) + content

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
-from kafka.errors import GroupAuthorizationFailedError
 
 from tests.support.broker_process import BrokerProcess
 
@@ -157,20 +156,19 @@ def test_assigned_partitions_without_an_offset_are_read_from_where_a_reset_says(
     message = confluent.poll(60)
     assert message is not None
     assert (message.error(), message.offset()) == (None, 0)
-    with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
-        confluent.commit(asynchronous=False)
-    began = time.monotonic()
     confluent.close()
-    assert time.monotonic() - began < 5, "it waits for a commit that nobody takes"
     python = KafkaConsumer(
-        bootstrap_servers=broker.bootstrap, group_id="nobody", auto_offset_reset="earliest", consumer_timeout_ms=60_000
+        bootstrap_servers=broker.bootstrap,
+        group_id="nobody else",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=60_000,
     )
     python.assign([PythonPartition("unplaced", 0)])
     assert next(python).offset == 0
     python.close()
 
     async def first() -> int:
-        consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="nobody", auto_offset_reset="earliest")
+        consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="third", auto_offset_reset="earliest")
         await consumer.start()
         consumer.assign([AioPartition("unplaced", 0)])
         async with asyncio.timeout(60):
@@ -179,17 +177,3 @@ def test_assigned_partitions_without_an_offset_are_read_from_where_a_reset_says(
         return int(record.offset)
 
     assert asyncio.run(first()) == 0
-
-
-def test_who_subscribes_is_told_that_there_are_no_groups(broker: BrokerProcess) -> None:
-    produce_with_confluent(broker.bootstrap, "subscribed")
-    confluent = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g", "enable.auto.commit": False})
-    confluent.subscribe(["subscribed"])
-    told = confluent.poll(60)
-    assert told is not None
-    assert told.error().name() == "GROUP_AUTHORIZATION_FAILED"
-    confluent.close()
-    python = KafkaConsumer("subscribed", bootstrap_servers=broker.bootstrap, group_id="g")
-    with pytest.raises(GroupAuthorizationFailedError):
-        python.poll(timeout_ms=60_000)
-    python.close()

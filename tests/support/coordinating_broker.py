@@ -20,6 +20,7 @@ from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
 from broker_runtime.storage.manager import LogManager
+from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import (
     Entity,
     decode_request,
@@ -27,6 +28,7 @@ from broker_runtime.wire.messages import (
     encode_request_body,
     encode_response_body,
 )
+from broker_runtime.wire.reader import RequestReader
 from tests.support.calls import a_call
 from tests.support.controller import Metadata
 from tests.support.logs import LOG_DIR
@@ -122,10 +124,17 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
     async def ask(self, api: ApiSpec[Any], version: int, content: dict[str, Any]) -> Entity:
         """The answer to an encoded request, as a client decodes it."""
         body = memoryview(encode_request_body(api.key, version, content))
-        answer: Any = api.handle(decode_request(api.key, version, body), a_call(api, version), cast("Any", self))
+        call = a_call(api, version)
+        reads_itself = api.reads == "frame"
+        request = RequestReader(body, 0, call.flexible) if reads_itself else decode_request(api.key, version, body)
+        answer: Any = api.handle(request, call, cast("Any", self))
         if not isinstance(answer, dict):
             answer = await answer
-        return decode_response(api.key, version, memoryview(encode_response_body(api.key, version, answer)))
+        if isinstance(answer, tuple):
+            packed = b"".join(answer)[len(prefix(0, 0, call.flexible)) :]
+        else:
+            packed = encode_response_body(api.key, version, answer)
+        return decode_response(api.key, version, memoryview(packed))
 
 
 def versions(api: ApiSpec[Any]) -> range:

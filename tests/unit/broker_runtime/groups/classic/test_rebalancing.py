@@ -5,9 +5,11 @@ import pytest
 from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.classic.group import APPLIERS, ClassicGroup
+from broker_runtime.groups.classic.heartbeats import keep_session
 from broker_runtime.groups.classic.loading import loaded
 from broker_runtime.groups.classic.requests import LeavingMember
 from broker_runtime.groups.classic.states import ClassicState
+from broker_runtime.groups.group import Committer
 from broker_runtime.groups.records import ClassicProtocol, GroupMetadataValue
 from broker_runtime.groups.state import GroupsState
 from tests.support.classic_coordinator import (
@@ -130,6 +132,16 @@ def test_a_session_without_heartbeats_ends() -> None:
         assert at.beat(first) in (NONE, IN_PROGRESS)
     assert second not in at.group.members.by_id
     assert told(at.join(first)).generation == 2
+
+
+def test_a_commit_keeps_the_session_of_a_member() -> None:
+    at = ClassicCoordinator()
+    (member_id,) = at.stable()
+    for _ in range(3):
+        at.advance(9.0)
+        keep_session(at, at.group, Committer(member_id, 1))
+        keep_session(at, at.group, Committer("nobody", 1))
+    assert at.beat(member_id) is NONE
 
 
 def test_when_the_last_session_ends_the_group_is_empty_and_says_so_in_the_log() -> None:
