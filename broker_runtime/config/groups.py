@@ -59,13 +59,6 @@ class OffsetsConfig(Config):
         "Longest wait for the replicas of __consumer_offsets; the client is then told to ask again.",
         at_least(1),
     )
-    offsets_load_buffer_size: Key[int] = static(
-        "offsets.load.buffer.size",
-        INT,
-        5_242_880,
-        "Bytes that are read at once of a partition of __consumer_offsets that is loaded.",
-        at_least(1),
-    )
 
 
 class ClassicGroupConfig(Config):

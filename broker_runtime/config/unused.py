@@ -120,7 +120,7 @@ UNUSED_BROKER_KEYS: Mapping[str, ConfigKey] = keys_by_name(
         kafka.metrics.polling.interval.secs log.flush.offset.checkpoint.interval.ms
         log.flush.start.offset.checkpoint.interval.ms log.roll.jitter.hours max.request.partition.size.limit
         metadata.log.segment.bytes metadata.max.idle.interval.ms metrics.num.samples num.replica.alter.log.dirs.threads
-        offsets.topic.compression.codec producer.id.expiration.check.interval.ms
+        offsets.load.buffer.size offsets.topic.compression.codec producer.id.expiration.check.interval.ms
         producer.purgatory.purge.interval.requests queued.max.requests remote.log.manager.copy.quota.window.num
         remote.log.manager.copy.quota.window.size.seconds remote.log.manager.fetch.quota.window.num
         remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.thread.pool.size

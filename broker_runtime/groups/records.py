@@ -39,8 +39,7 @@ class GroupMetadataKey:
     group_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicMember:
+class ClassicMember(Struct, frozen=True, gc=False):
     """A member as it was when its rebalance was complete."""
 
     member_id: str

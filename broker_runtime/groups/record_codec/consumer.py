@@ -17,6 +17,7 @@ from broker_runtime.groups.record_codec.texts import (
     compact_blob,
     compact_nullable,
     compact_numbers,
+    numbers_of,
     tagged,
 )
 from broker_runtime.groups.records import (
@@ -180,7 +181,7 @@ def _assignment(reader: RequestReader) -> tuple[Assignment, Mapping[UUID, tuple[
 
 
 def _numbers(reader: RequestReader) -> tuple[int, ...]:
-    return reader.fixed(Struct(f">{reader.array_length()}i"))
+    return reader.fixed(numbers_of(reader.array_length()))
 
 
 def _strings(reader: RequestReader) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ What is too long for the format came from a client, who is told so: raises Kafka
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from struct import Struct
 
 from broker_runtime.errors import ErrorCode, KafkaError
@@ -56,8 +57,14 @@ def compact_array(count: int, items: Iterable[bytes]) -> bytes:
     return write_uvarint(count + 1) + b"".join(items)
 
 
+@lru_cache(1_000)
+def numbers_of(count: int) -> Struct:
+    """So many of 32 bits. Most assignments have as many partitions as others: each layout is made once."""
+    return Struct(f">{count}i")
+
+
 def compact_numbers(numbers: tuple[int, ...]) -> bytes:
-    return write_uvarint(len(numbers) + 1) + Struct(f">{len(numbers)}i").pack(*numbers)
+    return write_uvarint(len(numbers) + 1) + numbers_of(len(numbers)).pack(*numbers)
 
 
 def tagged(fields: Iterable[tuple[int, bytes]]) -> bytes:

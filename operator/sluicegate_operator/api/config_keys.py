@@ -150,7 +150,6 @@ BROKER_CONFIG: Mapping[str, ConfigValue] = {
     "num.partitions": Whole(1),
     "offset.metadata.max.bytes": Whole(0),
     "offsets.commit.timeout.ms": Whole(1),
-    "offsets.load.buffer.size": Whole(1),
     "offsets.retention.check.interval.ms": long(1),
     "offsets.retention.minutes": Whole(1),
     "offsets.topic.num.partitions": Whole(1),

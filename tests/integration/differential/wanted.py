@@ -344,6 +344,10 @@ def page() -> str:
         "all the differences there are, and each is wanted. `*` stands for any text. Error messages count as equal if",
         "ours names the keys, addresses and names that Kafka's names. Not compared: throttle times, texts of manuals",
         "and what each node makes up itself (ids, ports, epochs: only whether there is one).",
+        "",
+        "Nor are defaults compared: where ours is another, broker-configuration.md has Kafka's beside it. Of groups",
+        "these are `group.max.size` and `group.consumer.max.size`, 20,000 members where Kafka has no limit: what one",
+        "group asks of its coordinator must not keep all others waiting.",
     ]
     for sequence in dict.fromkeys(line.sequence for line in TABLE):
         lines += ["", f"## {sequence.capitalize()}", "", "| where | Apache Kafka | ours | why |", "|---|---|---|---|"]
