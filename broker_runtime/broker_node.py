@@ -110,6 +110,7 @@ class BrokerNode:
             lambda: self.metadata.effective.config, self.image, clock
         )
         self.replicas.observers[GROUPS_TOPIC] = self.groups
+        self.metadata.on_topics = self.groups.topics_changed
         ends = LogEnds(
             settings.node_id, self.image, self._own_end, peers.link_to, settings.config.request_timeout_ms / 1000
         )

@@ -5,7 +5,7 @@ changed. Whoever has to know when everything up to a record is in force says so 
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 from uuid import UUID
@@ -66,6 +66,8 @@ class MetadataPublisher:
         """Partitions, by the name of their topic, that have changed or failed and that no step has taken up yet."""
         self._ip_quotas: set[str | None] = set()
         """Names of `ip` entities whose quotas have changed and are not in force yet."""
+        self.on_topics: Callable[[Collection[str], Mapping[str, UUID]], None] = _nobody
+        """Told the names of topics that are new or changed, and of those that records have removed, with their ids."""
         self._offline_backoff = Backoff(_OFFLINE_RETRY_S_MAX)
         self._offline_retry: Timer | None = None
 
@@ -113,6 +115,8 @@ class MetadataPublisher:
     def _apply_to_replicas(self, changes: Changes) -> None:
         if changes.brokers:
             self.reactions.run_over_turns("applying which brokers there are", self._replicas.apply_brokers)
+        if changes.partitions or changes.topics_removed:
+            self.reactions.run("telling which topics have changed", partial(self._tell_topics, changes))
         if changes.topics_removed:
             self._removed |= changes.topics_removed
             self.reactions.run_over_turns("removing topics", self._remove_topics)
@@ -120,6 +124,11 @@ class MetadataPublisher:
         for name in changes.topic_configs:
             self.reactions.run_over_turns(f"configuring topic {name}", partial(self._configure_topic, name))
         self._retry_offline_when_done()
+
+    def _tell_topics(self, changes: Changes) -> None:
+        ids = {topic_id for topic_id, _ in changes.partitions}
+        changed = {topic.name for topic_id in ids if (topic := self._image.topics.by_id(topic_id)) is not None}
+        self.on_topics(changed | changes.topics_removed, changes.removals.names)
 
     def _apply_partitions(self, partitions: Iterable[tuple[UUID, int]]) -> None:
         """Those of topics that are there; a step for each topic."""
@@ -192,3 +201,7 @@ class MetadataPublisher:
         known = ((self._image.topics.get(name), index) for name, index in self._replicas.offline)
         self._apply_partitions((topic.id, index) for topic, index in known if topic is not None)
         self._retry_offline_when_done()
+
+
+def _nobody(changed: Collection[str], removed: Mapping[str, UUID]) -> None:
+    """Where nothing of a broker goes by topics but its replicas."""

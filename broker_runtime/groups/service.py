@@ -6,10 +6,11 @@ decided in it counts then but what its log has.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
+from uuid import UUID
 
 from broker_runtime.clock import Clock
 from broker_runtime.config.broker import BrokerConfig
@@ -98,6 +99,12 @@ class GroupCoordinatorService:
             finally:
                 term.end()
             await asyncio.sleep(backoff.failed())
+
+    def topics_changed(self, changed: Collection[str], removed: Mapping[str, UUID]) -> None:
+        """Topics of these names are new, have other partitions, or are gone; those that were `removed`, by name."""
+        for term in self.terms.values():
+            if term.phase is TermPhase.ACTIVE:
+                term.shard.topics_changed(changed, removed)
 
     def term_of(self, group_id: str) -> Term:
         """Raises KafkaError where this broker does not coordinate the group."""

@@ -4,17 +4,20 @@ What members of groups ask for is decided by `classic` and `consumer`, what is c
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from uuid import UUID
 
 from broker_runtime.coordination.replay import replay
 from broker_runtime.coordination.replicated_log import LedPartition
 from broker_runtime.coordination.seam import Decision, Refusal
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups import record_codec
+from broker_runtime.groups.classic import loading as classic
 from broker_runtime.groups.classic.group import APPLIERS as CLASSIC_APPLIERS
 from broker_runtime.groups.classic.group import ClassicGroup
-from broker_runtime.groups.classic.loading import loaded as classic_loaded
-from broker_runtime.groups.offsets.sweep import Sweep, expired
+from broker_runtime.groups.consumer import upkeep as consumer
+from broker_runtime.groups.consumer.group import APPLIERS as CONSUMER_APPLIERS
+from broker_runtime.groups.offsets.sweep import Sweep, expired, topics_deleted
 from broker_runtime.groups.records import GroupRecord
 from broker_runtime.groups.shard_environment import ShardEnvironment, Surroundings
 from broker_runtime.groups.state import GroupsState
@@ -23,7 +26,7 @@ from broker_runtime.storage.batching import KeyValue
 
 log = logging.getLogger(__name__)
 
-_EXPIRY = "expiry of offsets"
+_EXPIRY, _TOPICS = "expiry of offsets", "changed topics"
 _MS = 1000
 
 _REFUSALS: Mapping[Refusal, tuple[ErrorCode, str]] = {
@@ -39,7 +42,7 @@ _REFUSALS: Mapping[Refusal, tuple[ErrorCode, str]] = {
 
 def empty_state() -> GroupsState:
     """That of an empty partition."""
-    return GroupsState(CLASSIC_APPLIERS, ClassicGroup)
+    return GroupsState({**CLASSIC_APPLIERS, **CONSUMER_APPLIERS}, ClassicGroup)
 
 
 class GroupShard:
@@ -63,23 +66,48 @@ class GroupShard:
         return ()
 
     def loaded(self, state: GroupsState) -> None:
-        classic_loaded(state, self.environment)
-        self._expire_later(expired_now=None)
+        classic.loaded(state, self.environment)
+        consumer.loaded(state, self.environment)
+        self._expire_later()
 
-    def _expire_later(self, expired_now: Sweep | None) -> None:
-        """The sweep goes on, or another begins after the interval."""
+    def topics_changed(self, changed: Collection[str], removed: Mapping[str, UUID]) -> None:
+        """Topics are new, have other partitions, or are gone: groups that read them look again.
+
+        Offsets go with a topic that was removed, whose id stands by its name. All of it comes in its turn, like timers.
+        """
+        timers = self.environment.timers
+
+        def look_again(state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
+            consumer.on_topics_changed(state, changed)
+            return (), None
+
+        timers.on_due(_TOPICS, look_again)
+        if removed:
+            self._go_on(_TOPICS, topics_deleted(removed), lambda: None)
+
+    def _expire_later(self) -> None:
         environment = self.environment
-        interval_s = environment.config.offsets_retention_check_interval_ms / _MS
+
+        def begin(state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
+            retention_ms = environment.config.offsets_retention_minutes * 60 * _MS
+            self._go_on(_EXPIRY, expired(retention_ms, environment.now_ms()), self._expire_later)
+            return (), None
+
+        environment.timers.schedule(_EXPIRY, environment.config.offsets_retention_check_interval_ms / _MS, begin)
+
+    def _go_on(self, key: str, sweep: Sweep, afterwards: Callable[[], None]) -> None:
+        """Slice by slice; others come between."""
 
         def decide(state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
-            sweep = expired_now
-            if sweep is None:
-                sweep = expired(environment.config.offsets_retention_minutes * 60 * _MS, environment.now_ms())
             records, goes_on = sweep.decide(state)
-            self._expire_later(sweep if goes_on else None)
+            if goes_on:
+                self._go_on(key, sweep, afterwards)
+            else:
+                afterwards()
             return records, None
 
-        environment.timers.schedule(_EXPIRY, interval_s if expired_now is None else 0.0, decide)
+        # A sweep that is under way is not replaced by the next one.
+        self.environment.timers.schedule((key, sweep), 0.0, decide)
 
     def encode(self, record: GroupRecord) -> KeyValue:
         return record_codec.encode(record)

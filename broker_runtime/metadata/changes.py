@@ -30,6 +30,8 @@ class Removals(_Sets):
     topics: set[UUID] = field(default_factory=set)
     replicas: set[tuple[UUID, int, int]] = field(default_factory=set)
     """(topic id, partition, broker id)"""
+    names: dict[str, UUID] = field(default_factory=dict)
+    """What topics were called, and which of the name has gone last."""
 
     def order_deletion(self, topic_id: UUID, partition: int, broker_id: int) -> bool:
         return topic_id in self.topics or (topic_id, partition, broker_id) in self.replicas

@@ -105,6 +105,7 @@ class Topics(ReadOnlyTable[str, Topic]):
                 del self._entries[topic.name], self._by_id[topic.id], self._partitions[topic.id]
                 changes.topics_removed.add(topic.name)
                 changes.removals.topics.add(topic.id)
+                changes.removals.names[topic.name] = topic.id
 
     def _set_partition(self, record: PartitionRecord, changes: Changes) -> None:
         topic = self._known(record.topic_id)

@@ -19,6 +19,7 @@ from broker_runtime.metadata.topics import NO_LEADER, PartitionRecord
 from broker_runtime.replication.leader import LeaderReplica
 from broker_runtime.replication.manager import ReplicaManager
 from broker_runtime.replication.peer import Peers
+from broker_runtime.storage.batch import encode_batch
 from broker_runtime.storage.manager import LogManager
 from broker_runtime.wire.header import prefix
 from broker_runtime.wire.messages import (
@@ -117,6 +118,25 @@ class CoordinatingBroker(AbstractAsyncContextManager["CoordinatingBroker"]):
 
     def lose(self) -> None:
         self.elect(NO_LEADER)
+
+    def append(self, key: bytes, value: bytes, index: int = 0) -> None:
+        """A record that no decision of this broker has made."""
+        leader = self.leader(index)
+        batch = encode_batch([(key, value)], self.clock.wall_ms())
+        leader.log.append(memoryview(batch), leader_epoch=leader.leader_epoch)
+
+    async def loading(self) -> None:
+        """Partition 0 waits for broker 2, which has to be a replica, to have an earlier leader's last record."""
+        self.elect(ME)
+        await self.loaded()
+        self.append(b"\x00\x63", b"")
+        self.elect(ME)
+        await asyncio.sleep(0)
+
+    def follow(self, index: int = 0) -> None:
+        """Broker 2 fetches what there is."""
+        leader = self.leader(index)
+        leader.on_fetch(2, self.image.brokers[2].epoch, leader.log.log_end_offset, self.clock.monotonic())
 
     def leader(self, index: int = 0) -> LeaderReplica:
         return self.replicas.led(GROUPS_TOPIC, index)

@@ -1,0 +1,238 @@
+"""What becomes of groups, and of those who wait for them, as their broker wins, loses and loads partitions."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from broker_runtime.errors import ErrorCode, KafkaError
+from broker_runtime.groups.answers import Later
+from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
+from broker_runtime.groups.state import GroupsState
+from tests.support.coordinating_broker import CoordinatingBroker
+
+GROUP = "billing"
+Decided = tuple[Sequence[GroupRecord], Any]
+
+
+def committing(offset: int, partition: int = 0, group: str = GROUP) -> Any:
+    def decide(state: GroupsState, environment: GroupEnvironment) -> Decided:
+        value = OffsetCommitValue(offset, -1, "", environment.now_ms())
+        return [GroupRecord(OffsetCommitKey(group, "orders", partition), value)], offset
+
+    return decide
+
+
+def look(state: GroupsState, environment: GroupEnvironment) -> Decided:
+    return (), {at: value.offset for at, value in state.offsets.of(GROUP).items()}
+
+
+async def turns() -> None:
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+async def code_of(node: CoordinatingBroker, decide: Any = look) -> ErrorCode:
+    with pytest.raises(KafkaError) as refused:
+        await node.groups.submit(GROUP, decide)
+    return refused.value.code
+
+
+def index_of(node: CoordinatingBroker) -> int:
+    term = node.groups.term_of(GROUP)
+    return next(index for index, each in node.groups.terms.items() if each is term)
+
+
+async def test_what_was_committed_is_there_in_the_next_epoch() -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        assert await node.groups.submit(GROUP, committing(5)) == 5
+        before = node.groups.term_of(GROUP)
+        await node.lead()
+        assert node.groups.term_of(GROUP) is not before
+        assert await node.groups.submit(GROUP, look) == {("orders", 0): 5}
+
+
+async def test_a_broker_that_leads_no_partition_coordinates_nothing_and_keeps_nothing() -> None:
+    async with CoordinatingBroker() as node:
+        assert await code_of(node) == ErrorCode.NOT_COORDINATOR, "there is no such topic yet"
+        await node.lead()
+        await node.groups.submit(GROUP, committing(5))
+        node.lose()
+        assert node.groups.terms == {}
+        assert await code_of(node) == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_group_that_is_being_loaded_is_asked_for_again() -> None:
+    """What an earlier leader may not have acknowledged must not be answered before it is sure to stay."""
+    async with CoordinatingBroker(partitions=1, replicas=(1, 2)) as node:
+        await node.loading()
+        await turns()
+        assert await code_of(node) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        node.follow()
+        await node.loaded()
+        assert await node.groups.submit(GROUP, look) == {}
+
+
+async def test_who_waits_for_others_is_told_when_the_epoch_ends() -> None:
+    def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], Later[str]]:
+        return (), Later()
+
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        waiting = asyncio.ensure_future(node.groups.submit_later(GROUP, joined))
+        await turns()
+        assert not waiting.done()
+        node.lose()
+        with pytest.raises(KafkaError) as refused:
+            await waiting
+        assert refused.value.code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_an_answer_is_sent_when_what_it_tells_of_is_durable() -> None:
+    held: list[Later[str]] = []
+
+    def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], Later[str]]:
+        held.append(Later())
+        return (), held[-1]
+
+    def complete(state: GroupsState, environment: GroupEnvironment) -> Decided:
+        environment.outbox.send(held[0], "assigned")
+        environment.outbox.send(held[1], KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "again"))
+        decided: Decided = committing(7)(state, environment)
+        return decided
+
+    async with CoordinatingBroker(replicas=(1, 2)) as node:
+        node.elect(1)
+        await node.loaded()
+        one, two = (asyncio.ensure_future(node.groups.submit_later(GROUP, joined)) for _ in range(2))
+        await turns()
+        done = asyncio.ensure_future(node.groups.submit(GROUP, complete))
+        await turns()
+        assert (one.done(), done.done()) == (False, False), "the other replica has not got it yet"
+        node.follow(index_of(node))
+        assert await one == "assigned"
+        assert await done == 7
+        with pytest.raises(KafkaError, match="REBALANCE_IN_PROGRESS"):
+            await two
+
+
+async def test_an_answer_that_is_there_at_once_leaves_with_its_decision() -> None:
+    def known(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], Later[str]]:
+        return (), Later.of("at once")
+
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        assert await node.groups.submit_later(GROUP, known) == "at once"
+
+
+async def test_a_client_that_goes_away_leaves_an_abandoned_answer_and_nothing_else() -> None:
+    held: list[Later[str]] = []
+
+    def joined(state: GroupsState, environment: GroupEnvironment) -> tuple[Sequence[GroupRecord], Later[str]]:
+        held.append(Later())
+        return (), held[-1]
+
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        waiting = asyncio.ensure_future(node.groups.submit_later(GROUP, joined))
+        await turns()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert held[0].abandoned
+        assert not node.groups.term_of(GROUP)._unanswered
+        held[0].give("too late")
+
+
+async def test_too_few_replicas_in_sync_are_a_coordinator_that_is_not_available() -> None:
+    async with CoordinatingBroker(replicas=(1, 2)) as node:
+        node.elect(1)
+        await node.loaded()
+        leader = node.leader(index_of(node))
+        leader.log.config = type(leader.log.config)(min_insync_replicas=2)
+        leader.isr = (1,)
+        assert await code_of(node, committing(5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await node.groups.submit(GROUP, look) == {}
+
+
+async def test_replicas_that_take_too_long_are_a_coordinator_that_is_not_available() -> None:
+    async with CoordinatingBroker({"offsets.commit.timeout.ms": "1"}, replicas=(1, 2)) as node:
+        node.elect(1)
+        await node.loaded()
+        assert await code_of(node, committing(5)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_the_queue_has_an_end() -> None:
+    async with CoordinatingBroker({"sluicegate.group.coordinator.queue.max": "3"}) as node:
+        await node.lead()
+        told = await asyncio.gather(
+            *(node.groups.submit(GROUP, committing(n)) for n in range(5)), return_exceptions=True
+        )
+        codes = [each.code if isinstance(each, KafkaError) else each for each in told]
+        assert codes == [0, 1, 2, *[ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2]
+
+
+async def test_a_partition_that_holds_what_cannot_be_is_named_and_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        node.append(b"\x00\x01\x00", b"x")
+        node.elect(1)
+        await turns()
+        assert "__consumer_offsets-0" in node.groups.problems[0]
+        assert "is begun anew" in caplog.text
+        assert node.groups.terms[0].phase.value == "unloaded"
+        assert node.groups.terms[1].phase.value == "active", "others are served"
+
+
+async def test_offsets_that_nobody_wants_any_more_go_by_a_timer_and_with_their_topic() -> None:
+    interval = {"offsets.retention.check.interval.ms": "1", "offsets.retention.minutes": "1"}
+    async with CoordinatingBroker(interval) as node:
+        await node.lead()
+        await node.groups.submit(GROUP, committing(5))
+        node.clock.advance(120)
+        for _ in range(1000):
+            if GROUP not in node.groups.term_of(GROUP).state.groups:
+                break
+            await asyncio.sleep(0.001)
+        assert await node.groups.submit(GROUP, look) == {}
+        await node.groups.submit(GROUP, committing(6))
+        node.groups.topics_changed({"orders"}, {"orders": node.orders})
+        await turns()
+        assert await node.groups.submit(GROUP, look) == {}
+
+
+async def test_work_aside_comes_back_as_a_decision_and_not_after_the_epoch() -> None:
+    came: list[object] = []
+
+    def start(work: Any) -> Any:
+        def then(result: object) -> Any:
+            def decide(state: GroupsState) -> Decided:
+                came.append(result)
+                return (), None
+
+            return decide
+
+        def decide(state: GroupsState, environment: GroupEnvironment) -> Decided:
+            environment.run_aside(work, then)
+            return (), None
+
+        return decide
+
+    async with CoordinatingBroker() as node:
+        await node.lead()
+        await node.groups.submit(GROUP, start(lambda: 42))
+        await node.groups.submit(GROUP, start(lambda: [][0]))
+        for _ in range(1000):
+            if len(came) == 2:
+                break
+            await asyncio.sleep(0.001)
+        assert came[0] == 42
+        assert isinstance(came[1], IndexError)
+        await node.groups.submit(GROUP, start(lambda: 43))
+        node.lose()
+        await asyncio.sleep(0.01)
+        assert len(came) == 2
