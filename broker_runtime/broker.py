@@ -54,6 +54,7 @@ from broker_runtime.metadata.topic_names import METADATA_TOPIC
 from broker_runtime.metrics import (
     cleaner_families,
     controller_families,
+    coordinator_families,
     families,
     garbage_family,
     group_lag_families,
@@ -349,7 +350,12 @@ class Broker:
         notes = (
             []
             if broker is None
-            else [*broker.limits.problems, *broker.listeners.problems, *broker.replicas.offline_notes()]
+            else [
+                *broker.limits.problems,
+                *broker.listeners.problems,
+                *broker.replicas.offline_notes(),
+                *broker.groups.notes(),
+            ]
         )
         log_dir = self._log_dir_health
         if log_dir is not None and log_dir.failure is not None:
@@ -395,6 +401,7 @@ class Broker:
             yield from replication_families(self._replication_figures(self.broker))
             yield from cleaner_families(self.broker.logs.cleaner.figures, self._clock.monotonic())
             yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
+            yield from coordinator_families(self.broker.groups.figures())
             if self.settings.config.sluicegate_group_lag_groups_max > 0:
                 behind = self.broker.group_lag
                 yield from group_lag_families(behind.shown.figures, behind.age_s())

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from broker_runtime.apis.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
+from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.lag.figures import LagFigures
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.network.metrics import Sample
@@ -129,6 +130,20 @@ def replication_families(figures: ReplicationFigures) -> Iterator[MetricFamily]:
     yield counter(
         prefix + "isr_expands_total", "Replicas' returns to in-sync sets of led partitions", figures.isr_expands
     )
+
+
+def coordinator_families(figures: CoordinatorFigures) -> Iterator[MetricFamily]:
+    prefix = "kafka_server_group_coordinator_metrics_"
+    partitions = MetricFamily(
+        prefix + "num_partitions",
+        "gauge",
+        "Partitions of __consumer_offsets that this broker leads, by state; groups of those that are not active wait",
+    )
+    for state, count in (("loading", figures.loading), ("active", figures.active), ("failed", figures.failed)):
+        partitions.add(count, state=state)
+    yield partitions
+    yield gauge(prefix + "group_count", "Groups that this broker coordinates", figures.groups)
+    yield gauge(prefix + "offset_count", "Committed offsets of these groups", figures.offsets)
 
 
 def group_lag_families(figures: LagFigures, age_s: float) -> Iterator[MetricFamily]:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from broker_runtime.config import BROKER_KEYS, TOPIC_KEYS, ConfigKey
 from broker_runtime.config.unused import UNUSED_BROKER_KEYS, UNUSED_TOPIC_KEYS
+from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.lag.figures import LagFigures
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.metrics import (
     cleaner_families,
     controller_families,
+    coordinator_families,
     families,
     garbage_family,
     group_lag_families,
@@ -119,6 +121,7 @@ def metrics_page() -> str:
         *metadata_families(0, 0),
         *log_dir_families(0, failing=False),
         *storage_families(0, 0),
+        *coordinator_families(CoordinatorFigures(0, 0, 0, 0, 0)),
         *group_lag_families(LagFigures(), 0),
         *cleaner_families(CleanerFigures(0.0), 0.0),
         unused_configs_family(0),

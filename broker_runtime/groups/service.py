@@ -6,6 +6,7 @@ decided in it counts then but what its log has.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -19,6 +20,7 @@ from broker_runtime.coordination.replicated_log import LeadershipLostError, LedP
 from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
+from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.shard_environment import Surroundings
 from broker_runtime.groups.state import CommittedOffsets
@@ -34,6 +36,7 @@ _RETRY_MAX_S = 30.0
 _LOADS_AT_ONCE = 2
 """All of them share one event loop: more would only keep each of them waiting."""
 _THREADS = 1
+_NOTES_MAX = 3
 _GROUPS_REMEMBERED = 10_000
 
 _partition_of = lru_cache(_GROUPS_REMEMBERED)(partition_of)
@@ -121,6 +124,27 @@ class GroupCoordinatorService:
     async def submit_later(self, group_id: str, decide: GroupDecision[Later[T]]) -> T:
         """The same for an answer that may have to wait for others, as long as that takes."""
         return await self.term_of(group_id).submit_later(decide)
+
+    def figures(self) -> CoordinatorFigures:
+        phases = Counter(term.phase for term in self.terms.values())
+        failed, loading, active = len(self.problems), phases[TermPhase.LOADING], phases[TermPhase.ACTIVE]
+        states = [term.state for term in self.terms.values() if term.phase is TermPhase.ACTIVE]
+        return CoordinatorFigures(
+            loading,
+            active,
+            failed,
+            sum(len(state.groups) for state in states),
+            sum(state.offsets.count for state in states),
+        )
+
+    def notes(self) -> list[str]:
+        """A sentence for what is not served (yet), for people; some of them when there are many."""
+        problems = [self.problems[index] for index in sorted(self.problems)]
+        more = len(problems) - _NOTES_MAX
+        notes = [*problems[:_NOTES_MAX], *([f"{more} more partitions of groups are not served"] if more > 0 else [])]
+        if loading := self.figures().loading:
+            notes.append(f"groups of {loading} partitions of {GROUPS_TOPIC} are being loaded")
+        return notes
 
     def committed(self) -> Iterator[CommittedOffsets]:
         """Of each partition that is loaded, as it was decided last: for figures."""
