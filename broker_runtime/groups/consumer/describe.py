@@ -11,12 +11,16 @@ from broker_runtime.groups.state import GroupsState
 
 
 class TopicPartitions(NamedTuple):
+    """Partitions of one topic that is there."""
+
     topic_id: UUID
     topic_name: str
     partitions: tuple[int, ...]
 
 
 class DescribedMember(NamedTuple):
+    """A member with what it has and what it is to have."""
+
     member: ConsumerMember
     assignment: tuple[TopicPartitions, ...]
     """What it owns; topics that are gone are left out."""
@@ -24,6 +28,8 @@ class DescribedMember(NamedTuple):
 
 
 class DescribedGroup(NamedTuple):
+    """A group as it was decided last."""
+
     group_id: str
     state: str
     epoch: int

@@ -34,7 +34,6 @@ from broker_runtime.groups.records import (
 )
 from broker_runtime.groups.state import Applier, GroupsState
 
-PROTOCOL_TYPE = "consumer"
 _EPOCH_COMMITS_SINCE = 9
 """OffsetCommit: older versions carry no member epoch."""
 
@@ -46,8 +45,11 @@ class ConsumerGroup:
     epoch that `target` was computed for, and each member has its own, which follows when the member may follow.
     """
 
+    type = GroupType.CONSUMER
+    protocol_type = "consumer"
+
     def __init__(self, group_id: str) -> None:
-        self._group_id = group_id
+        self.group_id = group_id
         self.epoch = 0
         self.metadata_hash = 0
         """Of the topics that were subscribed to when the epoch went up last."""
@@ -71,18 +73,6 @@ class ConsumerGroup:
         self.topic_facts: dict[str, TopicFacts] = {}
         self.partition_count = 0
         """Of all topics that the last assignment was computed for."""
-
-    @property
-    def group_id(self) -> str:
-        return self._group_id
-
-    @property
-    def type(self) -> GroupType:
-        return GroupType.CONSUMER
-
-    @property
-    def protocol_type(self) -> str:
-        return PROTOCOL_TYPE
 
     @property
     def state_name(self) -> str:
@@ -123,7 +113,7 @@ class ConsumerGroup:
         return list(self._tombstones())
 
     def _tombstones(self) -> Iterator[GroupRecord]:
-        group_id = self._group_id
+        group_id = self.group_id
         for member_id in self.members:
             yield GroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
         for member_id in self.target:
@@ -140,7 +130,7 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is not a member of group {self._group_id}"
+                ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id!r} is not a member of group {self.group_id}"
             )
         return member
 

@@ -35,6 +35,8 @@ from broker_runtime.groups.state import GroupsState
 
 
 class HeartbeatAnswer(NamedTuple):
+    """What a member is told."""
+
     member_id: str
     member_epoch: int
     heartbeat_interval_ms: int = 0

@@ -17,6 +17,8 @@ from broker_runtime.groups.records import (
 
 
 class Speaker(NamedTuple):
+    """The member that a heartbeat speaks for."""
+
     member: ConsumerMember
     """As it is before the request; new ones have nothing yet."""
     registered: ConsumerMember | None

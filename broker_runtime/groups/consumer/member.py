@@ -43,6 +43,8 @@ NEW_CURRENT = ConsumerGroupCurrentMemberAssignmentValue(0, -1, MemberState.STABL
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
+    """One member. Immutable: whoever changes it makes another, and a record of it."""
+
     member_id: str
     metadata: ConsumerGroupMemberMetadataValue = NEW_METADATA
     current: ConsumerGroupCurrentMemberAssignmentValue = NEW_CURRENT

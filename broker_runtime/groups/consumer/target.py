@@ -51,6 +51,8 @@ class MemberChange(NamedTuple):
 
 
 class Target(NamedTuple):
+    """What one member is to go by."""
+
     epoch: int
     of_member: Assignment
 

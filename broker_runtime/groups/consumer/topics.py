@@ -13,6 +13,8 @@ _HASH_BYTES = 8
 
 
 class TopicFacts(NamedTuple):
+    """One topic."""
+
     id: UUID
     hash: int
     """Of all that an assignment depends on."""
