@@ -6,6 +6,10 @@ from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
 from broker_runtime.wire.messages import Fields
 
+_GROUP_RECORD_BYTES_MAX = 16 * 1024 * 1024
+"""All members of a group of the classic protocol stand in one record: 5,000 of them take a megabyte, which is what a
+batch may have elsewhere."""
+
 
 def made_as(name: str, image: MetadataImage, config: BrokerConfig) -> Fields:
     """What CreateTopics asks for, where a client has asked for something that needs the topic.
@@ -25,5 +29,6 @@ def made_as(name: str, image: MetadataImage, config: BrokerConfig) -> Fields:
             {"name": "cleanup.policy", "value": "compact"},
             {"name": "compression.type", "value": "producer"},
             {"name": "segment.bytes", "value": str(config.offsets_topic_segment_bytes)},
+            {"name": "max.message.bytes", "value": str(max(config.message_max_bytes, _GROUP_RECORD_BYTES_MAX))},
         ],
     }

@@ -8,8 +8,8 @@ from broker_runtime.groups.group import Group
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey
 from broker_runtime.groups.state import GroupsState
 
-SLICE = 500
-"""Offsets that one decision looks at or deletes: two milliseconds, with what is written of them."""
+SLICE = 250
+"""Offsets that one decision looks at or deletes: a millisecond or two, with what is written of them."""
 _CONSUMER = "consumer"
 
 
