@@ -1,5 +1,7 @@
 """How __consumer_offsets is made, and that it has room for what groups write."""
 
+from typing import Any
+
 from broker_runtime.apis.internal_topics import made_as
 from broker_runtime.config import TopicConfig
 from broker_runtime.config.broker import BrokerConfig
@@ -13,8 +15,8 @@ CONFIG = BrokerConfig()
 
 
 def offsets_topic(config: BrokerConfig = CONFIG) -> TopicConfig:
-    fields = made_as("__consumer_offsets", MetadataImage(), config)
-    return TopicConfig.of({entry["name"]: entry["value"] for entry in fields["configs"]})
+    configs: Any = made_as("__consumer_offsets", MetadataImage(), config)["configs"]
+    return TopicConfig.of({entry["name"]: entry["value"] for entry in configs})
 
 
 def test_it_is_compacted_in_segments_of_its_own_size() -> None:
