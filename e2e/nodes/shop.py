@@ -88,12 +88,12 @@ class NodeShop(ShopInApi):
         self.plane.kubectl("create", "--raw", path, "-f", "-", input=json.dumps(body))
 
     def working_sets_mib(self) -> dict[str, float]:
-        """Of every pod that its kubelet has counted, by name."""
+        """Of every pod that its kubelet has counted, by name: what it has not looked at yet uses nothing."""
         found = {}
         for node in self.plane.get("nodes")["items"]:
             path = f"/api/v1/nodes/{node['metadata']['name']}/proxy/stats/summary"
             for pod in json.loads(self.plane.kubectl("get", "--raw", path))["pods"]:
-                if (size := pod.get("memory", {}).get("workingSetBytes")) is not None:
+                if size := pod.get("memory", {}).get("workingSetBytes"):
                     found[pod["podRef"]["name"]] = size / 2**20
         return found
 
