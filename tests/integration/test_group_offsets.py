@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.broker_admin import until
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerGroup, BrokerProcess
 
 TOPIC = "orders"
 PARTITIONS = 3
+OUT_OF_SYNC = "kafka_server_replica_manager_under_replicated_partitions"
 
 
 def make_topic(broker: BrokerProcess, replicas: int) -> None:
@@ -71,3 +72,43 @@ def test_the_topic_of_offsets_is_internal(broker: BrokerProcess) -> None:
     assert "INVALID_TOPIC" in str(refused[0]) or "invalid topic" in str(refused[0]).lower()
     topics = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=10).topics
     assert len(topics["__consumer_offsets"].partitions) == 50
+
+
+def committed_at_last(consumer: Consumer, offset: int) -> None:
+    """Until a coordinator takes it."""
+
+    def taken() -> bool:
+        try:
+            commit(consumer, [offset])
+        except KafkaException:
+            return False
+        return True
+
+    until(taken, f"offset {offset} is committed")
+
+
+def coordinator_of(group: BrokerGroup, group_id: str) -> BrokerProcess:
+    admin = AdminClient({"bootstrap.servers": group.bootstrap})
+    described = admin.describe_consumer_groups([group_id])[group_id].result(60)
+    return next(broker for broker in group.brokers if broker.node_id == described.coordinator.id)
+
+
+def test_committed_offsets_never_go_back_when_coordinators_are_killed() -> None:
+    """Whoever leads the group's partition next has all that was acknowledged, and the one that comes back too."""
+    with BrokerGroup(brokers=3, properties={"broker.session.timeout.ms": "2000"}) as group:
+        make_topic(group.brokers[0], 3)
+        consumer = member(group.bootstrap, "billing")
+        acknowledged = 0
+        for _ in range(2):
+            for _ in range(20):
+                acknowledged += 1
+                committed_at_last(consumer, acknowledged)
+            killed = coordinator_of(group, "billing")
+            killed.kill()
+            acknowledged += 1
+            committed_at_last(consumer, acknowledged)
+            assert committed(member(group.bootstrap, "billing"), 1) == [acknowledged]
+            killed.start()
+            for broker in group.brokers:
+                until(lambda broker=broker: broker.metrics()[OUT_OF_SYNC] == 0, "all replicas are in sync")  # type: ignore[misc]
+            assert committed(member(group.bootstrap, "billing"), 1) == [acknowledged]
