@@ -58,6 +58,7 @@ from broker_runtime.metrics import (
     families,
     garbage_family,
     group_lag_families,
+    group_tally_families,
     log_dir_families,
     membership_families,
     metadata_families,
@@ -269,6 +270,7 @@ class Broker:
         broker.replicas.failed = lambda error: self._fail("replication", error)
         self._spawn(self.membership.run(), "membership")
         self._spawn(broker.group_lag.run(), "lag of groups")
+        self._spawn(broker.groups.census.run(), "census of groups")
         self._spawn(self._report_shutdowns(self.membership, follower), "shutdown reports")
 
     async def _report_shutdowns(self, membership: Membership, follower: MetadataFollower) -> None:
@@ -402,6 +404,7 @@ class Broker:
             yield from cleaner_families(self.broker.logs.cleaner.figures, self._clock.monotonic())
             yield from storage_families(len(self.broker.logs.strays), len(self.broker.replicas.offline))
             yield from coordinator_families(self.broker.groups.figures())
+            yield from group_tally_families(self.broker.groups.tally, self.broker.groups.census.groups)
             if self.settings.config.sluicegate_group_lag_groups_max > 0:
                 behind = self.broker.group_lag
                 yield from group_lag_families(behind.shown.figures, behind.age_s())

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from broker_runtime.apis.request_metrics import RequestCount
 from broker_runtime.exposition import MetricFamily, counter, gauge
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
+from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.lag.figures import LagFigures
+from broker_runtime.groups.tally import Counts, Tally
 from broker_runtime.metadata.figures import ControllerFigures, ReplicationFigures
 from broker_runtime.network.metrics import Sample
 from broker_runtime.storage.compaction.figures import CleanerFigures
@@ -144,6 +146,48 @@ def coordinator_families(figures: CoordinatorFigures) -> Iterator[MetricFamily]:
     yield partitions
     yield gauge(prefix + "group_count", "Groups that this broker coordinates", figures.groups)
     yield gauge(prefix + "offset_count", "Committed offsets of these groups", figures.offsets)
+
+
+def group_tally_families(tally: Tally, groups: Counts) -> Iterator[MetricFamily]:
+    prefix = "kafka_server_group_coordinator_metrics_"
+    for kind in GroupType:
+        family = MetricFamily(
+            f"{prefix}{kind.value}_group_count",
+            "gauge",
+            f"Groups of the {kind.value} protocol that this broker coordinates, by state, counted some seconds ago",
+        )
+        for (each, state), count in sorted(groups.items(), key=lambda item: item[0][1]):
+            if each is kind:
+                family.add(count, state=state)
+        yield family
+    yield counter(prefix + "offset_commit_total", "Offsets that groups have committed here", tally.offset_commits)
+    yield counter(
+        prefix + "offset_deletion_total", "Offsets deleted by request, or with their topic", tally.offset_deletions
+    )
+    yield counter(prefix + "offset_expiration_total", "Offsets that have expired here", tally.offset_expirations)
+    yield counter(
+        prefix + "group_completed_rebalance_total",
+        "Generations of groups of the classic protocol that were completed here",
+        tally.classic_rebalances,
+    )
+    yield counter(
+        prefix + "consumer_group_rebalance_total", "Epochs of groups of KIP-848 begun here", tally.consumer_rebalances
+    )
+    yield gauge(
+        prefix + "partition_load_time_max",
+        "Longest load of a partition of __consumer_offsets since the start, milliseconds",
+        tally.load_max_ms,
+    )
+    yield gauge(
+        prefix + "partition_load_time_avg",
+        "Mean of all loads since the start, milliseconds",
+        tally.load_ms / tally.loads if tally.loads else 0,
+    )
+    yield counter(
+        "sluicegate_group_coordinator_failures_total",
+        "Coordinators of partitions that failed and were begun anew; /readyz says which and why",
+        tally.failures,
+    )
 
 
 def group_lag_families(figures: LagFigures, age_s: float) -> Iterator[MetricFamily]:

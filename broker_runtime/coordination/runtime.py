@@ -25,6 +25,8 @@ from broker_runtime.storage.batching import in_batches
 log = logging.getLogger(__name__)
 
 _GROUP_MAX = 1_000
+_TURN_S = 0.002
+"""After which no more is decided before others have their turn; who was answered has work of its own to do then."""
 
 
 class TermPhase(Enum):
@@ -44,6 +46,8 @@ class _Waiting:
     answer: asyncio.Future[Any]
     decided: Any = None
     refused: Exception | None = None
+    is_timer: bool = False
+    """Nobody waits for its answer: at the end of a term it is forgotten."""
 
 
 class CoordinatorRuntime(Generic[S, R]):
@@ -90,15 +94,15 @@ class CoordinatorRuntime(Generic[S, R]):
         self._enqueue(decide, answer)
         return await answer
 
-    def _enqueue(self, decide: Decision[S, R, T], answer: asyncio.Future[T]) -> None:
-        self._queue.append(_Waiting(decide, answer))
+    def _enqueue(self, decide: Decision[S, R, T], answer: asyncio.Future[T], *, is_timer: bool = False) -> None:
+        self._queue.append(_Waiting(decide, answer, is_timer=is_timer))
         self._wake.set()
 
     def _timer_is_due(self, key: Hashable, decide: Decision[S, R, None]) -> None:
         """It waits like a request, whatever the queue's limit; a refusal is logged."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(partial(_report, key))
-        self._enqueue(decide, answer)
+        self._enqueue(decide, answer, is_timer=True)
 
     async def load(self) -> None:
         """Read the log and write the opening records. Raises what loading and committing raise; call `run` then."""
@@ -121,8 +125,9 @@ class CoordinatorRuntime(Generic[S, R]):
                 await self._wake.wait()
                 self._wake.clear()
                 while self._queue:
-                    await self._commit([self._queue.popleft() for _ in range(min(len(self._queue), _GROUP_MAX))])
+                    await self._decide_some()
                     self._shard.committed(self.state)
+                    await asyncio.sleep(0)
         finally:
             self.unload()
 
@@ -131,24 +136,37 @@ class CoordinatorRuntime(Generic[S, R]):
         self.phase = TermPhase.UNLOADED
         self._timers.clear()
         for waiting in self._queue:
-            _fail(waiting.answer, self._shard.refuse(Refusal.UNLOADED))
+            self._fail(waiting, Refusal.UNLOADED)
         self._queue.clear()
 
-    async def _commit(self, group: list[_Waiting]) -> None:
+    async def _decide_some(self) -> None:
+        """As many as one turn has time for, and one commit for all of them."""
+        now, group = asyncio.get_running_loop().time, list[_Waiting]()
+        stop_s = now() + _TURN_S
         try:
-            for waiting in group:
+            while self._queue and len(group) < _GROUP_MAX and now() < stop_s:
+                waiting = self._queue.popleft()
+                group.append(waiting)
                 self._decide(waiting)
             await self._durable.commit()
         except BaseException:
             # Whether the records are durable is not known: whoever loads the log next may find them.
             for waiting in group:
-                _fail(waiting.answer, self._shard.refuse(Refusal.LOST))
+                self._fail(waiting, Refusal.LOST)
             raise
         for waiting in group:
+            if waiting.answer.done():
+                continue
             if waiting.refused is not None:
-                _fail(waiting.answer, waiting.refused)
-            elif not waiting.answer.done():
+                waiting.answer.set_exception(waiting.refused)
+            else:
                 waiting.answer.set_result(waiting.decided)
+
+    def _fail(self, waiting: _Waiting, why: Refusal) -> None:
+        if waiting.is_timer:
+            waiting.answer.cancel()
+        elif not waiting.answer.done():
+            waiting.answer.set_exception(self._shard.refuse(why))
 
     def _decide(self, waiting: _Waiting) -> None:
         """Of what is refused by its own error nothing is written; Refusal.LOST where the log has taken a part of it.
@@ -184,8 +202,3 @@ def _report(key: Hashable, answer: asyncio.Future[None]) -> None:
     error = None if answer.cancelled() else answer.exception()
     if isinstance(error, KafkaError):
         log.warning("the timer %s came to nothing: %s", key, error)
-
-
-def _fail(answer: asyncio.Future[Any], error: Exception) -> None:
-    if not answer.done():
-        answer.set_exception(error)

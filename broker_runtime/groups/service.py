@@ -23,7 +23,8 @@ from broker_runtime.groups.answers import Later
 from broker_runtime.groups.coordinator_figures import CoordinatorFigures
 from broker_runtime.groups.partition_of import partition_of
 from broker_runtime.groups.shard_environment import Surroundings
-from broker_runtime.groups.state import CommittedOffsets
+from broker_runtime.groups.state import CommittedOffsets, GroupsState
+from broker_runtime.groups.tally import Census, Tally
 from broker_runtime.groups.term import GroupDecision, Term
 from broker_runtime.metadata.image import MetadataImage
 from broker_runtime.metadata.topic_names import GROUPS_TOPIC
@@ -53,11 +54,15 @@ class GroupCoordinatorService:
         self._image = image
         self._clock = clock
         self._threads = ThreadPoolExecutor(_THREADS, "groups")
-        self._surroundings = Surroundings(config, image, clock, self._threads, asyncio.Semaphore(_LOADS_AT_ONCE))
+        self.tally = Tally()
+        self._surroundings = Surroundings(
+            config, image, clock, self._threads, asyncio.Semaphore(_LOADS_AT_ONCE), self.tally
+        )
         self.terms: dict[int, Term] = {}
         """By partition."""
         self.problems: dict[int, str] = {}
         """Why groups of a partition are not served, where its last term has failed."""
+        self.census = Census(self.states)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -96,6 +101,7 @@ class GroupCoordinatorService:
                 log.info("%s", error)
                 self.problems[index] = str(error)
             except Exception as error:
+                self.tally.failures += 1
                 self.problems[index] = f"groups of {leader.topic}-{index} are not coordinated: {error}"
                 if backoff.is_news(repr(error)):
                     log.exception("the coordinator of %s-%d failed and is begun anew", leader.topic, index)
@@ -128,7 +134,7 @@ class GroupCoordinatorService:
     def figures(self) -> CoordinatorFigures:
         phases = Counter(term.phase for term in self.terms.values())
         failed, loading, active = len(self.problems), phases[TermPhase.LOADING], phases[TermPhase.ACTIVE]
-        states = [term.state for term in self.terms.values() if term.phase is TermPhase.ACTIVE]
+        states = list(self.states())
         return CoordinatorFigures(
             loading,
             active,
@@ -146,11 +152,15 @@ class GroupCoordinatorService:
             notes.append(f"groups of {loading} partitions of {GROUPS_TOPIC} are being loaded")
         return notes
 
-    def committed(self) -> Iterator[CommittedOffsets]:
+    def states(self) -> Iterator[GroupsState]:
         """Of each partition that is loaded, as it was decided last: for figures."""
         for term in list(self.terms.values()):
             if term.phase is TermPhase.ACTIVE:
-                yield term.state.offsets
+                yield term.state
+
+    def committed(self) -> Iterator[CommittedOffsets]:
+        """Of the same."""
+        return (state.offsets for state in self.states())
 
     async def close(self) -> None:
         for index in list(self._tasks):

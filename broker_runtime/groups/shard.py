@@ -100,6 +100,8 @@ class GroupShard:
 
         def decide(state: GroupsState) -> tuple[Sequence[GroupRecord], None]:
             records, goes_on = sweep.decide(state)
+            if key == _EXPIRY:
+                self._surroundings.tally.expiring(records)
             if goes_on:
                 self._go_on(key, sweep, afterwards)
             else:
@@ -113,7 +115,7 @@ class GroupShard:
         return record_codec.encode(record)
 
     def applied(self, record: GroupRecord, state: GroupsState) -> None:
-        pass
+        self._surroundings.tally.applied(record)
 
     def consequences(self, records: Sequence[GroupRecord], state: GroupsState) -> Sequence[GroupRecord]:
         return ()

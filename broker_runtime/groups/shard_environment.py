@@ -13,6 +13,7 @@ from broker_runtime.config.broker import BrokerConfig
 from broker_runtime.coordination.timer_service import TimerService
 from broker_runtime.groups.answers import Outbox
 from broker_runtime.groups.environment import GroupTimer
+from broker_runtime.groups.tally import Tally
 from broker_runtime.metadata.image import MetadataImage
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ class Surroundings:
     threads: Executor
     loads: asyncio.Semaphore
     """How many logs are read at a time."""
+    tally: Tally
 
 
 class ShardEnvironment:

@@ -39,6 +39,7 @@ class Term:
         config = surroundings.config()
         self.shard = GroupShard(surroundings, leader)
         self._clock = surroundings.clock
+        self._tally = surroundings.tally
         self._commit_timeout_s = config.offsets_commit_timeout_ms / 1000
         self._runtime: CoordinatorRuntime[GroupsState, GroupRecord] = CoordinatorRuntime(
             self.shard,
@@ -60,7 +61,9 @@ class Term:
         return self._runtime.state
 
     async def load(self) -> None:
+        began_s = self._clock.monotonic()
         await self._runtime.load()
+        self._tally.loaded(self._clock.monotonic() - began_s)
 
     async def run(self) -> None:
         """Until it is cancelled, or the log fails, which it raises."""

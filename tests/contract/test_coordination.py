@@ -18,6 +18,7 @@ from broker_runtime.controller.journal.file import FileJournal
 from broker_runtime.controller.journal.kubernetes import KubernetesJournal
 from broker_runtime.controller.journal.seam import Backing, DeposedError, Journal, Snapshot, SoleElection
 from broker_runtime.controller.journal_log import JournalLog
+from broker_runtime.coordination import runtime
 from broker_runtime.coordination.replay import replay
 from broker_runtime.coordination.replicated_log import LeadershipLostError, ReplicatedLog
 from broker_runtime.coordination.runtime import CoordinatorRuntime, TermPhase
@@ -276,7 +277,11 @@ async def test_each_decision_sees_those_before_it_and_knows_its_offsets(new_plac
         assert await tally_of(place.log, place.log.high_watermark) == process.runtime.state
 
 
-async def test_all_that_wait_while_a_commit_runs_share_the_next(new_place: Callable[[], Place]) -> None:
+async def test_all_that_wait_while_a_commit_runs_share_the_next(
+    new_place: Callable[[], Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as a turn has time for them: here it has."""
+    monkeypatch.setattr(runtime, "_TURN_S", 60.0)
     async with running(place := new_place()) as process:
         place.hold()
         first = asyncio.ensure_future(process.add())
@@ -289,6 +294,25 @@ async def test_all_that_wait_while_a_commit_runs_share_the_next(new_place: Calla
         await asyncio.gather(first, *rest)
         await process.turns()
         assert process.shard.log == ["committed", *[Added("x", 1)] * QUEUE_MAX, "committed"]
+
+
+async def test_others_have_their_turn_while_very_much_waits(
+    new_place: Callable[[], Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "_GROUP_MAX", 2)
+    async with running(place := new_place()) as process:
+        place.hold()
+        waiting = [asyncio.ensure_future(process.add()) for _ in range(QUEUE_MAX)]
+        await process.turns()
+        place.let_go()
+        answered_in = set()
+        for turn in range(QUEUE_MAX * 100):
+            if all(each.done() for each in waiting):
+                break
+            answered_in.add((sum(each.done() for each in waiting), turn))
+            await asyncio.sleep(0)
+        assert len(answered_in) >= QUEUE_MAX / 2
+        assert await asyncio.gather(*waiting) == list(range(QUEUE_MAX))
 
 
 async def test_a_refusal_waits_for_what_it_came_of(new_place: Callable[[], Place]) -> None:

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from broker_runtime.coordination.runtime import TermPhase
 from broker_runtime.errors import ErrorCode, KafkaError
 from broker_runtime.groups.answers import Later
 from broker_runtime.groups.environment import GroupEnvironment
+from broker_runtime.groups.group import GroupType
 from broker_runtime.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from broker_runtime.groups.state import GroupsState
+from broker_runtime.metrics import group_tally_families
 from tests.support.coordinating_broker import CoordinatingBroker
 
 GROUP = "billing"
@@ -236,3 +239,45 @@ async def test_work_aside_comes_back_as_a_decision_and_not_after_the_epoch() -> 
         node.lose()
         await asyncio.sleep(0.01)
         assert len(came) == 2
+
+
+async def test_what_was_decided_is_counted_and_groups_by_their_states() -> None:
+    interval = {"offsets.retention.check.interval.ms": "1", "offsets.retention.minutes": "1"}
+    async with CoordinatingBroker(interval) as node:
+        await node.lead()
+        await node.groups.submit(GROUP, committing(5))
+        await node.groups.submit(GROUP, committing(6, partition=1))
+        await node.groups.census.look()
+        assert node.groups.census.groups == {(GroupType.CLASSIC, "Empty"): 1}
+        node.groups.topics_changed((), {"orders": node.orders})
+        await turns()
+        tally = node.groups.tally
+        assert (tally.offset_commits, tally.offset_deletions, tally.offset_expirations) == (2, 2, 0)
+        await node.groups.submit(GROUP, committing(7))
+        node.clock.advance(120)
+        for _ in range(1000):
+            if tally.offset_expirations:
+                break
+            await asyncio.sleep(0.001)
+        assert (tally.offset_commits, tally.offset_deletions, tally.offset_expirations) == (3, 2, 1)
+        assert (tally.loads, tally.failures) == (2, 0)
+        names = [family.name for family in group_tally_families(tally, node.groups.census.groups)]
+        assert len(names) == len(set(names)) == 10
+
+
+async def test_a_large_partition_is_loaded_while_others_have_their_turns() -> None:
+    def many(state: GroupsState, environment: GroupEnvironment) -> Decided:
+        value = OffsetCommitValue(5, -1, "", 0)
+        return [GroupRecord(OffsetCommitKey(f"g{n // 100}", "orders", n % 100), value) for n in range(5_000)], None
+
+    async with CoordinatingBroker(partitions=1) as node:
+        await node.lead()
+        await node.groups.submit(GROUP, many)
+        node.elect(1)
+        rounds = 0
+        await asyncio.sleep(0)
+        while node.groups.terms[0].phase is TermPhase.LOADING:
+            rounds += 1
+            await asyncio.sleep(0)
+        assert rounds >= 5_000 / 128
+        assert node.groups.terms[0].state.offsets.count == 5_000

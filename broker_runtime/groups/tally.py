@@ -1,0 +1,90 @@
+"""What the coordinators of a broker have done and how many groups they have, for metrics."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from broker_runtime.groups.group import GroupType
+from broker_runtime.groups.records import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    GroupRecord,
+    OffsetCommitKey,
+)
+from broker_runtime.groups.state import GroupsState
+
+_LOOK_INTERVAL_S = 5.0
+_IN_A_ROW_MAX = 50
+"""To tell the state of a large group of KIP-848 takes a look at all of its members."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was decided here and how long loads took, since this process began."""
+
+    offset_commits: int = 0
+    offset_deletions: int = 0
+    offset_expirations: int = 0
+    classic_rebalances: int = 0
+    """Generations that were completed."""
+    consumer_rebalances: int = 0
+    """Epochs of groups of KIP-848."""
+    failures: int = 0
+    """Terms that ended by themselves, other than with the leadership."""
+    loads: int = 0
+    load_ms: float = 0.0
+    load_max_ms: float = 0.0
+
+    def applied(self, record: GroupRecord) -> None:
+        key, value = record
+        if isinstance(key, OffsetCommitKey):
+            if value is None:
+                self.offset_deletions += 1
+            else:
+                self.offset_commits += 1
+        elif isinstance(key, GroupMetadataKey):
+            self.classic_rebalances += isinstance(value, GroupMetadataValue) and bool(value.members)
+        elif isinstance(key, ConsumerGroupMetadataKey):
+            self.consumer_rebalances += value is not None
+
+    def expiring(self, records: Sequence[GroupRecord]) -> None:
+        """Their offsets count as expired, and not as deleted when they are applied."""
+        expired = sum(isinstance(record.key, OffsetCommitKey) for record in records)
+        self.offset_expirations += expired
+        self.offset_deletions -= expired
+
+    def loaded(self, took_s: float) -> None:
+        self.loads += 1
+        self.load_ms += took_s * 1000
+        self.load_max_ms = max(self.load_max_ms, took_s * 1000)
+
+
+Counts = Mapping[tuple[GroupType, str], int]
+"""Groups by type and state."""
+
+
+class Census:
+    """Owns the number of groups by type and state, as of a look at all of them that took many turns."""
+
+    def __init__(self, states: Callable[[], Iterable[GroupsState]]) -> None:
+        """`states` are those of partitions that are loaded."""
+        self._states = states
+        self.groups: Counts = {}
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(_LOOK_INTERVAL_S)
+
+    async def look(self) -> None:
+        found: Counter[tuple[GroupType, str]] = Counter()
+        for state in list(self._states()):
+            for number, group in enumerate(list(state.groups.values()), 1):
+                found[group.type, group.state_name] += 1
+                if number % _IN_A_ROW_MAX == 0:
+                    await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        self.groups = found
