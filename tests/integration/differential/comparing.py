@@ -24,6 +24,7 @@ IDENTIFIERS = (
     "node_id",
     "broker_id",
     "resource_name",
+    "group_id",
     "entity_type",
 )
 

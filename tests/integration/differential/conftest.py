@@ -21,6 +21,12 @@ PROPERTIES: Mapping[str, str] = {
 }
 NO_COORDINATORS = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
 """With one broker Kafka cannot make these topics: it has no coordinators then. To ours they say nothing."""
+COORDINATED: Mapping[str, str] = {
+    "num.partitions": "2",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
 OURS_ONLY = {"sluicegate.broker.replicas.max": "100000"}
 """Kafka has no such limit, and by default ours depends on the machine."""
 
@@ -53,9 +59,15 @@ def limited_pair() -> Iterator[Pair]:
         yield both
 
 
+@pytest.fixture(scope="session")
+def coordinated_pair() -> Iterator[Pair]:
+    with running((), COORDINATED) as both:
+        yield both
+
+
 @contextmanager
 def running(listeners: Sequence[str], properties: Mapping[str, str]) -> Iterator[Pair]:
-    common = {**properties, **NO_COORDINATORS}
+    common = {**NO_COORDINATORS, **properties}
     kafka = ApacheKafka(listeners=listeners, properties=common)
     ours = BrokerProcess(listeners=listeners, properties={**common, **OURS_ONLY})
     with kafka, ours:

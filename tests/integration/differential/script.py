@@ -7,6 +7,7 @@ from tests.integration.differential import (
     configs,
     connections,
     frames,
+    offsets,
     partitions,
     records,
     static_limits,
@@ -62,6 +63,15 @@ WITH_LIMITS_IN_THE_FILE: Mapping[str, Sequence] = {
     "limits of the file described": static_limits.described,
     "limits of the file": static_limits.held,
     "limits of the file changed": static_limits.changed,
+}
+
+WITH_COORDINATORS: Mapping[str, Sequence] = {
+    "offsets of nobody": offsets.committed_by_nobody,
+    "offsets refused": offsets.refused_to_nobody,
+    "offsets of members": offsets.committed_by_members,
+    "offsets deleted": offsets.deleted,
+    "offsets of deleted topics": offsets.gone_with_their_topic,
+    "offsets by topic ids": offsets.by_topic_ids,
 }
 
 PLAYED_AGAIN = (

@@ -5,7 +5,7 @@ import pytest
 from tests.integration.differential.comparing import Difference, differences
 from tests.integration.differential.conftest import Pair
 from tests.integration.differential.play import Sequence
-from tests.integration.differential.script import PLAYED_AGAIN, SEQUENCES, WITH_LIMITS_IN_THE_FILE
+from tests.integration.differential.script import PLAYED_AGAIN, SEQUENCES, WITH_COORDINATORS, WITH_LIMITS_IN_THE_FILE
 from tests.integration.differential.wanted import PAGE, outdated, page, unexplained
 
 TRIES = 3
@@ -19,6 +19,11 @@ def test_answers_differ_only_as_wanted(pair: Pair, name: str) -> None:
 @pytest.mark.parametrize("name", WITH_LIMITS_IN_THE_FILE)
 def test_answers_differ_only_as_wanted_with_limits_in_the_file(limited_pair: Pair, name: str) -> None:
     compare(limited_pair, name, WITH_LIMITS_IN_THE_FILE[name])
+
+
+@pytest.mark.parametrize("name", WITH_COORDINATORS)
+def test_answers_differ_only_as_wanted_with_coordinators(coordinated_pair: Pair, name: str) -> None:
+    compare(coordinated_pair, name, WITH_COORDINATORS[name])
 
 
 def compare(pair: Pair, name: str, sequence: Sequence) -> None:

@@ -304,6 +304,13 @@ TABLE: Sequence[Wanted] = (
         "A negative limit counts as the smallest one; Kafka fails over it.",
     ),
     Wanted("offsets looked up", "a partition twice/*", ABSENT, ENTRY, TWICE),
+    Wanted(
+        "offsets of nobody",
+        "no partitions, */topics/kept",
+        ABSENT,
+        ENTRY,
+        "A topic that is named without partitions is answered without any; Kafka leaves it out.",
+    ),
     # Both figures of how soon they are answered ("answered at once", "last answer after s"); how many must be alike.
     Wanted("connections and the broker's rate", "between brokers/* *", "*", "*", BROKERS_OWN),
     Wanted("connections and an address's rate", "between brokers too/*", "*", "*", BROKERS_OWN),
