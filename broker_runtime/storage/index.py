@@ -132,10 +132,9 @@ class Index:
         self._written = end
         self._synced = False
 
-    def write_beside(self, suffix: str) -> None:
+    def write_to(self, file: File) -> None:
         """All entries, for good, to a file that is about to get the index's name; in any thread."""
         data = bytes(self.entries.data)
-        file = self._fs.open(self.path.with_name(self.path.name + suffix), create=True)
         file.write_at([data], 0)
         file.fsync()
         self._written, self._synced = len(data), True

@@ -64,10 +64,6 @@ class SegmentIndexes:
         self.offsets.write()
         self.times.write()
 
-    def write_beside(self, suffix: str) -> None:
-        self.offsets.write_beside(suffix)
-        self.times.write_beside(suffix)
-
     def take_unsynced(self) -> list[File]:
         """As `Index.take_unsynced`, after a `write`."""
         self.write()

@@ -40,7 +40,10 @@ class Swap:
         """It is finished, or a start has to finish it: it is not withdrawn any more."""
         self.new = Segment(place.fs, place.folder, old[0].base_offset, old[-1].created_ms)
         self.new.indexes.renew()
-        self.new.file = place.fs.open(_named(self.new.path, CLEANED), create=True)
+        # Here and not in a thread: meanwhile a log may be deleted, and another one have its name.
+        self.new.file, *self._index_files = [
+            place.fs.open(_named(path, CLEANED), create=True) for path in (self.new.path, *self.new.indexes.paths)
+        ]
 
     @property
     def is_possible(self) -> bool:
@@ -53,7 +56,9 @@ class Swap:
     def sync(self) -> None:
         """In a thread, before `begin`: what was written is there for good."""
         self.new.file.fsync()
-        self.new.indexes.write_beside(CLEANED)
+        offsets, times = self._index_files
+        self.new.indexes.offsets.write_to(offsets)
+        self.new.indexes.times.write_to(times)
 
     def begin(self) -> None:
         """From the next sync of the folder on a start completes it. Raises OSError."""

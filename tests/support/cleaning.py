@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from broker_runtime.errors import KafkaError
 from broker_runtime.storage.batch import (
     COMPRESSION_MASK,
     HEADER,
@@ -53,7 +54,10 @@ def clean(
             work = next(works)
             before_work(number)
             number += 1
-            work()
+            try:
+                work()
+            except (OSError, KafkaError) as error:
+                works.throw(error)
     except StopIteration as done:
         house.log.first_dirty_offset = done.value
     except CleaningStoppedError:

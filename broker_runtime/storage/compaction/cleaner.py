@@ -78,6 +78,9 @@ class LogCleaner:
             if not log.config.compacted or log.failure is not None or self._logs.get(key) is not log:
                 continue
             dirt = _dirt(log, now_ms)
+            if dirt.end < _dirt(log, now_ms, log.log_end_offset).end:
+                # Clean what is synced, and have the rest synced for the next time.
+                log.files.syncs.begin_sealed()
             if key in self._uncleanable:
                 uncleanable_bytes += dirt.dirty_bytes
             elif dirt.is_cleanable(log.config) and (best is None or dirt.ratio > best[1].ratio):
@@ -140,10 +143,10 @@ class LogCleaner:
         )
 
 
-def _dirt(log: Log, now_ms: int) -> Dirt:
+def _dirt(log: Log, now_ms: int, synced_end: int | None = None) -> Dirt:
     """Only what a power loss cannot take makes older records superfluous."""
     first_dirty = max(log.first_dirty_offset, log.log_start_offset)
-    settled_end = min(log.high_watermark, log.recovery_point)
+    settled_end = min(log.high_watermark, log.recovery_point if synced_end is None else synced_end)
     return Dirt(log.segments, log.config, first_dirty, settled_end, now_ms)
 
 

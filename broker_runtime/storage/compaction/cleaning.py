@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from broker_runtime.clock import Clock
+from broker_runtime.errors import KafkaError
 from broker_runtime.storage.compaction.dirt import Dirt, grouped
 from broker_runtime.storage.compaction.offset_map import OffsetMap
 from broker_runtime.storage.compaction.steps import Buffers, Counts, Rules, Source, fill_map, write_kept
 from broker_runtime.storage.compaction.turns import Turns, Work
+from broker_runtime.storage.filesystem import File
 from broker_runtime.storage.log import Log
 from broker_runtime.storage.segment import Segment
 from broker_runtime.storage.swap import Swap
@@ -46,6 +48,7 @@ class Cleaning:
         self._clock = clock
         self._cuts = log.files.syncs.cuts
         self._turns: Turns | None = None
+        self._old_files: list[File] = []
         self._bytes = 0
 
     @property
@@ -55,20 +58,35 @@ class Cleaning:
 
     def run(self) -> Generator[Work, None, int]:
         """Up to where the log is clean now. Raises CleaningStoppedError, OSError, KafkaError."""
+        try:
+            return (yield from self._run())
+        except (OSError, KafkaError) as error:
+            if self._log.failure is not None:
+                raise CleaningStoppedError(self._log.failure) from error
+            raise
+
+    def _run(self) -> Generator[Work, None, int]:
         log, dirt, settings = self._log, self._dirt, self._settings
         buffers = Buffers(settings.io_bytes, settings.unpacked_bytes_max, log.config.index_interval_bytes)
         offsets = OffsetMap(settings.map_bytes, settings.map_load_factor)
         offsets.latest = dirt.first_dirty - 1
         dirty = [each for each in log.segments if dirt.first_dirty < each.next_offset <= dirt.end]
         sources = [_source(segment, dirt.first_dirty) for segment in dirty]
+        del dirty
         yield from self._in_turns(Turns(fill_map(offsets, sources, dirt.first_dirty, buffers, self.counts), self._now))
+        del sources
         self.utilization = offsets.utilization
         end = offsets.latest + 1
         newest = {producer: batch.last_offset for producer, _, batch in log.producers.newest_batches()}
         rules = Rules(offsets, newest, self._clock.wall_ms(), log.config.delete_retention_ms)
         segments = [each for each in log.segments if each.base_offset < end and each.next_offset <= dirt.end]
-        for begin, stop in list(grouped(segments, log.config)):
-            yield from self._clean_group(segments[begin:stop], rules, buffers)
+        groups = [segments[begin:stop] for begin, stop in grouped(segments, log.config)]
+        del segments
+        while groups:
+            yield from self._clean_group(groups.pop(0), rules, buffers)
+            # To let go of the last reference to a large file that has no name any more takes milliseconds.
+            yield self._old_files.clear
+            self._check()
         return end
 
     def _now(self) -> float:
@@ -83,8 +101,10 @@ class Cleaning:
 
     def _check(self) -> None:
         log = self._log
-        if log.failure is not None or log.files.syncs.cuts != self._cuts or not log.config.compacted:
-            raise CleaningStoppedError(f"{log.place} was cut, closed or configured otherwise")
+        if log.failure is not None:
+            raise CleaningStoppedError(log.failure)
+        if log.files.syncs.cuts != self._cuts or not log.config.compacted:
+            raise CleaningStoppedError(f"{log.place} was cut, or is not compacted any more")
 
     def _clean_group(self, old: list[Segment], rules: Rules, buffers: Buffers) -> Generator[Work, None, None]:
         log, counts = self._log, self.counts
@@ -96,6 +116,7 @@ class Cleaning:
             if len(old) > 1 or counts.batches_changed > changed_before:
                 yield swap.sync
                 yield from self._put_in_place(swap)
+                self._old_files += [segment.file for segment in old]
         finally:
             if not swap.is_final:
                 self._tidy(swap)
