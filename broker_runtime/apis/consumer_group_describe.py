@@ -24,7 +24,7 @@ async def handle(request: Any, call: Call, context: BrokerContext) -> Fields:
 async def _described(group_id: str, context: BrokerContext) -> Fields:
     try:
         if not group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "a group has an id")
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         group = await context.groups.submit(
             group_id, lambda state, environment: ((), describe(state, environment, group_id))
         )
@@ -58,7 +58,7 @@ def _member(described: DescribedMember) -> Fields:
         "client_id": metadata.client_id,
         "client_host": metadata.client_host,
         "subscribed_topic_names": metadata.subscribed_topic_names,
-        "subscribed_topic_regex": metadata.subscribed_topic_regex,
+        "subscribed_topic_regex": metadata.subscribed_topic_regex or "",
         "assignment": _assignment(described.assignment),
         "target_assignment": _assignment(described.target_assignment),
         "member_type": _CLASSIC if member.speaks_classic else _CONSUMER,

@@ -23,7 +23,7 @@ class DescribedMember(NamedTuple):
 
     member: ConsumerMember
     assignment: tuple[TopicPartitions, ...]
-    """What it owns; topics that are gone are left out."""
+    """What it owns, and has not given up yet; topics that are gone are left out."""
     target_assignment: tuple[TopicPartitions, ...]
 
 
@@ -44,13 +44,21 @@ def describe(state: GroupsState, environment: GroupEnvironment, group_id: str) -
     members = tuple(
         DescribedMember(
             member,
-            _named(member.current.assigned_partitions, environment),
+            _named(_held(member), environment),
             _named(group.target.get(member.member_id, NOTHING), environment),
         )
         for member in group.members.values()
     )
     assignor = group.subscriptions.preferred_assignor(None, None) or environment.config.group_consumer_assignors[0]
     return DescribedGroup(group_id, group.state_name, group.epoch, group.assignment_epoch, assignor, members)
+
+
+def _held(member: ConsumerMember) -> Assignment:
+    assigned, pending = member.current.assigned_partitions, member.current.partitions_pending_revocation
+    if not pending:
+        return assigned
+    topics = {**assigned, **pending}
+    return {topic: tuple(sorted((*assigned.get(topic, ()), *pending.get(topic, ())))) for topic in topics}
 
 
 def _named(assignment: Assignment, environment: GroupEnvironment) -> tuple[TopicPartitions, ...]:

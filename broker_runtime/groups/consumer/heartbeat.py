@@ -33,6 +33,9 @@ from broker_runtime.groups.records import (
 )
 from broker_runtime.groups.state import GroupsState
 
+_FIRST_EPOCH = 2
+"""Apache Kafka's: there is one before it for members to be in while the first assignment is computed."""
+
 
 class HeartbeatAnswer(NamedTuple):
     """What a member is told."""
@@ -108,8 +111,8 @@ def _decide(
         refresh(group, change, environment)
     names_changed = member.metadata.subscribed_topic_names != speaker.member.metadata.subscribed_topic_names
     bump = group.epoch == 0 or names_changed or regex_change is RegexChange.RESOLVED
-    epoch, metadata_hash = _group_epoch(group, environment, change, bump, records)
-    target = target_for(group, epoch, change, environment, records, metadata_hash)
+    epoch = _group_epoch(group, environment, change, bump, records)
+    target = target_for(group, epoch, change, environment, records)
     subscription_changed = names_changed or regex_change is not RegexChange.NONE
     moved = _reconciled(group, member, target, environment, request, subscription_changed)
     if moved is not member:
@@ -151,17 +154,17 @@ def _group_epoch(
     change: MemberChange,
     bump: bool,
     records: list[GroupRecord],
-) -> tuple[int, int]:
-    """The group's epoch, which goes up where the member wants it or topics are not what they were; and their hash."""
+) -> int:
+    """It goes up where the member wants it, or topics are not what they were."""
     if not bump and not group.metadata_stale:
-        return group.epoch, group.metadata_hash
+        return group.epoch
     metadata_hash = _hash_after(group, environment, change)
     group.metadata_stale = False
     if not bump and metadata_hash == group.metadata_hash:
-        return group.epoch, metadata_hash
-    value = ConsumerGroupMetadataValue(group.epoch + 1, metadata_hash)
+        return group.epoch
+    value = ConsumerGroupMetadataValue(group.epoch + 1 if group.epoch else _FIRST_EPOCH, metadata_hash)
     records.append(GroupRecord(ConsumerGroupMetadataKey(group.group_id), value))
-    return value.epoch, metadata_hash
+    return value.epoch
 
 
 def _hash_after(group: ConsumerGroup, environment: GroupEnvironment, change: MemberChange) -> int:

@@ -22,8 +22,6 @@ from broker_runtime.groups.consumer.topics import TopicFacts, known_topics
 from broker_runtime.groups.environment import GroupEnvironment, GroupTimer
 from broker_runtime.groups.records import (
     Assignment,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
     ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
@@ -107,7 +105,6 @@ def target_for(
     change: MemberChange,
     environment: GroupEnvironment,
     records: list[GroupRecord],
-    metadata_hash: int,
 ) -> Target:
     """What the changed member is to go by now. `epoch` is the group's, `records` get what is computed here."""
     last = Target(group.assignment_epoch, _target_of(group, change))
@@ -129,12 +126,9 @@ def target_for(
         _assign_aside(group, work, environment)
         return last
     # Nobody has an epoch to go by yet: the first is one without partitions, and the computed one comes behind it.
-    records.append(_epoch_record(group.group_id, epoch, 0))
-    records.append(
-        GroupRecord(ConsumerGroupMetadataKey(group.group_id), ConsumerGroupMetadataValue(epoch + 1, metadata_hash))
-    )
+    records.append(_epoch_record(group.group_id, epoch - 1, 0))
     _assign_later(group.group_id, 0, environment)
-    return Target(epoch, NOTHING)
+    return Target(epoch - 1, NOTHING)
 
 
 def is_large(group: ConsumerGroup) -> bool:

@@ -6,6 +6,7 @@ from tests.integration.differential import (
     client_quotas,
     configs,
     connections,
+    consumer_groups,
     frames,
     offsets,
     partitions,
@@ -72,6 +73,18 @@ WITH_COORDINATORS: Mapping[str, Sequence] = {
     "offsets deleted": offsets.deleted,
     "offsets of deleted topics": offsets.gone_with_their_topic,
     "offsets by topic ids": offsets.by_topic_ids,
+}
+
+OF_CONSUMER_GROUPS: Mapping[str, Sequence] = {
+    "consumer groups refused": consumer_groups.refused,
+    "consumer groups shared": consumer_groups.shared,
+    "consumer groups and subscriptions": consumer_groups.subscriptions,
+    "consumer groups and expressions": consumer_groups.expressions,
+    "consumer groups and static members": consumer_groups.static_members,
+    "consumer groups at a pace": consumer_groups.paced,
+    "consumer groups and silent members": consumer_groups.silent,
+    "consumer groups and commits": consumer_groups.commits,
+    "consumer groups and assignors": consumer_groups.assignors,
 }
 
 PLAYED_AGAIN = (

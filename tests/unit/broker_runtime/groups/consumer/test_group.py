@@ -27,20 +27,20 @@ def coordinator() -> Coordinator:
 
 def test_members_commit_and_ask_in_their_epoch_only(coordinator: Coordinator) -> None:
     group = coordinator.group
-    group.check_commit(Committer("a", 1))
-    group.check_fetch(Committer("a", 1))
+    group.check_commit(Committer("a", 2))
+    group.check_fetch(Committer("a", 2))
     group.check_fetch(Committer())
     for committer, code in (
-        (Committer("a", 0), ErrorCode.STALE_MEMBER_EPOCH),
-        (Committer("a", 2), ErrorCode.STALE_MEMBER_EPOCH),
-        (Committer("b", 1), ErrorCode.UNKNOWN_MEMBER_ID),
+        (Committer("a", 1), ErrorCode.STALE_MEMBER_EPOCH),
+        (Committer("a", 3), ErrorCode.STALE_MEMBER_EPOCH),
+        (Committer("b", 2), ErrorCode.UNKNOWN_MEMBER_ID),
     ):
         with refused(code):
             group.check_commit(committer)
         with refused(code):
             group.check_fetch(committer)
     with refused(ErrorCode.UNSUPPORTED_VERSION):
-        group.check_commit(Committer("a", 1, api_version=8))
+        group.check_commit(Committer("a", 2, api_version=8))
     with refused(ErrorCode.UNKNOWN_MEMBER_ID):
         group.check_commit(Committer())
 
@@ -49,7 +49,7 @@ def test_anybody_may_commit_to_an_empty_group(coordinator: Coordinator) -> None:
     coordinator.leave("a")
     coordinator.group.check_commit(Committer())
     with refused(ErrorCode.UNKNOWN_MEMBER_ID):
-        coordinator.group.check_commit(Committer("a", 1))
+        coordinator.group.check_commit(Committer("a", 2))
 
 
 def test_offsets_of_topics_that_are_read_do_not_expire(coordinator: Coordinator) -> None:
@@ -89,10 +89,10 @@ def test_a_cleaned_log_makes_the_same_group(coordinator: Coordinator) -> None:
     """The last record of each key is enough, wherever it stands."""
     coordinator.wait(1)
     coordinator.join("b", "orders")
-    coordinator.heartbeat("a", 1)
-    coordinator.heartbeat("a", 1, owned=coordinator.assigned("a"))
-    coordinator.heartbeat("b", 2)
-    coordinator.heartbeat("b", 2, client_host="/elsewhere")
+    coordinator.heartbeat("a", 2)
+    coordinator.heartbeat("a", 2, owned=coordinator.assigned("a"))
+    coordinator.heartbeat("b", 3)
+    coordinator.heartbeat("b", 3, client_host="/elsewhere")
     last = {record.key: number for number, record in enumerate(coordinator.log)}
     state = GroupsState(APPLIERS)
     for number in sorted(last.values()):
@@ -104,7 +104,7 @@ def test_a_fail_over_gives_every_member_its_whole_session(coordinator: Coordinat
     coordinator.wait(40)
     coordinator.fail_over()
     coordinator.wait(44)
-    assert coordinator.heartbeat("a", 1).member_epoch == 1
+    assert coordinator.heartbeat("a", 2).member_epoch == 2
     coordinator.fail_over()
     coordinator.wait(46)
     assert coordinator.group.is_empty
@@ -113,7 +113,7 @@ def test_a_fail_over_gives_every_member_its_whole_session(coordinator: Coordinat
 def test_who_had_to_give_up_has_to_after_a_fail_over(coordinator: Coordinator) -> None:
     coordinator.wait(1)
     coordinator.join("b", "orders")
-    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 2)
     coordinator.fail_over()
     for _ in range(13):
         coordinator.wait(5)

@@ -15,7 +15,7 @@ def coordinator() -> Coordinator:
 
 def test_the_first_member_has_all_partitions_at_once(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 3)
-    assert coordinator.join("a", "orders") == HeartbeatAnswer("a", 1, 5_000, {topic: (0, 1, 2)})
+    assert coordinator.join("a", "orders") == HeartbeatAnswer("a", 2, 5_000, {topic: (0, 1, 2)})
     assert coordinator.group.state_name == "Stable"
 
 
@@ -23,7 +23,7 @@ def test_a_steady_member_is_told_its_epoch_and_nothing_is_written(coordinator: C
     coordinator.topic("orders", 3)
     coordinator.join("a", "orders")
     written = len(coordinator.log)
-    assert coordinator.heartbeat("a", 1) == HeartbeatAnswer("a", 1, 5_000, None)
+    assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 2, 5_000, None)
     assert len(coordinator.log) == written
 
 
@@ -31,8 +31,8 @@ def test_a_full_request_is_answered_in_full(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders")
     full = {"subscribed_topic_names": ("orders",), "rebalance_timeout_ms": 60_000, "owned": {topic: (0, 1)}}
-    assert coordinator.heartbeat("a", 1, **full).assignment == {topic: (0, 1)}
-    assert coordinator.heartbeat("a", 1, owned={topic: (0, 1)}).assignment is None
+    assert coordinator.heartbeat("a", 2, **full).assignment == {topic: (0, 1)}
+    assert coordinator.heartbeat("a", 2, owned={topic: (0, 1)}).assignment is None
 
 
 def test_a_partition_goes_to_the_next_member_only_when_the_first_has_given_it_up(coordinator: Coordinator) -> None:
@@ -40,28 +40,28 @@ def test_a_partition_goes_to_the_next_member_only_when_the_first_has_given_it_up
     coordinator.join("a", "orders")
     coordinator.wait(1)
     joined = coordinator.join("b", "orders")
-    assert (joined.member_epoch, joined.assignment) == (2, {})
-    told = coordinator.heartbeat("a", 1)
-    assert told.member_epoch == 1
+    assert (joined.member_epoch, joined.assignment) == (3, {})
+    told = coordinator.heartbeat("a", 2)
+    assert told.member_epoch == 2
     assert told.assignment is not None
     (kept,) = told.assignment[topic]
-    assert coordinator.heartbeat("b", 2).assignment is None
-    assert coordinator.heartbeat("a", 1, owned={topic: (0, 1)}) == HeartbeatAnswer("a", 1, 5_000, None)
-    assert coordinator.heartbeat("a", 1, owned={topic: (kept,)}) == HeartbeatAnswer("a", 2, 5_000, None)
-    assert coordinator.heartbeat("b", 2) == HeartbeatAnswer("b", 2, 5_000, {topic: (1 - kept,)})
+    assert coordinator.heartbeat("b", 3).assignment is None
+    assert coordinator.heartbeat("a", 2, owned={topic: (0, 1)}) == HeartbeatAnswer("a", 2, 5_000, None)
+    assert coordinator.heartbeat("a", 2, owned={topic: (kept,)}) == HeartbeatAnswer("a", 3, 5_000, None)
+    assert coordinator.heartbeat("b", 3) == HeartbeatAnswer("b", 3, 5_000, {topic: (1 - kept,)})
     assert coordinator.group.state_name == "Stable"
 
 
 def test_assignments_are_computed_once_in_an_interval(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 4)
     coordinator.join("a", "orders")
-    assert coordinator.join("b", "orders") == HeartbeatAnswer("b", 1, 5_000, {})
-    assert (coordinator.group.epoch, coordinator.group.assignment_epoch) == (2, 1)
+    assert coordinator.join("b", "orders") == HeartbeatAnswer("b", 2, 5_000, {})
+    assert (coordinator.group.epoch, coordinator.group.assignment_epoch) == (3, 2)
     assert coordinator.group.state_name == "Assigning"
     coordinator.wait(1)
-    assert coordinator.heartbeat("b", 1).member_epoch == 2
-    assert coordinator.group.assignment_epoch == 2
-    assert coordinator.heartbeat("a", 1).assignment is not None
+    assert coordinator.heartbeat("b", 2).member_epoch == 3
+    assert coordinator.group.assignment_epoch == 3
+    assert coordinator.heartbeat("a", 2).assignment is not None
     assert len(coordinator.assigned("a")[topic]) == 2
 
 
@@ -69,33 +69,33 @@ def test_without_an_interval_each_change_is_assigned_at_once() -> None:
     coordinator = Coordinator(BrokerConfig(group_consumer_assignment_interval_ms=0))
     coordinator.topic("orders", 4)
     coordinator.join("a", "orders")
-    assert coordinator.join("b", "orders").member_epoch == 2
+    assert coordinator.join("b", "orders").member_epoch == 3
 
 
 def test_epochs_that_cannot_be_are_fenced(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders")
     with refused(ErrorCode.FENCED_MEMBER_EPOCH):
-        coordinator.heartbeat("a", 2)
+        coordinator.heartbeat("a", 3)
     coordinator.topic("orders", 4)
     coordinator.wait(1)
-    assert coordinator.heartbeat("a", 1).member_epoch == 2
+    assert coordinator.heartbeat("a", 2).member_epoch == 3
     with refused(ErrorCode.FENCED_MEMBER_EPOCH):
-        coordinator.heartbeat("a", 1)
+        coordinator.heartbeat("a", 2)
     with refused(ErrorCode.FENCED_MEMBER_EPOCH):
-        coordinator.heartbeat("a", 1, owned={topic: (0, 9)})
-    assert coordinator.heartbeat("a", 1, owned={topic: (0, 1)}).member_epoch == 2, "the answer was lost"
+        coordinator.heartbeat("a", 2, owned={topic: (0, 9)})
+    assert coordinator.heartbeat("a", 2, owned={topic: (0, 1)}).member_epoch == 3, "the answer was lost"
 
 
 def test_a_member_may_begin_again_and_has_what_it_had(coordinator: Coordinator) -> None:
     topic = coordinator.topic("orders", 2)
     coordinator.join("a", "orders")
-    assert coordinator.join("a", "orders") == HeartbeatAnswer("a", 1, 5_000, {topic: (0, 1)})
+    assert coordinator.join("a", "orders") == HeartbeatAnswer("a", 2, 5_000, {topic: (0, 1)})
 
 
 def test_members_and_groups_that_are_not_there(coordinator: Coordinator) -> None:
     with refused(ErrorCode.GROUP_ID_NOT_FOUND):
-        coordinator.heartbeat("a", 1)
+        coordinator.heartbeat("a", 2)
     with refused(ErrorCode.GROUP_ID_NOT_FOUND):
         coordinator.leave("a")
     coordinator.join("a", "orders")
@@ -128,7 +128,7 @@ def test_who_leaves_frees_its_partitions(coordinator: Coordinator) -> None:
     coordinator.join("b", "orders")
     assert coordinator.leave("a") == HeartbeatAnswer("a", -1)
     coordinator.wait(1)
-    assert coordinator.heartbeat("b", 2) == HeartbeatAnswer("b", 3, 5_000, {topic: (0, 1)})
+    assert coordinator.heartbeat("b", 3) == HeartbeatAnswer("b", 4, 5_000, {topic: (0, 1)})
     coordinator.leave("b")
     assert coordinator.group.state_name == "Empty"
     assert coordinator.group.is_empty
@@ -137,13 +137,13 @@ def test_who_leaves_frees_its_partitions(coordinator: Coordinator) -> None:
 def test_a_silent_member_is_put_out(coordinator: Coordinator) -> None:
     coordinator.join("a", "orders")
     coordinator.wait(44)
-    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 2)
     coordinator.wait(44.9)
     assert "a" in coordinator.group.members
     coordinator.wait(0.2)
     with refused(ErrorCode.UNKNOWN_MEMBER_ID):
-        coordinator.heartbeat("a", 1)
-    assert coordinator.group.epoch == 2
+        coordinator.heartbeat("a", 2)
+    assert coordinator.group.epoch == 3
 
 
 def test_who_does_not_give_up_in_time_is_put_out(coordinator: Coordinator) -> None:
@@ -151,13 +151,13 @@ def test_who_does_not_give_up_in_time_is_put_out(coordinator: Coordinator) -> No
     coordinator.join("a", "orders", rebalance_timeout_ms=20_000)
     coordinator.wait(1)
     coordinator.join("b", "orders")
-    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 2)
     for _ in range(3):
         coordinator.wait(5)
-        coordinator.heartbeat("a", 1, owned={topic: (0, 1)})
+        coordinator.heartbeat("a", 2, owned={topic: (0, 1)})
     coordinator.wait(5.1)
     assert set(coordinator.group.members) == {"b"}
-    assert coordinator.heartbeat("b", 2).assignment == {topic: (0, 1)}
+    assert coordinator.heartbeat("b", 3).assignment == {topic: (0, 1)}
 
 
 def test_who_gives_up_in_time_stays(coordinator: Coordinator) -> None:
@@ -165,8 +165,8 @@ def test_who_gives_up_in_time_stays(coordinator: Coordinator) -> None:
     coordinator.join("a", "orders", rebalance_timeout_ms=20_000)
     coordinator.wait(1)
     coordinator.join("b", "orders")
-    coordinator.heartbeat("a", 1)
-    coordinator.heartbeat("a", 1, owned=coordinator.assigned("a"))
+    coordinator.heartbeat("a", 2)
+    coordinator.heartbeat("a", 2, owned=coordinator.assigned("a"))
     assert not coordinator.environment.timers.is_set(GROUP, "rebalance", "a")
     coordinator.wait(30)
     assert "a" in coordinator.group.members
@@ -177,26 +177,26 @@ def test_the_assignor_that_most_members_ask_for_is_taken(coordinator: Coordinato
     coordinator.join("a", "one", "two", server_assignor="range")
     coordinator.wait(1)
     coordinator.join("b", "one", "two")
-    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 2)
     assert coordinator.assigned("a") == {one: (0,), two: (0,)}, "range gives the first partition to the first member"
-    coordinator.heartbeat("b", 2, server_assignor="uniform")
+    coordinator.heartbeat("b", 3, server_assignor="uniform")
     coordinator.wait(1)
     coordinator.join("c", "one", "two", server_assignor="uniform")
-    coordinator.heartbeat("a", 2)
+    coordinator.heartbeat("a", 3)
     assert sum(len(each) for each in coordinator.assigned("a").values()) == 1
 
 
 def test_topics_that_come_and_grow_are_found_with_the_next_heartbeat(coordinator: Coordinator) -> None:
     coordinator.join("a", "orders")
-    assert coordinator.heartbeat("a", 1).assignment is None
+    assert coordinator.heartbeat("a", 2).assignment is None
     topic = coordinator.topic("orders", 1)
     coordinator.wait(1)
-    assert coordinator.heartbeat("a", 1) == HeartbeatAnswer("a", 2, 5_000, {topic: (0,)})
+    assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 3, 5_000, {topic: (0,)})
     coordinator.topic("other", 1)
-    assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 2, 5_000, None)
+    assert coordinator.heartbeat("a", 3) == HeartbeatAnswer("a", 3, 5_000, None)
     coordinator.topic("orders", 3)
     coordinator.wait(1)
-    assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 3, 5_000, {topic: (0, 1, 2)})
+    assert coordinator.heartbeat("a", 3) == HeartbeatAnswer("a", 4, 5_000, {topic: (0, 1, 2)})
 
 
 def test_a_topic_that_goes_is_taken_away(coordinator: Coordinator) -> None:
@@ -204,8 +204,8 @@ def test_a_topic_that_goes_is_taken_away(coordinator: Coordinator) -> None:
     coordinator.join("a", "one", "two")
     coordinator.delete_topic("two")
     coordinator.wait(1)
-    assert coordinator.heartbeat("a", 1).assignment == {one: (0,)}
-    assert coordinator.heartbeat("a", 1, owned={one: (0,)}).member_epoch == 2
+    assert coordinator.heartbeat("a", 2).assignment == {one: (0,)}
+    assert coordinator.heartbeat("a", 2, owned={one: (0,)}).member_epoch == 3
     assert coordinator.group.state_name == "Stable"
     assert two not in coordinator.assigned("a")
 
@@ -213,16 +213,16 @@ def test_a_topic_that_goes_is_taken_away(coordinator: Coordinator) -> None:
 def test_a_member_that_asks_for_less_gives_up_at_once(coordinator: Coordinator) -> None:
     one, _ = coordinator.topic("one", 1), coordinator.topic("two", 1)
     coordinator.join("a", "one", "two")
-    told = coordinator.heartbeat("a", 1, subscribed_topic_names=("one",))
-    assert (told.member_epoch, told.assignment) == (1, {one: (0,)})
+    told = coordinator.heartbeat("a", 2, subscribed_topic_names=("one",))
+    assert (told.member_epoch, told.assignment) == (2, {one: (0,)})
 
 
 def test_a_changed_client_is_written_and_wants_no_new_assignment(coordinator: Coordinator) -> None:
     coordinator.topic("one", 1)
     coordinator.join("a", "one", client_id="x", client_host="/10.0.0.1")
-    coordinator.heartbeat("a", 1, client_id="x", client_host="/10.0.0.2")
+    coordinator.heartbeat("a", 2, client_id="x", client_host="/10.0.0.2")
     assert coordinator.group.members["a"].metadata.client_host == "/10.0.0.2"
-    assert coordinator.group.epoch == 1
+    assert coordinator.group.epoch == 2
 
 
 def test_a_refused_request_writes_nothing(coordinator: Coordinator) -> None:

@@ -15,9 +15,9 @@ def coordinator() -> Coordinator:
 def test_topics_are_found_behind_the_join_and_given_with_a_heartbeat(coordinator: Coordinator) -> None:
     orders = coordinator.topic("orders", 1)
     coordinator.topic("reorders", 1)
-    assert coordinator.join("a", regex="ord.*") == HeartbeatAnswer("a", 1, 5_000, {})
+    assert coordinator.join("a", regex="ord.*") == HeartbeatAnswer("a", 2, 5_000, {})
     coordinator.wait(1)
-    assert coordinator.heartbeat("a", 1) == HeartbeatAnswer("a", 2, 5_000, {orders: (0,)})
+    assert coordinator.heartbeat("a", 2) == HeartbeatAnswer("a", 3, 5_000, {orders: (0,)})
     assert coordinator.group.is_subscribed_to("orders")
     assert not coordinator.group.is_subscribed_to("reorders")
 
@@ -26,10 +26,10 @@ def test_a_second_member_with_a_known_expression_is_assigned_at_once(coordinator
     orders = coordinator.topic("orders", 2)
     coordinator.join("a", regex="ord.*")
     coordinator.wait(2)
-    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 2)
     coordinator.wait(2)
     joined = coordinator.join("b", regex="ord.*")
-    assert joined.member_epoch == 3
+    assert joined.member_epoch == 4
     assert len(coordinator.group.target["b"][orders]) == 1
 
 
@@ -38,7 +38,7 @@ def test_what_is_no_expression_is_refused_also_for_a_member_that_has_one(coordin
         coordinator.join("a", regex="[")
     coordinator.join("a", regex="ok")
     with refused(ErrorCode.INVALID_REGULAR_EXPRESSION):
-        coordinator.heartbeat("a", 1, subscribed_topic_regex="(")
+        coordinator.heartbeat("a", 2, subscribed_topic_regex="(")
     assert coordinator.group.members["a"].regex == "ok"
 
 
@@ -46,14 +46,14 @@ def test_new_topics_are_looked_for_but_not_more_than_every_ten_seconds(coordinat
     coordinator.topic("orders", 1)
     coordinator.join("a", regex="ord.*")
     coordinator.wait(2)
-    coordinator.heartbeat("a", 1)
-    new = coordinator.topic("ordinary", 1)
     coordinator.heartbeat("a", 2)
+    new = coordinator.topic("ordinary", 1)
+    coordinator.heartbeat("a", 3)
     assert not coordinator.group.is_subscribed_to("ordinary")
     coordinator.wait(9)
-    coordinator.heartbeat("a", 2)
+    coordinator.heartbeat("a", 3)
     assert coordinator.group.is_subscribed_to("ordinary")
-    told = coordinator.heartbeat("a", 2)
+    told = coordinator.heartbeat("a", 3)
     assert told.assignment is not None
     assert new in told.assignment
 
@@ -62,13 +62,13 @@ def test_expressions_are_looked_at_again_after_the_interval(coordinator: Coordin
     coordinator.topic("orders", 1)
     coordinator.join("a", regex="ord.*")
     coordinator.wait(2)
-    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 2)
     first = coordinator.group.subscriptions.resolved["ord.*"].timestamp_ms
     for _ in range(21):
         coordinator.wait(30)
-        coordinator.heartbeat("a", 2)
+        coordinator.heartbeat("a", 3)
     assert coordinator.group.subscriptions.resolved["ord.*"].timestamp_ms > first
-    assert coordinator.group.epoch == 2, "the topics are the same"
+    assert coordinator.group.epoch == 3, "the topics are the same"
 
 
 def test_the_last_subscriber_takes_its_expression_along(coordinator: Coordinator) -> None:
@@ -87,8 +87,8 @@ def test_an_empty_expression_ends_the_subscription(coordinator: Coordinator) -> 
     orders = coordinator.topic("orders", 1)
     coordinator.join("a", regex="ord.*")
     coordinator.wait(2)
-    coordinator.heartbeat("a", 1)
-    told = coordinator.heartbeat("a", 2, subscribed_topic_regex="", owned={orders: (0,)})
+    coordinator.heartbeat("a", 2)
+    told = coordinator.heartbeat("a", 3, subscribed_topic_regex="", owned={orders: (0,)})
     assert told.assignment == {}
     assert coordinator.group.subscriptions.regexes == {}
 
@@ -96,6 +96,6 @@ def test_an_empty_expression_ends_the_subscription(coordinator: Coordinator) -> 
 def test_names_and_an_expression_add_up(coordinator: Coordinator) -> None:
     orders, other = coordinator.topic("orders", 1), coordinator.topic("other", 1)
     coordinator.join("a", "other")
-    coordinator.heartbeat("a", 1, subscribed_topic_regex="ord.*")
+    coordinator.heartbeat("a", 2, subscribed_topic_regex="ord.*")
     coordinator.wait(2)
-    assert coordinator.heartbeat("a", 1).assignment == {orders: (0,), other: (0,)}
+    assert coordinator.heartbeat("a", 2).assignment == {orders: (0,), other: (0,)}

@@ -24,11 +24,11 @@ def test_the_next_instance_has_what_the_one_before_it_had(coordinator: Coordinat
     had = coordinator.assigned("a")
     assert coordinator.leave("a", -2, instance_id="i") == HeartbeatAnswer("a", -2)
     assert coordinator.group.members["a"].epoch == -2
-    assert coordinator.join("b", "orders", instance_id="i") == HeartbeatAnswer("b", 1, 5_000, had)
-    assert (coordinator.group.epoch, set(coordinator.group.members)) == (1, {"b"})
+    assert coordinator.join("b", "orders", instance_id="i") == HeartbeatAnswer("b", 2, 5_000, had)
+    assert (coordinator.group.epoch, set(coordinator.group.members)) == (2, {"b"})
     assert coordinator.group.state_name == "Stable"
     with refused(ErrorCode.FENCED_INSTANCE_ID):
-        coordinator.heartbeat("a", 1, instance_id="i")
+        coordinator.heartbeat("a", 2, instance_id="i")
     with refused(ErrorCode.FENCED_INSTANCE_ID):
         coordinator.leave("a", instance_id="i")
     assert durable(coordinator.replayed()) == durable(coordinator.state)
@@ -36,7 +36,7 @@ def test_the_next_instance_has_what_the_one_before_it_had(coordinator: Coordinat
 
 def test_the_same_member_may_be_its_own_next_instance(coordinator: Coordinator) -> None:
     coordinator.leave("a", -2, instance_id="i")
-    assert coordinator.join("a", "orders", instance_id="i").member_epoch == 1
+    assert coordinator.join("a", "orders", instance_id="i").member_epoch == 2
     assert durable(coordinator.replayed()) == durable(coordinator.state)
 
 
@@ -45,7 +45,7 @@ def test_the_next_instance_may_ask_for_something_else(coordinator: Coordinator) 
     coordinator.leave("a", -2, instance_id="i")
     coordinator.wait(1)
     joined = coordinator.join("b", "other", instance_id="i")
-    assert (joined.member_epoch, joined.assignment) == (2, {other: (0,)})
+    assert (joined.member_epoch, joined.assignment) == (3, {other: (0,)})
     assert set(coordinator.group.target) == {"b"}
 
 
@@ -56,7 +56,7 @@ def test_a_place_is_kept_for_one_session(coordinator: Coordinator) -> None:
     coordinator.wait(0.2)
     assert coordinator.group.is_empty
     with refused(ErrorCode.UNKNOWN_MEMBER_ID):
-        coordinator.heartbeat("a", 1, instance_id="i")
+        coordinator.heartbeat("a", 2, instance_id="i")
 
 
 def test_who_leaves_for_good_is_not_waited_for(coordinator: Coordinator) -> None:
@@ -68,4 +68,4 @@ def test_who_leaves_for_good_is_not_waited_for(coordinator: Coordinator) -> None
 def test_an_instance_that_is_away_speaks_only_by_joining(coordinator: Coordinator) -> None:
     coordinator.leave("a", -2, instance_id="i")
     with refused(ErrorCode.FENCED_MEMBER_EPOCH):
-        coordinator.heartbeat("a", 1, instance_id="i")
+        coordinator.heartbeat("a", 2, instance_id="i")

@@ -1,0 +1,21 @@
+"""Groups of KIP-848 in Apache Kafka 4.3.0 and here: the same scripts, with offsets topics of their own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.differential.conftest import Pair, running
+from tests.integration.differential.consumer_groups import PROPERTIES
+from tests.integration.differential.script import OF_CONSUMER_GROUPS
+from tests.integration.differential.test_differences import compare
+
+
+@pytest.fixture(scope="module")
+def grouped_pair() -> Iterator[Pair]:
+    with running((), PROPERTIES) as both:
+        yield both
+
+
+@pytest.mark.parametrize("name", OF_CONSUMER_GROUPS)
+def test_members_are_told_the_same(grouped_pair: Pair, name: str) -> None:
+    compare(grouped_pair, name, OF_CONSUMER_GROUPS[name])
